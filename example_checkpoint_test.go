@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// With manual checkpoints the handler decides which changes are done. Changes after the last
-// checkpoint are delivered again after a restart.
+// With manual checkpoints the handler decides which changes are done. Changes after the
+// last checkpoint are delivered again after a restart.
 func ExampleBatch_Checkpoint() {
 	ada := feed.PartitionKey{"ada"}
 	orders, leases := memory.NewSource(memory.Options{}), memory.NewLeases(nil)

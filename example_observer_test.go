@@ -39,7 +39,8 @@ func (t *tally) Close(_ context.Context, r changefeed.Reason) error {
 }
 
 // Each lease has an observer of its own, whose Open and Close are called when work on the
-// lease begins and ends. It can keep a file or a transaction open per lease, for instance.
+// lease begins and ends. It can keep a file or a transaction open per lease, for
+// instance.
 func ExampleObserver() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

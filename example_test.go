@@ -11,9 +11,9 @@ import (
 )
 
 // A processor hands every change of the container "orders" to a handler and records its
-// positions in leases. Here both are in memory. A program on the embedded store sets Source
-// to db.Source(orders) and Leases to db.Leases(leases), see package store. A program on Azure
-// Cosmos DB uses account.Source and account.Leases, see package cosmos.
+// positions in leases. Here both are in memory. A program on the embedded store sets
+// Source to db.Source(orders) and Leases to db.Leases(leases), see package store. A
+// program on Azure Cosmos DB uses account.Source and account.Leases, see package cosmos.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -9,10 +9,11 @@ import (
 // errGoexit is the failure of user code that ended its goroutine.
 var errGoexit = errors.New("the call ended its goroutine by runtime.Goexit, as FailNow, Fatal and Skip of package testing do; return an error instead")
 
-// callUser calls the user's code, and returns its failure as a *HandlerError: the error that
-// it returned, a panic with its stack, or a call of runtime.Goexit. Nothing stops a Goexit,
-// which would end the caller's goroutine, and the lease would be kept with no further batch.
-// So the call runs on a goroutine of its own. p is the page that the call handles, or nil.
+// callUser calls the user's code, and returns its failure as a *HandlerError: the error
+// that it returned, a panic with its stack, or a call of runtime.Goexit. Nothing stops a
+// Goexit, which would end the caller's goroutine, and the lease would be kept with no
+// further batch. So the call runs on a goroutine of its own. p is the page that the call
+// handles, or nil.
 func callUser(op string, p *queuedPage, call func() error) error {
 	failure := &HandlerError{Op: op}
 	if p != nil && len(p.Changes) > 0 {
@@ -38,8 +39,8 @@ func callUser(op string, p *queuedPage, call func() error) error {
 	return failure
 }
 
-// callAside runs call on a goroutine of its own and waits for the end of that goroutine. It
-// returns the stack of a call of runtime.Goexit, or nil if call returned. A panic that
+// callAside runs call on a goroutine of its own and waits for the end of that goroutine.
+// It returns the stack of a call of runtime.Goexit, or nil if call returned. A panic that
 // call does not recover ends the program.
 func callAside(call func()) (stack []byte) {
 	ended := make(chan struct{})

@@ -7,17 +7,17 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// mark is a position and the number of the page that ends there. Positions are opaque, so the
-// numbers order them. The position at which the lease was acquired has number 0.
+// mark is a position and the number of the page that ends there. Positions are opaque, so
+// the numbers order them. The position at which the lease was acquired has number 0.
 type mark struct {
 	page int64
 	at   feed.Continuation
 }
 
-// progress records how far the position of a lease may move. It moves over acknowledged batches:
-// those for which the handler returned nil, or with manual checkpoints those that the user
-// checkpointed. It also moves over empty and filtered pages while no batch before them waits for
-// its acknowledgement.
+// progress records how far the position of a lease may move. It moves over acknowledged
+// batches: those for which the handler returned nil, or with manual checkpoints those
+// that the user checkpointed. It also moves over empty and filtered pages while no batch
+// before them waits for its acknowledgement.
 //
 // Invariant: due is never after a change that was not delivered, or that was delivered
 // and not acknowledged.

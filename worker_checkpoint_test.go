@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// TestPositionNeverPassesAnUnacknowledgedBatch drives progress with random orders of batches,
-// empty pages and acknowledgements, as manual checkpoints allow them. It compares the
-// positions with a plain model: the set of pages with unacknowledged changes.
+// TestPositionNeverPassesAnUnacknowledgedBatch drives progress with random orders of
+// batches, empty pages and acknowledgements, as manual checkpoints allow them. It
+// compares the positions with a plain model: the set of pages with unacknowledged
+// changes.
 func TestPositionNeverPassesAnUnacknowledgedBatch(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))

@@ -20,7 +20,7 @@ func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
 		if n := len(source.requests()); n < 3 || n > 5 {
 			t.Errorf("%d reads in the first second", n)
 		}
-		pause(40 * time.Second) // the delay reaches the interval within this time
+		pause(40 * time.Second) // the delay is the whole interval after 32 s without changes
 		if n := len(source.requests()); n < 15 || n > 23 {
 			t.Errorf("%d reads until the interval was reached", n)
 		}

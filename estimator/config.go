@@ -11,31 +11,31 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config configures an [Estimator]. The zero value of a field is its default. No duration may
-// be longer than 365 days. [New] copies it.
+// Config configures an [Estimator]. The zero value of a field is its default. No duration
+// may be longer than 365 days. [New] copies it.
 type Config struct {
-	// Processor, Source and Leases are the name, the monitored container and the lease container
-	// of the processor, as in its own configuration. They are required.
+	// Processor, Source and Leases are the name, the monitored container and the lease
+	// container of the processor, as in its own configuration. They are required.
 	Processor string
 	Source    feed.Source
 	Leases    lease.Container
-	// Unnamed allows an empty Processor. An Azure Functions trigger without a lease prefix has
-	// no name.
+	// Unnamed allows an empty Processor. An Azure Functions trigger without a lease
+	// prefix has no name.
 	Unnamed bool
 
 	// Concurrency is the number of leases to read at a time. If zero, 8 is used.
 	Concurrency int
-	// RequestTimeout limits one request to the source or to the lease store. If zero, 10 s is
-	// used.
+	// RequestTimeout limits one request to the source or to the lease store. If zero, 10
+	// s is used.
 	RequestTimeout time.Duration
 
 	// Interval is the time from one measurement of Run to the next. If zero, 5 s is used.
 	Interval time.Duration
-	// Handler receives each report of Run. The next measurement begins after it has returned.
-	// Run passes its error to OnError, and does not repeat the report.
+	// Handler receives each report of Run. The next measurement begins after it has
+	// returned. Run passes its error to OnError, and does not repeat the report.
 	Handler func(ctx context.Context, r Report) error
-	// OnError receives errors of Run, which continues with the next measurement. If a lease
-	// cannot be read, only its Lag has the error.
+	// OnError receives errors of Run, which continues with the next measurement. If a
+	// lease cannot be read, only its Lag has the error.
 	OnError func(err error)
 	// Metrics exports the last report of Run as gauges.
 	Metrics metric.MeterProvider
@@ -94,8 +94,8 @@ func (c Config) validate() error {
 	return nil
 }
 
-// ConfigError reports an invalid Config. [New] returns it, and measurements return it if they
-// find the mistake.
+// ConfigError reports an invalid Config. [New] returns it, and measurements return it if
+// they find the mistake.
 type ConfigError struct {
 	// Field is the name of the field of [Config].
 	Field string

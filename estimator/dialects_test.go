@@ -16,8 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// lagging returns a world over the protocol with leases of a dialect and a mode. A processor
-// has handled 20 transactions of two partitions, has ended, and has missed one a minute ago.
+// lagging returns a world over the protocol with leases of a dialect and a mode. A
+// processor has handled 20 transactions of two partitions, has ended, and has missed one
+// a minute ago.
 func lagging(t *testing.T, d lease.Dialect, mode feed.Mode, retention time.Duration) *world {
 	t.Helper()
 	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
@@ -130,8 +131,9 @@ func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
 	}
 }
 
-// In the dialect of Java's handleChanges, the ids of leases contain the container's name. Such
-// leases survive when the container is recreated, but their positions are not valid then.
+// In the dialect of Java's handleChanges, the ids of leases contain the container's name.
+// Such leases survive when the container is recreated, but their positions are not valid
+// then.
 func TestLeasesOfARecreatedContainerHaveNoLag(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := lagging(t, lease.JavaHandleChanges, feed.LatestVersion, 0)

@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Estimator measures the lag of one processor. [New] returns one. It is safe for concurrent
-// use.
+// Estimator measures the lag of one processor. [New] returns one. It is safe for
+// concurrent use.
 type Estimator struct {
 	cfg     Config
 	used    atomic.Bool
@@ -38,9 +38,9 @@ func New(cfg Config) (*Estimator, error) {
 	return &Estimator{cfg: cfg, opening: make(chan struct{}, 1)}, nil
 }
 
-// Current measures once. It yields the lags in the order of the leases' ranges, each as soon as
-// it and those before it are read. It lists the leases when the loop begins. A lease that
-// cannot be read has [Lag.Err].
+// Current measures once. It yields the lags in the order of the leases' ranges, each as
+// soon as it and those before it are read. It lists the leases when the loop begins. A
+// lease that cannot be read has [Lag.Err].
 //
 // An error ends the loop. It is [feed.ErrNotFound] if the processor has no leases or a
 // container does not exist. It is a [*lease.DialectError] if the leases are in another
@@ -63,9 +63,9 @@ func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 // Report measures once and returns the lags of all leases. It returns the same errors as
 // [Estimator.Current].
 //
-// If the processor has no leases, Report returns [feed.ErrNotFound] and a report with Time and
-// no Lags. Its Total.Reference is 1, so that a scaler starts the first host. With any other
-// error the report is zero.
+// If the processor has no leases, Report returns [feed.ErrNotFound] and a report with
+// Time and no Lags. Its Total.Reference is 1, so that a scaler starts the first host.
+// With any other error the report is zero.
 func (e *Estimator) Report(ctx context.Context) (Report, error) {
 	m, err := e.list(ctx)
 	if err != nil {

@@ -147,8 +147,8 @@ func TestWhatCannotBeToldIsUnknown(t *testing.T) {
 	}
 }
 
-// The cases of .NET's ChangeFeedEstimatorIterator. Its number is the session's LSN, less the
-// first item's LSN, plus one, and at least 0.
+// The cases of .NET's ChangeFeedEstimatorIterator. Its number is the session's LSN, less
+// the first item's LSN, plus one, and at least 0.
 func TestReferenceIsDotNetsNumber(t *testing.T) {
 	item := func(lsn int64) []feed.Change { return []feed.Change{{LSN: lsn, Time: time.Now()}} }
 	for _, c := range []struct {
@@ -199,7 +199,8 @@ func TestAgeIsThatAtTheTimeOfTheRead(t *testing.T) {
 	})
 }
 
-// The clock of the leases may be slower than the documents' clock. An age of -1 would be Unknown.
+// The clock of the leases may be slower than the documents' clock. An age of -1 would be
+// Unknown.
 func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)

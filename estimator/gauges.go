@@ -8,8 +8,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// gauges exports the last report of Run by OpenTelemetry. All instruments have the attribute
-// "processor". The first two also have "lease", for the leases whose lag is known.
+// gauges exports the last report of Run by OpenTelemetry. All instruments have the
+// attribute "processor". The first two also have "lease", for the leases whose lag is
+// known.
 //
 //	changefeed.estimator.lease.lag      {transaction}  lag of a lease
 //	changefeed.estimator.lease.age      s              age of its oldest unread change

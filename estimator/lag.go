@@ -13,12 +13,14 @@ const Unknown = -1
 type Lag struct {
 	// LeaseToken names the lease.
 	LeaseToken string
-	// Range holds the lease's keys. It is zero if neither the document nor the engine has it.
+	// Range holds the lease's keys. It is zero if neither the document nor the engine has
+	// it.
 	Range feed.Range
-	// Partition is the physical partition that holds the lease's range. It is empty if the range
-	// is in several partitions, or the partition is unknown.
+	// Partition is the physical partition that holds the lease's range. It is empty if
+	// the range is in several partitions, or the partition is unknown.
 	Partition string
-	// Owner is the owner text of the host that holds the lease. It is empty for a free lease.
+	// Owner is the owner text of the host that holds the lease. It is empty for a free
+	// lease.
 	Owner string
 	// Continuation is the checkpointed position. It is empty before the first checkpoint.
 	Continuation feed.Continuation
@@ -30,17 +32,17 @@ type Lag struct {
 	// Age is the time since the oldest unread change was written, in whole seconds of the
 	// engine's clock. It is 0 if no change is unread, and may be [Unknown].
 	Age time.Duration
-	// Oldest is the time of the oldest unread change. It is zero if no change is unread, or
-	// the time is unknown.
+	// Oldest is the time of the oldest unread change. It is zero if no change is unread,
+	// or the time is unknown.
 	Oldest time.Time
 	// Unstarted reports whether the lease has neither a position nor a start.
 	Unstarted bool
-	// Splitting reports whether the lease's partition was split or merged, and the lease has
-	// not been replaced and deleted yet.
+	// Splitting reports whether the lease's partition was split or merged, and the lease
+	// has not been replaced and deleted yet.
 	Splitting bool
-	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread changes are
-	// lost. It is a *lease.DialectError if the container was recreated after the position was
-	// written.
+	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread
+	// changes are lost. It is a *lease.DialectError if the container was recreated after
+	// the position was written.
 	Err error
 	// Charge is the cost of the read, in request units.
 	Charge float64
@@ -49,8 +51,8 @@ type Lag struct {
 // Known reports whether the lag is known.
 func (l Lag) Known() bool { return l.LSNs != Unknown }
 
-// Reference returns the lag of the .NET estimator: 1 if the lag is unknown, or the lease has no
-// position.
+// Reference returns the lag of the .NET estimator: 1 if the lag is unknown, or the lease
+// has no position.
 func (l Lag) Reference() int64 {
 	if !l.Known() || l.Continuation == "" {
 		return 1

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// prepare sorts the leases by their ranges, those without a range first. It adds a Lag for each,
-// with the facts from the listing.
+// prepare sorts the leases by their ranges, those without a range first. It adds a Lag
+// for each, with the facts from the listing.
 func (m *measurement) prepare() {
 	slices.SortFunc(m.leases, func(a, b lease.Lease) int {
 		return cmp.Or(cmp.Compare(a.Range.Min, b.Range.Min), cmp.Compare(a.Range.Max, b.Range.Max), cmp.Compare(a.ID, b.ID))
@@ -45,8 +45,8 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 		lag.Err = err // the position belongs to another container
 		return lag
 	}
-	// A lease without a position has its own start, or is unstarted. In the latter case the
-	// start is in the processor's configuration, or is yet to be found out.
+	// A lease without a position has its own start, or is unstarted. In the latter case
+	// the start is in the processor's configuration, or is yet to be found out.
 	from := l.Start(feed.Now())
 	if from.Kind() == feed.StartNow {
 		lag.Unstarted = true

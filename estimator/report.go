@@ -4,13 +4,13 @@ import "time"
 
 // Report is the lag of all leases at one time.
 type Report struct {
-	// Time is the time of listing the leases, by the lease container's clock. If it has no
-	// clock, this host's clock is used.
+	// Time is the time of listing the leases, by the lease container's clock. If it has
+	// no clock, this host's clock is used.
 	Time time.Time
 	// Lags holds the lags of all leases, in the order of their ranges.
 	Lags []Lag
-	// Unreadable holds the ids of lease documents that cannot be decoded. They do not count in
-	// any number.
+	// Unreadable holds the ids of lease documents that cannot be decoded. They do not
+	// count in any number.
 	Unreadable []string
 	// Total is the sum of Lags.
 	Total Total
@@ -20,21 +20,22 @@ type Report struct {
 type Total struct {
 	// Leases counts the leases. Owned counts those that have an owner.
 	Leases, Owned int
-	// LSNs is a sum over the physical partitions: of each, the largest known lag among its
-	// leases. It is [Unknown] if the lag of no lease is known.
+	// LSNs is a sum over the physical partitions: of each, the largest known lag among
+	// its leases. It is [Unknown] if the lag of no lease is known.
 	LSNs int64
-	// Age is the largest age among the leases. It is [Unknown] if the age of no lease is known.
+	// Age is the largest age among the leases. It is [Unknown] if the age of no lease is
+	// known.
 	Age time.Duration
-	// Unknown counts the leases whose lag is unknown. Failed counts those among them that could
-	// not be read.
+	// Unknown counts the leases whose lag is unknown. Failed counts those among them that
+	// could not be read.
 	Unknown, Failed int
 	// Splitting counts the leases that are being replaced after a split or a merge.
 	Splitting int
-	// Reference is the number that the .NET estimator pushes: the sum of [Lag.Reference], or 1
-	// without leases.
+	// Reference is the number that the .NET estimator pushes: the sum of [Lag.Reference],
+	// or 1 without leases.
 	Reference int64
-	// Charge is the cost of the measurement, in request units. It includes the listing if the
-	// lease store reports charges.
+	// Charge is the cost of the measurement, in request units. It includes the listing if
+	// the lease store reports charges.
 	Charge float64
 }
 

@@ -9,13 +9,13 @@ import (
 // ErrUsed reports that [Estimator.Run] was called twice.
 var ErrUsed = errors.New("estimator: Run was called before")
 
-// Run measures at once and then in every interval, and passes each report to [Config.Handler]
-// and [Config.Metrics]. It returns nil when ctx ends. It may be called once. A second call
-// returns [ErrUsed].
+// Run measures at once and then in every interval, and passes each report to
+// [Config.Handler] and [Config.Metrics]. It returns nil when ctx ends. It may be called
+// once. A second call returns [ErrUsed].
 //
-// Run passes errors to [Config.OnError]. After a failed measurement the gauges have no values.
-// For a processor without leases Run calls OnError with [feed.ErrNotFound], and Handler with
-// the report.
+// Run passes errors to [Config.OnError]. After a failed measurement the gauges have no
+// values. For a processor without leases Run calls OnError with [feed.ErrNotFound], and
+// Handler with the report.
 func (e *Estimator) Run(ctx context.Context) error {
 	if e.used.Swap(true) {
 		return ErrUsed

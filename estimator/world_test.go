@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// world is a monitored container and a lease container, in the process or over the protocol.
-// LSNs begin at 1 and increase by one with each transaction.
+// world is a monitored container and a lease container, in the process or over the
+// protocol. LSNs begin at 1 and increase by one with each transaction.
 type world struct {
 	t      *testing.T
 	items  *store.Container

@@ -18,7 +18,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// journal is the observer of one lease. Its methods are called one at a time, so it needs no lock.
+// journal is the observer of one lease. Its methods are called one at a time, so it needs
+// no lock.
 type journal struct {
 	lease string
 	file  *os.File

@@ -1,5 +1,6 @@
-// Package balance decides which host should own which lease, which leases are missing, and
-// which leases replace the lease of a partition that was split or merged. It does no I/O.
+// Package balance decides which host should own which lease, which leases are missing,
+// and which leases replace the lease of a partition that was split or merged. It does no
+// I/O.
 //
 // Every acquire interval, and between after a [Pace], a host lists the leases. It makes a
 // [Plan] of the listing and of its [Memory] of earlier ones. It creates missing leases

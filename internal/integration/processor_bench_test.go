@@ -1,4 +1,5 @@
-// Package integration tests the packages that must not depend on the store together with it.
+// Package integration tests the packages that must not depend on the store together with
+// it.
 package integration
 
 import (
