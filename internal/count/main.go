@@ -2,9 +2,9 @@
 // identifiers, files and lines of code, all outside tests.
 //
 // An exported identifier is a type, function, constant or variable of the package, or a
-// method of an exported type. Methods of a type that an alias names count for the alias as
-// well. Fields are not counted, nor are methods of interfaces. A line of code holds more than
-// a comment. Generated files count as well.
+// method of an exported type. Methods of a type that an alias names count for the alias
+// as well. Fields are not counted, nor are methods of interfaces. A line of code holds
+// more than a comment. Generated files count as well.
 //
 //	go run ./internal/count
 package main

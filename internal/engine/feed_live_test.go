@@ -12,7 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Readers follow a container while others write, split and merge it, all at the same time:
+// Readers follow a container while others write, split and merge it, all at the same
+// time:
 //
 //   - In all versions mode a reader is shown each version of each item exactly once, in
 //     order.

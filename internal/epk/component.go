@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Kind is the type of a [Component]. Its values are the markers that the hashes put before
-// each component.
+// Kind is the type of a [Component]. Its values are the markers that the hashes put
+// before each component.
 type Kind uint8
 
 // The kinds of Component.
@@ -20,9 +20,9 @@ const (
 	String    Kind = 0x08
 )
 
-// Component is the value at one of a container's partition key paths. The zero Component is
-// undefined. Components can be compared with == after [Component.Normal]. A NaN, which JSON
-// does not have, is not equal to itself.
+// Component is the value at one of a container's partition key paths. The zero Component
+// is undefined. Components can be compared with == after [Component.Normal]. A NaN, which
+// JSON does not have, is not equal to itself.
 type Component struct {
 	Kind Kind
 	// Number is set when Kind is Number, and Text (UTF-8) when it is String.

@@ -12,7 +12,8 @@ const maxV1 = 1<<32 - 1 // the largest hash of V1
 var maxV2 = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 126), big.NewInt(1))
 
 // Bounds returns the n-1 inner borders, in hexadecimal, that divide the key space into n
-// equal ranges. They are the borders that the service uses. It panics if n is less than 1.
+// equal ranges. They are the borders that the service uses. It panics if n is less than
+// 1.
 func (h Hash) Bounds(n int) []string {
 	bounds, err := h.Divide(Min, Max, n)
 	if err != nil {
@@ -31,15 +32,15 @@ func (h Hash) Midpoint(min, max string) (string, error) {
 	return borders[0], nil
 }
 
-// Divide returns the n-1 inner borders, in hexadecimal, that divide the range from min to max
-// into n parts of equal width. The last part also takes the remainder of the division. n is
-// at least 1. It returns [ErrSplit] if the range is too narrow.
+// Divide returns the n-1 inner borders, in hexadecimal, that divide the range from min to
+// max into n parts of equal width. The last part also takes the remainder of the
+// division. n is at least 1. It returns [ErrSplit] if the range is too narrow.
 //
-// V1 divides by the 32-bit hashes that the borders begin with. Keys of the same hash are never
-// divided. V2 divides by 126-bit hashes, with "" as 0 and "FF" as the largest one.
+// V1 divides by the 32-bit hashes that the borders begin with. Keys of the same hash are
+// never divided. V2 divides by 126-bit hashes, with "" as 0 and "FF" as the largest one.
 //
-// MultiHash divides by the hashes of the first level. If they are too close for n parts, as
-// for one large tenant, it divides by the first two levels, or by all three.
+// MultiHash divides by the hashes of the first level. If they are too close for n parts,
+// as for one large tenant, it divides by the first two levels, or by all three.
 func (h Hash) Divide(min, max string, n int) ([]string, error) {
 	lo, err := ParseHex(min)
 	if err != nil {
@@ -94,8 +95,8 @@ func divide(lo, hi []byte, n, levels int) ([]string, error) {
 	return nil, ErrSplit
 }
 
-// levelsInt returns the first n levels of a border as one integer of n digits in base 2^126.
-// A missing level is 0. A level above every hash ("FF") is the largest hash.
+// levelsInt returns the first n levels of a border as one integer of n digits in base
+// 2^126. A missing level is 0. A level above every hash ("FF") is the largest hash.
 func levelsInt(border []byte, n int) *big.Int {
 	v := new(big.Int)
 	for range n {

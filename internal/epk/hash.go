@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// Hash is the function that maps a container's keys to points. Its number is the version of
-// the container's partition key definition, except for MultiHash.
+// Hash is the function that maps a container's keys to points. Its number is the version
+// of the container's partition key definition, except for MultiHash.
 type Hash uint8
 
 // The hashes.
@@ -59,9 +59,9 @@ func (h Hash) Append(dst []byte, key []Component) []byte {
 	return appendV2(dst, key)
 }
 
-// AppendPoint appends the point that identifies the logical partition of key. It is the EPK.
-// V1 adds the 16 bytes of the V2 hash, because distinct keys may share a V1 EPK. Points sort
-// like their EPKs.
+// AppendPoint appends the point that identifies the logical partition of key. It is the
+// EPK. V1 adds the 16 bytes of the V2 hash, because distinct keys may share a V1 EPK.
+// Points sort like their EPKs.
 //
 // In a container no point is a prefix of another one. Points of V2 and MultiHash have one
 // length, and the encoding of V1 contains its end.

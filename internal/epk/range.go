@@ -36,8 +36,8 @@ func ParseHex(s string) ([]byte, error) {
 }
 
 // Prefix returns the range, in hexadecimal, of the points that begin with the hash of a
-// prefix of a hierarchical key. For a complete key, and for V1 and V2, the range holds one
-// EPK.
+// prefix of a hierarchical key. For a complete key, and for V1 and V2, the range holds
+// one EPK.
 func (h Hash) Prefix(key []Component) (min, max string) {
 	p := Hex(h.Append(nil, key))
 	return p, p + Max

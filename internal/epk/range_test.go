@@ -116,8 +116,8 @@ func TestMidpointDividesOneLargeTenant(t *testing.T) {
 	}
 }
 
-// Repeated halving must end in ErrSplit, and must never return a border outside the range or
-// equal to one of its ends.
+// Repeated halving must end in ErrSplit, and must never return a border outside the range
+// or equal to one of its ends.
 func TestMidpointEndsInErrSplit(t *testing.T) {
 	for _, h := range []Hash{V1, V2, MultiHash} {
 		lo, hi := Min, Max

@@ -29,8 +29,8 @@ func appendV1(dst []byte, key []Component) []byte {
 	return dst
 }
 
-// cut cuts a string to its first 100 UTF-16 code units. If the cut divides a surrogate pair,
-// the first half becomes U+FFFD, as in .NET.
+// cut cuts a string to its first 100 UTF-16 code units. If the cut divides a surrogate
+// pair, the first half becomes U+FFFD, as in .NET.
 func cut(c Component) Component {
 	if c.Kind != String || len(c.Text) <= v1Units {
 		return c

@@ -197,8 +197,8 @@ func readAll(stream []byte) error {
 	}
 }
 
-// FuzzRead checks that no stream makes the reader panic, and that every decoded row is the same
-// after it was encoded and decoded again.
+// FuzzRead checks that no stream makes the reader panic, and that every decoded row is
+// the same after it was encoded and decoded again.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{segmentHex + upsertHex + deleteHex, segmentHex + resultHex, "81 f0 d8 ff 7f 01 0f 00 00 00 14 02 02 68 69" + deleteHex} {
 		f.Add(unhex(f, seed))

@@ -25,8 +25,9 @@ const (
 	codeBinary  code = 21
 )
 
-// sizes holds the sizes of types whose values have a fixed size: null, booleans, integers,
-// floats, decimal, times, GUID, and MongoDB's id. The reader needs them to skip unknown fields.
+// sizes holds the sizes of types whose values have a fixed size: null, booleans,
+// integers, floats, decimal, times, GUID, and MongoDB's id. The reader needs them to skip
+// unknown fields.
 var sizes = map[code]int{
 	codeNull: 0, codeFalse: 0, codeTrue: 0, 5: 1, 6: 2, codeInt32: 4, 8: 8, 9: 1, 10: 2, codeUint32: 4, 12: 8,
 	15: 4, codeFloat64: 8, 17: 16, 18: 8, 19: 16, 22: 16, 23: 8, 24: 12,
@@ -48,9 +49,9 @@ type column struct {
 	storage storage
 }
 
-// layout is a schema: its number and its fields. Fixed fields come first, sparse ones last. The
-// name of a sparse field is its index, counted from 1. No schema has more than eight fixed and
-// variable fields, so presence is one byte.
+// layout is a schema: its number and its fields. Fixed fields come first, sparse ones
+// last. The name of a sparse field is its index, counted from 1. No schema has more than
+// eight fixed and variable fields, so presence is one byte.
 type layout struct {
 	name    string
 	schema  uint32
@@ -66,8 +67,8 @@ type value struct {
 func (v value) int32() int32     { return int32(uint32(v.number)) }
 func (v value) float64() float64 { return math.Float64frombits(v.number) }
 
-// read calls visit for each field of a row, with the index of its column. It skips fields that
-// the schema does not have, like .NET's reader.
+// read calls visit for each field of a row, with the index of its column. It skips fields
+// that the schema does not have, like .NET's reader.
 func (l *layout) read(row []byte, visit func(column int, v value)) error {
 	schema, err := schemaOf(row)
 	if err != nil {
@@ -117,8 +118,8 @@ func (l *layout) read(row []byte, visit func(column int, v value)) error {
 	return nil
 }
 
-// readSparse reads a sparse field. The column is -1 for null, and for a field that the schema
-// does not have.
+// readSparse reads a sparse field. The column is -1 for null, and for a field that the
+// schema does not have.
 func (l *layout) readSparse(rest []byte) (int, value, []byte, error) {
 	kind := code(rest[0])
 	token, after, err := readVaruint(rest[1:])
@@ -174,7 +175,8 @@ func readValue(kind code, b []byte) (value, []byte, error) {
 	}
 }
 
-// readFixed reads a value of a type with a fixed size. It returns the value and the rest of b.
+// readFixed reads a value of a type with a fixed size. It returns the value and the rest
+// of b.
 func readFixed(kind code, b []byte) (value, []byte, error) {
 	size, known := sizes[kind]
 	if !known {
@@ -202,8 +204,8 @@ func readVaruint(b []byte) (uint64, []byte, error) {
 	return n, b[size:], nil
 }
 
-// appendRow appends the header of a row and its presence. Fields follow in the order of the
-// schema.
+// appendRow appends the header of a row and its presence. Fields follow in the order of
+// the schema.
 func (l *layout) appendRow(b []byte, presence byte) []byte {
 	return append(appendHeader(b, l.schema), presence)
 }

@@ -56,9 +56,11 @@ type Operation struct {
 	Type OperationType
 	// ResourceType is [Document], or -1 if the row has no resource type.
 	ResourceType int32
-	// PartitionKey is the logical partition key, a JSON array. If nil, the request's key is used.
+	// PartitionKey is the logical partition key, a JSON array. If nil, the request's key
+	// is used.
 	PartitionKey *string
-	// EffectivePartitionKey is the hash of the key, which internal users send instead of the key.
+	// EffectivePartitionKey is the hash of the key, which internal users send instead of
+	// the key.
 	EffectivePartitionKey []byte
 	// ID is the item's id.
 	ID string
@@ -76,8 +78,8 @@ type Operation struct {
 	Minimal bool
 }
 
-// ParseOperation decodes an operation. Its bytes are parts of the row. It accepts unknown types
-// and does not check which fields a type needs.
+// ParseOperation decodes an operation. Its bytes are parts of the row. It accepts unknown
+// types and does not check which fields a type needs.
 func ParseOperation(row []byte) (Operation, error) {
 	o := Operation{Type: -1, ResourceType: -1}
 	err := operationLayout.read(row, func(column int, v value) {

@@ -29,8 +29,8 @@ const (
 
 // Result is the result of one operation of a batch. Absent fields are zero.
 type Result struct {
-	// Status and SubStatus are the codes of the protocol. .NET's SDK does not accept a result
-	// without a status.
+	// Status and SubStatus are the codes of the protocol. .NET's SDK does not accept a
+	// result without a status.
 	Status, SubStatus int32
 	// ETag is the item's etag, with its quotes.
 	ETag string

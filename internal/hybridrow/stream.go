@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// Version is the first byte of every row, and so of every stream. There is only one version.
+// Version is the first byte of every row, and so of every stream. There is only one
+// version.
 const Version = 0x81
 
 // The schemas of the framing, from HybridRow's system namespace.
@@ -18,7 +19,8 @@ const (
 )
 
 const (
-	// headerSize is the size of the version and the schema's number, which begin each row.
+	// headerSize is the size of the version and the schema's number, which begin each
+	// row.
 	headerSize = 5
 	// segmentSize is the size of a segment's header without optional fields.
 	segmentSize = headerSize + 1 + 4
@@ -26,8 +28,8 @@ const (
 	recordSize = headerSize + 4 + 4
 )
 
-// Is reports whether a body is in this form. The batches of .NET have no content type of their
-// own.
+// Is reports whether a body is in this form. The batches of .NET have no content type of
+// their own.
 func Is(body []byte) bool { return len(body) > 0 && body[0] == Version }
 
 // Reader reads the records of a stream.
@@ -39,12 +41,13 @@ type Reader struct {
 	n int
 }
 
-// NewReader returns a reader of a stream, which must not change while its rows are in use.
+// NewReader returns a reader of a stream, which must not change while its rows are in
+// use.
 func NewReader(stream []byte) *Reader { return &Reader{stream: stream} }
 
-// Next returns the row of the next record, which is a part of the stream. It returns io.EOF
-// after the last record. Any other error describes a mistake in the stream, and is returned
-// again by the next call.
+// Next returns the row of the next record, which is a part of the stream. It returns
+// io.EOF after the last record. Any other error describes a mistake in the stream, and is
+// returned again by the next call.
 func (r *Reader) Next() ([]byte, error) {
 	if r.at == 0 && len(r.stream) == 0 {
 		return nil, errors.New("the stream is empty; it begins with a segment")
@@ -88,7 +91,8 @@ func schemaOf(row []byte) (uint32, error) {
 	return binary.LittleEndian.Uint32(row[1:]), nil
 }
 
-// skipSegment skips the header of a segment, and its optional fields: a comment and a schema.
+// skipSegment skips the header of a segment, and its optional fields: a comment and a
+// schema.
 func (r *Reader) skipSegment(rest []byte) error {
 	if len(rest) < segmentSize {
 		return fmt.Errorf("%d bytes are too few for a segment", len(rest))

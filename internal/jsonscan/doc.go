@@ -1,9 +1,9 @@
-// Package jsonscan scans JSON text (RFC 8259) without decoding it. For example, it splits a
-// page of a feed into documents that are slices of the page.
+// Package jsonscan scans JSON text (RFC 8259) without decoding it. For example, it splits
+// a page of a feed into documents that are slices of the page.
 //
-// It accepts the same texts as encoding/json/jsontext, up to a depth of nesting. It refuses
-// invalid UTF-8 and halves of surrogate pairs, and accepts duplicate names. It compares eight
-// bytes of a string at a time and does not allocate.
+// It accepts the same texts as encoding/json/jsontext, up to a depth of nesting. It
+// refuses invalid UTF-8 and halves of surrogate pairs, and accepts duplicate names. It
+// compares eight bytes of a string at a time and does not allocate.
 //
 // A [Scanner] is not safe for concurrent use. The package does no I/O.
 package jsonscan

@@ -30,8 +30,8 @@ type Scanner struct {
 	limit int
 }
 
-// New returns a scanner of b, which it does not change. Objects and arrays may be nested up to
-// maxDepth.
+// New returns a scanner of b, which it does not change. Objects and arrays may be nested
+// up to maxDepth.
 func New(b []byte, maxDepth int) *Scanner { return &Scanner{b: b, limit: maxDepth} }
 
 // Offset returns the offset of the next byte.
@@ -77,8 +77,8 @@ func (s *Scanner) Peek() byte {
 	return 0
 }
 
-// Value skips one value of any type. depth is the depth of an object or array here: 1 for the
-// outermost one.
+// Value skips one value of any type. depth is the depth of an object or array here: 1 for
+// the outermost one.
 func (s *Scanner) Value(depth int) error {
 	if end := skip(s.b, s.i, s.limit-depth+1, nil); end >= 0 {
 		s.i = end
@@ -87,9 +87,9 @@ func (s *Scanner) Value(depth int) error {
 	return s.value(depth)
 }
 
-// Members skips an object like Value and finds members of it. It sets at[k] to the offset of
-// the value of the last member named names[k], or to -1. It does not find names with escapes.
-// All names begin with the same byte.
+// Members skips an object like Value and finds members of it. It sets at[k] to the offset
+// of the value of the last member named names[k], or to -1. It does not find names with
+// escapes. All names begin with the same byte.
 func (s *Scanner) Members(depth int, names []string, at []int) error {
 	if s.Peek() != '{' {
 		return s.Fail("{ is expected")
@@ -170,8 +170,8 @@ func (s *Scanner) array(depth int) error {
 	return nil
 }
 
-// Object skips the bracket that opens an object, and reports whether a member follows. If not,
-// it also skips the closing bracket.
+// Object skips the bracket that opens an object, and reports whether a member follows. If
+// not, it also skips the closing bracket.
 func (s *Scanner) Object(depth int) (more bool, err error) { return s.open('{', '}', depth) }
 
 // Array does for an array what Object does for an object.
@@ -193,8 +193,8 @@ func (s *Scanner) open(opening, closing byte, depth int) (more bool, err error) 
 	return true, nil
 }
 
-// Next skips the comma after an element, or the closing bracket. It reports whether another
-// element follows.
+// Next skips the comma after an element, or the closing bracket. It reports whether
+// another element follows.
 func (s *Scanner) Next(closing byte) (more bool, err error) {
 	s.Space()
 	switch s.Peek() {

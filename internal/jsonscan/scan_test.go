@@ -106,8 +106,8 @@ func jsontextAccepts(text []byte) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// FuzzScannerAgreesWithJSONText checks that the scanner accepts the same texts as jsontext,
-// up to its depth, and decodes strings like encoding/json.
+// FuzzScannerAgreesWithJSONText checks that the scanner accepts the same texts as
+// jsontext, up to its depth, and decodes strings like encoding/json.
 func FuzzScannerAgreesWithJSONText(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-2.5e3,"x\u00fc\ud83d\ude00",true,false,null,{}]}`, `[[[[]]]]`, `{"Documents":[{"id":"1","_lsn":12}],"_count":1}`, `"\ud800"`, "\"\xff\"", `1e5`, `{"a":}`,
@@ -132,8 +132,8 @@ func FuzzScannerAgreesWithJSONText(f *testing.F) {
 	})
 }
 
-// FuzzSkippingAgreesWithScanning checks that skipping values and scanning them byte by byte end
-// at the same offset and find the same members.
+// FuzzSkippingAgreesWithScanning checks that skipping values and scanning them byte by
+// byte end at the same offset and find the same members.
 func FuzzSkippingAgreesWithScanning(f *testing.F) {
 	for _, seed := range []string{
 		`{"_ts":1,"_lsn":12,"a":{"_ts":3},"_ts" : 2 }`, `{"a\\\"b\n\u00fc":"ü","_lsn":{"_lsn":[]}}x`, `[0.5e-1,-0,10,"12345678","1234567890\\"]`, `{"_tsx":0,"_t":[true,false,null]}`,

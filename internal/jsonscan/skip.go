@@ -6,13 +6,14 @@ import (
 	"unsafe"
 )
 
-// Most values of a page are skipped. This file skips them about as fast as memory allows. It
-// has the scanner's grammar in one loop without calls, so that the state stays in registers.
-// The scanner itself skips strings with characters outside ASCII or with rare escapes. On an
-// error the loop gives up, and the scanner scans the value again to describe the error.
+// Most values of a page are skipped. This file skips them about as fast as memory allows.
+// It has the scanner's grammar in one loop without calls, so that the state stays in
+// registers. The scanner itself skips strings with characters outside ASCII or with rare
+// escapes. On an error the loop gives up, and the scanner scans the value again to
+// describe the error.
 
-// skipLevels is the greatest depth of a value here. A word has a bit for each level and one
-// for the end. The scanner skips deeper values.
+// skipLevels is the greatest depth of a value here. A word has a bit for each level and
+// one for the end. The scanner skips deeper values.
 const skipLevels = 63
 
 // search names the members to find in an object.
@@ -24,8 +25,9 @@ type search struct {
 	at []int
 }
 
-// skip returns the offset after the value at b[i], or -1 if the value is not valid. Objects and
-// arrays may be nested up to room. If f is not nil, skip finds members of the outermost object.
+// skip returns the offset after the value at b[i], or -1 if the value is not valid.
+// Objects and arrays may be nested up to room. If f is not nil, skip finds members of the
+// outermost object.
 func skip(b []byte, i, room int, f *search) int {
 	r := run{levels: 1, top: 1 << max(0, min(room, skipLevels))}
 	if f != nil {
@@ -58,8 +60,8 @@ type run struct {
 	levels uint64
 	// top is the limit of levels: at top and above, no deeper level is allowed.
 	top uint64
-	// watched is the value of levels in the object whose members are searched, or 0. first and
-	// longest describe the searched names.
+	// watched is the value of levels in the object whose members are searched, or 0.
+	// first and longest describe the searched names.
 	watched uint64
 	first   byte
 	longest int
@@ -223,8 +225,9 @@ text: // at the opening quote
 			i += 8
 			continue
 		}
-		// If i were computed from m, every string would have to wait for the one before it. The
-		// processor predicts a jump before m is known. It predicts well, because names recur.
+		// If i were computed from m, every string would have to wait for the one before
+		// it. The processor predicts a jump before m is known. It predicts well, because
+		// names recur.
 		switch bits.TrailingZeros64(m) >> 3 & 7 {
 		case 0:
 		case 1:
@@ -279,14 +282,15 @@ wrong:
 	return i
 }
 
-// word returns the eight bytes at b[i], which must exist. A bounds check would cost time between
-// one string and the next, and the caller has compared the length already.
+// word returns the eight bytes at b[i], which must exist. A bounds check would cost time
+// between one string and the next, and the caller has compared the length already.
 func word(b []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))[:])
 }
 
-// special sets the top bit of each byte of w that may not be a plain character. A borrow can
-// set further bits, but only above a byte that is not plain, so the lowest set bit is exact.
+// special sets the top bit of each byte of w that may not be a plain character. A borrow
+// can set further bits, but only above a byte that is not plain, so the lowest set bit is
+// exact.
 func special(w uint64) uint64 {
 	return (w | (w - spaces) | ((w ^ quotes) - ones) | ((w ^ slashes) - ones)) & tops
 }

@@ -1,4 +1,5 @@
-// Package keypath reads the paths of partition keys and unique keys: /a, /a/b, or /"quoted name"/b.
+// Package keypath reads the paths of partition keys and unique keys: /a, /a/b, or
+// /"quoted name"/b.
 package keypath
 
 import (
@@ -16,8 +17,8 @@ var (
 	errName  = errors.New("a name is empty or not UTF-8")
 )
 
-// Parse returns the names of a path, from the top of the document to the value. A name in quotes is a JSON
-// string. The empty path has no names.
+// Parse returns the names of a path, from the top of the document to the value. A name in
+// quotes is a JSON string. The empty path has no names.
 func Parse(path string) ([]string, error) {
 	var names []string
 	for rest := path; rest != ""; {
@@ -48,7 +49,8 @@ func Parse(path string) ([]string, error) {
 	return names, nil
 }
 
-// Lookup returns the value that names lead to in a decoded JSON value, and whether there is one.
+// Lookup returns the value that names lead to in a decoded JSON value, and whether there
+// is one.
 func Lookup(value any, names []string) (any, bool) {
 	for _, name := range names {
 		object, ok := value.(map[string]any)

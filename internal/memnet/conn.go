@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// bufferSize is the number of bytes that one direction of a connection can hold. It is similar
-// to a kernel's buffers for a loopback connection.
+// bufferSize is the number of bytes that one direction of a connection can hold. It is
+// similar to a kernel's buffers for a loopback connection.
 const bufferSize = 256 << 10
 
 // pipe returns the two ends of a connection.
@@ -90,8 +90,8 @@ func (s *stream) wait() <-chan struct{} {
 	return s.changed
 }
 
-// step calls try until it is done, returns an error, or the deadline passes. s.mu is held during
-// try.
+// step calls try until it is done, returns an error, or the deadline passes. s.mu is held
+// during try.
 func (s *stream) step(d *deadline, try func() (done bool, err error)) error {
 	for {
 		over := d.over()
@@ -171,8 +171,8 @@ func (s *stream) closeWriter() {
 type deadline struct {
 	mu    sync.Mutex // guards the rest
 	timer *time.Timer
-	// passed is closed after the deadline. set replaces it only then, so that waiting goroutines
-	// see every deadline.
+	// passed is closed after the deadline. set replaces it only then, so that waiting
+	// goroutines see every deadline.
 	passed chan struct{}
 }
 

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Network connects clients with listeners by their addresses. The zero value is ready to use.
-// It is safe for concurrent use.
+// Network connects clients with listeners by their addresses. The zero value is ready to
+// use. It is safe for concurrent use.
 type Network struct {
 	mu        sync.Mutex // guards listeners
 	listeners map[string]*listener
@@ -18,8 +18,8 @@ type Network struct {
 // backlog is the largest number of connections that wait to be accepted.
 const backlog = 128
 
-// Listen listens on an address, host:port, of any host. It returns an error if the address has
-// a listener.
+// Listen listens on an address, host:port, of any host. It returns an error if the
+// address has a listener.
 func (n *Network) Listen(address string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
@@ -37,8 +37,9 @@ func (n *Network) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects to an address. It can be http.Transport.DialContext, and ignores the network.
-// It returns an error if the address has no listener, or if ctx ends while the backlog is full.
+// Dial connects to an address. It can be http.Transport.DialContext, and ignores the
+// network. It returns an error if the address has no listener, or if ctx ends while the
+// backlog is full.
 func (n *Network) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[address]
@@ -86,7 +87,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close stops listening. It closes connections that were not accepted, and keeps the others.
+// Close stops listening. It closes connections that were not accepted, and keeps the
+// others.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.n.mu.Lock()

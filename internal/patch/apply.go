@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Apply returns the document after all operations, which it applies in their order. doc is a
-// JSON object. Apply neither changes nor keeps it. Errors are *[Error].
+// Apply returns the document after all operations, which it applies in their order. doc
+// is a JSON object. Apply neither changes nor keeps it. Errors are *[Error].
 func (p Patch) Apply(doc []byte) ([]byte, error) {
 	for i, op := range p.operations {
 		after, err := op.apply(doc)
@@ -107,8 +107,8 @@ func (t target) set(doc, value []byte) []byte {
 
 func (t target) replace(doc, value []byte) []byte { return splice(doc, t.value, t.end, value) }
 
-// remove deletes the target t, which was found, and a comma next to it. It also deletes older
-// members of the same name, because they would become visible.
+// remove deletes the target t, which was found, and a comma next to it. It also deletes
+// older members of the same name, because they would become visible.
 func remove(doc []byte, path pointer, t target) ([]byte, error) {
 	for {
 		from, to := t.from, t.end
@@ -144,8 +144,8 @@ func splice(doc []byte, from, to int, parts ...[]byte) []byte {
 	return append(out, doc[to:]...)
 }
 
-// plus adds two numbers. It adds integers exactly if the sum fits in 64 bits. It adds other
-// numbers as float64, like most readers of JSON.
+// plus adds two numbers. It adds integers exactly if the sum fits in 64 bits. It adds
+// other numbers as float64, like most readers of JSON.
 func plus(old, by []byte) ([]byte, error) {
 	if k := jsontext.Value(old).Kind(); k != '0' {
 		return nil, fmt.Errorf("%.40s is not a number", old)

@@ -9,7 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// maxIndex bounds the digits of an element's index. No document has more elements than bytes.
+// maxIndex bounds the digits of an element's index. No document has more elements than
+// bytes.
 const maxIndex = 9
 
 // errDocument reports that a document is not a JSON object. The store's documents are.
@@ -22,19 +23,19 @@ type target struct {
 	object bool
 	// name is the last name of the pointer.
 	name string
-	// from is the offset of the member's name, or of the element. value and end are the bounds
-	// of its value.
+	// from is the offset of the member's name, or of the element. value and end are the
+	// bounds of its value.
 	from, value, end int
-	// open is the offset after the parent's bracket. last is the end of its last item, or 0 if
-	// it is empty.
+	// open is the offset after the parent's bracket. last is the end of its last item, or
+	// 0 if it is empty.
 	open, last int
-	// before is the end of the item before the target, and after the start of the next item.
-	// 0 means that there is no such item.
+	// before is the end of the item before the target, and after the start of the next
+	// item. 0 means that there is no such item.
 	before, after int
 }
 
-// find returns the target of a pointer. It returns an error if the parent does not exist, or
-// if the parent is an array and the last name is not an index of it.
+// find returns the target of a pointer. It returns an error if the parent does not exist,
+// or if the parent is an array and the last name is not an index of it.
 func find(doc []byte, p pointer) (target, error) {
 	s := jsonscan.New(doc, math.MaxInt32)
 	s.Space()
@@ -90,7 +91,8 @@ func child(s *jsonscan.Scanner, name string) (t target, err error) {
 			t.after = from
 		}
 		if matches {
-			// The last member of a name counts, as for most readers of JSON. A query takes the first.
+			// The last member of a name counts, as for most readers of JSON. A query
+			// takes the first.
 			t.from, t.value, t.end = from, value, s.Offset()
 			t.found, t.before, t.after = true, t.last, 0
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FuzzApply checks that a patch does not panic. The result is a valid document, equal to that
-// of a simple implementation. Members that no operation names keep every byte.
+// FuzzApply checks that a patch does not panic. The result is a valid document, equal to
+// that of a simple implementation. Members that no operation names keep every byte.
 func FuzzApply(f *testing.F) {
 	const doc = `{"a":1,"list":["x",{"y":2}],"deep":{"b":{"c":true}},"n":1.50,"":null}`
 	for _, ops := range []string{

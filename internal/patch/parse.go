@@ -11,12 +11,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxOperations is the largest number of operations in a patch. It is the service's limit.
+// MaxOperations is the largest number of operations in a patch. It is the service's
+// limit.
 const MaxOperations = 10
 
 // Error reports an invalid patch, or a patch that cannot be applied to a document.
 type Error struct {
-	// Index is the index of the operation, from 0. It is -1 if the whole patch is invalid.
+	// Index is the index of the operation, from 0. It is -1 if the whole patch is
+	// invalid.
 	Index int
 	// Detail describes the mistake.
 	Detail string
@@ -32,8 +34,8 @@ func (e *Error) Error() string {
 
 // Patch is a list of operations.
 type Patch struct {
-	// Condition is the text of the condition, such as "from c where c.v = 3". It is empty if
-	// there is no condition. This package does not evaluate it.
+	// Condition is the text of the condition, such as "from c where c.v = 3". It is empty
+	// if there is no condition. This package does not evaluate it.
 	Condition  string
 	operations []operation
 }
@@ -80,8 +82,8 @@ func parsePointer(text string) (pointer, error) {
 	return names, nil
 }
 
-// Parse parses the body of a patch: {"operations":[...],"condition":"..."}, or the list of
-// operations. Errors are *[Error]. The patch does not share memory with body.
+// Parse parses the body of a patch: {"operations":[...],"condition":"..."}, or the list
+// of operations. Errors are *[Error]. The patch does not share memory with body.
 func Parse(body []byte) (Patch, error) {
 	p, raw, err := split(body)
 	if err != nil {
@@ -113,7 +115,8 @@ type rawOperation struct {
 
 // split decodes both forms of a body.
 func split(body []byte) (p Patch, raw []rawOperation, err error) {
-	// The decoder below accepts duplicate names and invalid UTF-8. Both would get into the document.
+	// The decoder below accepts duplicate names and invalid UTF-8. Both would get into
+	// the document.
 	if v := jsontext.Value(bytes.TrimSpace(body)); !v.IsValid() {
 		return p, nil, &Error{-1, "is not JSON"}
 	} else if v.Kind() == '[' {
@@ -166,8 +169,8 @@ func (r rawOperation) operation() (op operation, err error) {
 	return op, nil
 }
 
-// Check returns an *[Error] if the patch changes a protected path, a value below it, or a value
-// above it.
+// Check returns an *[Error] if the patch changes a protected path, a value below it, or a
+// value above it.
 func (p Patch) Check(protected ...[]string) error {
 	for i, op := range p.operations {
 		for _, path := range protected {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A package may have 5 % of sentences with more than longSentence words, and none with more
-// than maxSentence.
+// A package may have 5 % of sentences with more than longSentence words, and none with
+// more than maxSentence.
 const (
 	longSentence = 25
 	maxSentence  = 40

@@ -1,12 +1,12 @@
-// Command prose checks the prose of the repository: comments and messages in Go files, and
-// Markdown pages.
+// Command prose checks the prose of the repository: comments and messages in Go files,
+// and Markdown pages.
 //
 // Vale checks phrases, by the rules in .vale/Changefeed. Go itself checks the length of
 // sentences, the width of comments and the form of messages. Generated files and testdata
 // are excluded.
 //
-// Files that do not pass yet are listed in .vale/unwritten.txt. Their findings are skipped.
-// The list only shrinks: a listed file that passes, or is gone, is an error.
+// Files that do not pass yet are listed in .vale/unwritten.txt. Their findings are
+// skipped. The list only shrinks: a listed file that passes, or is gone, is an error.
 //
 //	go run ./internal/prose -vale BIN          prints the findings
 //	go run ./internal/prose -vale BIN -list    prints a new list, which must not be longer
@@ -77,7 +77,8 @@ func run(ctx context.Context, vale string, list bool) (string, error) {
 	return out, err
 }
 
-// newList returns the text of the new list. Renamed files may enter it, but it does not grow.
+// newList returns the text of the new list. Renamed files may enter it, but it does not
+// grow.
 func newList(findings []finding, listed []string) (string, error) {
 	bad := failing(findings)
 	if len(bad) > len(listed) {
@@ -140,8 +141,8 @@ func failing(findings []finding) []string {
 	return slices.Compact(paths)
 }
 
-// skipListed returns the findings in files that are not listed. Its error names the listed
-// files that do not exist, that have no findings, or that are out of order.
+// skipListed returns the findings in files that are not listed. Its error names the
+// listed files that do not exist, that have no findings, or that are out of order.
 func skipListed(findings []finding, listed []string) ([]finding, error) {
 	bad := failing(findings)
 	var missing, clean, errs []string

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// valeBinary returns the path of Vale from PROSE_VALE, which `make prose` sets. Tests that
-// need Vale are skipped without it.
+// valeBinary returns the path of Vale from PROSE_VALE, which `make prose` sets. Tests
+// that need Vale are skipped without it.
 func valeBinary(t *testing.T) string {
 	path := os.Getenv("PROSE_VALE")
 	if path == "" {
@@ -49,8 +49,8 @@ func refused(t *testing.T, vale string, paths []string) (count int, bad []findin
 	return count, bad
 }
 
-// TestRulesRefuseOldComments runs the rules on 25 comments that were chosen before them. A
-// further comment describes the file.
+// TestRulesRefuseOldComments runs the rules on 25 comments that were chosen before them.
+// A further comment describes the file.
 func TestRulesRefuseOldComments(t *testing.T) {
 	count, bad := refused(t, valeBinary(t), []string{"internal/prose/testdata/old.go"})
 	t.Logf("%d of %d comments are refused", len(bad), count)

@@ -94,8 +94,8 @@ func (s *source) addComments(files *token.FileSet, tree *ast.File) {
 	}
 }
 
-// addText adds the paragraphs of a text without its indented lines, which are code. A list
-// item is a paragraph.
+// addText adds the paragraphs of a text without its indented lines, which are code. A
+// list item is a paragraph.
 func (s *source) addText(lines []line) {
 	inParagraph, inList := false, false
 	for _, l := range lines {
@@ -127,8 +127,8 @@ func (s *source) addText(lines []line) {
 // plain removes the characters that Markdown takes for HTML.
 var plain = strings.NewReplacer("<", " ", ">", " ")
 
-// markdown returns the paragraphs as a Markdown page, and the line of the file for each of
-// its lines.
+// markdown returns the paragraphs as a Markdown page, and the line of the file for each
+// of its lines.
 func (s *source) markdown() (page []byte, numbers []int) {
 	var text bytes.Buffer
 	for _, paragraph := range s.paragraphs {

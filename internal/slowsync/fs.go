@@ -1,5 +1,5 @@
-// Package slowsync is a file system whose logs take a fixed time to sync. It is for measurements,
-// since the time of a real sync varies too much.
+// Package slowsync is a file system whose logs take a fixed time to sync. It is for
+// measurements, since the time of a real sync varies too much.
 package slowsync
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FS replaces every sync of a log (*.log) in another file system by a pause. It also wraps files
-// that Pebble recycles.
+// FS replaces every sync of a log (*.log) in another file system by a pause. It also
+// wraps files that Pebble recycles.
 type FS struct {
 	vfs.FS
 	// Sync is the duration of a sync.

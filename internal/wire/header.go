@@ -1,14 +1,14 @@
 package wire
 
-// The headers of the protocol in the spelling of net/http. The protocol ignores the case of
-// names. The server ignores headers that are neither here nor in net/http.
+// The headers of the protocol in the spelling of net/http. The protocol ignores the case
+// of names. The server ignores headers that are neither here nor in net/http.
 const (
 	// HeaderActivityID identifies a request, in both directions (a GUID).
 	HeaderActivityID = "X-Ms-Activity-Id"
 	// HeaderAIM asks for a change feed: see [AIMIncremental] and [AIMFullFidelity].
 	HeaderAIM = "A-Im"
-	// HeaderAltContentPath and HeaderContentPath hold the path of the returned resource's owner,
-	// with names and with rids. Clients store session tokens by these paths.
+	// HeaderAltContentPath and HeaderContentPath hold the path of the returned resource's
+	// owner, with names and with rids. Clients store session tokens by these paths.
 	HeaderAltContentPath = "X-Ms-Alt-Content-Path"
 	HeaderContentPath    = "X-Ms-Content-Path"
 	// HeaderBatch marks a batch. With HeaderBatchAtomic it is a transaction. With
@@ -30,8 +30,8 @@ const (
 	// HeaderIsQueryGo.
 	HeaderIsQuery   = "X-Ms-Documentdb-Isquery"
 	HeaderIsQueryGo = "X-Ms-Documentdb-Query"
-	// HeaderItemCount is the number of items in a page. HeaderMaxItemCount is the requested
-	// number, or -1 for the server's choice.
+	// HeaderItemCount is the number of items in a page. HeaderMaxItemCount is the
+	// requested number, or -1 for the server's choice.
 	HeaderItemCount    = "X-Ms-Item-Count"
 	HeaderMaxItemCount = "X-Ms-Max-Item-Count"
 	// HeaderLSN is the last LSN of the partition.
@@ -40,8 +40,8 @@ const (
 	// reports whether the offer is being replaced.
 	HeaderMinThroughput       = "X-Ms-Cosmos-Min-Throughput"
 	HeaderOfferReplacePending = "X-Ms-Offer-Replace-Pending"
-	// HeaderOfferThroughput is the throughput of a new container in request units per second.
-	// HeaderOfferAutopilot is its maximum throughput, as JSON.
+	// HeaderOfferThroughput is the throughput of a new container in request units per
+	// second. HeaderOfferAutopilot is its maximum throughput, as JSON.
 	HeaderOfferThroughput = "X-Ms-Offer-Throughput"
 	HeaderOfferAutopilot  = "X-Ms-Cosmos-Offer-Autopilot-Settings"
 	// HeaderOfferToAutopilot and HeaderOfferToManual change the kind of a replaced offer.
@@ -49,8 +49,8 @@ const (
 	HeaderOfferToManual    = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"
 	// HeaderPartitionKey is the logical partition key, as a JSON array.
 	HeaderPartitionKey = "X-Ms-Documentdb-Partitionkey"
-	// HeaderPartitionID is the id of a physical partition. The container's rid and a comma may
-	// precede it.
+	// HeaderPartitionID is the id of a physical partition. The container's rid and a
+	// comma may precede it.
 	HeaderPartitionID = "X-Ms-Documentdb-Partitionkeyrangeid"
 	// HeaderTokenExpiry is the lifetime of a permission's resource token, in seconds.
 	HeaderTokenExpiry = "X-Ms-Documentdb-Expiry-Seconds"
@@ -59,30 +59,32 @@ const (
 	HeaderPostTriggers = "X-Ms-Documentdb-Post-Trigger-Include"
 	// HeaderCrossPartition allows a query to read all partitions.
 	HeaderCrossPartition = "X-Ms-Documentdb-Query-Enablecrosspartition"
-	// HeaderPopulateQueryMetrics and HeaderPopulateIndexMetrics request metrics of a query. The
-	// response has them in HeaderQueryMetrics and HeaderIndexMetrics (base64).
+	// HeaderPopulateQueryMetrics and HeaderPopulateIndexMetrics request metrics of a
+	// query. The response has them in HeaderQueryMetrics and HeaderIndexMetrics (base64).
 	HeaderPopulateQueryMetrics = "X-Ms-Documentdb-Populatequerymetrics"
 	HeaderPopulateIndexMetrics = "X-Ms-Cosmos-Populateindexmetrics"
 	HeaderQueryMetrics         = "X-Ms-Documentdb-Query-Metrics"
 	HeaderIndexMetrics         = "X-Ms-Cosmos-Index-Utilization"
-	// HeaderQueryPlan requests the plan of a query. HeaderQueryFeatures lists the features that
-	// the client supports.
+	// HeaderQueryPlan requests the plan of a query. HeaderQueryFeatures lists the
+	// features that the client supports.
 	HeaderQueryPlan     = "X-Ms-Cosmos-Is-Query-Plan-Request"
 	HeaderQueryFeatures = "X-Ms-Cosmos-Supported-Query-Features"
-	// HeaderReadKeyType is the kind of HeaderStartEPK and HeaderEndEPK; see [KeyTypeRange].
+	// HeaderReadKeyType is the kind of HeaderStartEPK and HeaderEndEPK; see
+	// [KeyTypeRange].
 	HeaderReadKeyType = "X-Ms-Read-Key-Type"
 	// HeaderRequestCharge is the cost of the request, in request units.
 	HeaderRequestCharge = "X-Ms-Request-Charge"
 	// HeaderRetryAfter is the delay before the next attempt, in milliseconds.
 	HeaderRetryAfter = "X-Ms-Retry-After-Ms"
-	// HeaderSchemaVersion, HeaderServiceVersion and HeaderGatewayVersion are informational.
+	// HeaderSchemaVersion, HeaderServiceVersion and HeaderGatewayVersion are
+	// informational.
 	HeaderSchemaVersion  = "X-Ms-Schemaversion"
 	HeaderServiceVersion = "X-Ms-Serviceversion"
 	HeaderGatewayVersion = "X-Ms-Gatewayversion"
 	// HeaderSessionToken is the position of a session; see [SessionToken].
 	HeaderSessionToken = "X-Ms-Session-Token"
-	// HeaderStartEPK and HeaderEndEPK limit a read to a range of effective partition keys, which
-	// includes its start and excludes its end.
+	// HeaderStartEPK and HeaderEndEPK limit a read to a range of effective partition
+	// keys, which includes its start and excludes its end.
 	HeaderStartEPK = "X-Ms-Start-Epk"
 	HeaderEndEPK   = "X-Ms-End-Epk"
 	// HeaderSubStatus refines the status of an error.
@@ -111,7 +113,8 @@ const (
 	CapabilityIgnoreUnknown = 8
 )
 
-// KeyTypeRange is the value of [HeaderReadKeyType] for a range of effective partition keys.
+// KeyTypeRange is the value of [HeaderReadKeyType] for a range of effective partition
+// keys.
 const KeyTypeRange = "EffectivePartitionKeyRange"
 
 // WireFormatVersions is the value of [HeaderWireFormat].

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Path is the path of a request: pairs of a resource type and an id. The path of a feed has no
-// last id.
+// Path is the path of a request: pairs of a resource type and an id. The path of a feed
+// has no last id.
 type Path struct {
 	// Types and IDs are the pairs. Types are in lower case, and ids are decoded.
 	Types, IDs []string
@@ -24,8 +24,8 @@ var types = []string{
 	"clientencryptionkeys", "attachments", operations,
 }
 
-// operations is the type of /dbs/<id>/colls/<id>/operations/partitionkeydelete. Its id is the
-// operation on the container.
+// operations is the type of /dbs/<id>/colls/<id>/operations/partitionkeydelete. Its id is
+// the operation on the container.
 const operations = "operations"
 
 // ParsePath parses an escaped path. It ignores a slash at the end, which some SDKs send.
@@ -58,8 +58,8 @@ func ParsePath(escaped string) (Path, error) {
 	return p, nil
 }
 
-// Type returns the type of the resource, or of the resources in the feed. It is empty for the
-// account.
+// Type returns the type of the resource, or of the resources in the feed. It is empty for
+// the account.
 func (p Path) Type() string {
 	if len(p.Types) == 0 {
 		return ""
@@ -99,10 +99,10 @@ func (p Path) signed() Path {
 	return p
 }
 
-// Links returns the resource links that a signature of the path may cover. The first one is
-// the link that SDKs sign: the path with decoded ids, without the type of a feed. Some clients
-// sign the path of the request. If the ids are resource ids, the link is the last one in lower
-// case.
+// Links returns the resource links that a signature of the path may cover. The first one
+// is the link that SDKs sign: the path with decoded ids, without the type of a feed. Some
+// clients sign the path of the request. If the ids are resource ids, the link is the last
+// one in lower case.
 func (p Path) Links() []string {
 	p = p.signed()
 	if len(p.IDs) == 0 {
@@ -132,8 +132,9 @@ func (p Path) Links() []string {
 // rids is the encoding of resource ids: base64 with - instead of /.
 var rids = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
 
-// byRID reports whether all ids of the path can be resource ids. They have 4, 8 and 16 bytes,
-// from the database down, and each begins with its owner's id. Offers have no other ids.
+// byRID reports whether all ids of the path can be resource ids. They have 4, 8 and 16
+// bytes, from the database down, and each begins with its owner's id. Offers have no
+// other ids.
 func (p Path) byRID() bool {
 	if p.Types[0] == "offers" {
 		return true

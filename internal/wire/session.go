@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// SessionToken returns the session token of a partition: <id>:-1#<lsn>, the vector form of an
-// account with one region. Clients can only merge tokens of one form.
+// SessionToken returns the session token of a partition: <id>:-1#<lsn>, the vector form
+// of an account with one region. Clients can only merge tokens of one form.
 func SessionToken(partition string, lsn int64) string {
 	return partition + ":-1#" + strconv.FormatInt(lsn, 10)
 }
 
-// SessionLSN returns the global LSN of a partition in a session token, which may list several
-// partitions. It accepts every form that clients send. ok is false if the token does not list
-// the partition or is invalid.
+// SessionLSN returns the global LSN of a partition in a session token, which may list
+// several partitions. It accepts every form that clients send. ok is false if the token
+// does not list the partition or is invalid.
 func SessionLSN(token, partition string) (lsn int64, ok bool) {
 	for part := range strings.SplitSeq(token, ",") {
 		id, vector, found := strings.Cut(strings.TrimSpace(part), ":")

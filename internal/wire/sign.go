@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// EmulatorKey is the key of the local emulators. It is public, so it is only good for tests on
-// one's own machine.
+// EmulatorKey is the key of the local emulators. It is public, so it is only good for
+// tests on one's own machine.
 const EmulatorKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
 // Key is a decoded account key.
@@ -26,9 +26,9 @@ func ParseKey(s string) (Key, error) {
 	return b, nil
 }
 
-// Payload returns the text that a signature of a request covers. It converts verb, resourceType
-// and date to lower case. link is one of [Path.Links]. httpDate is the Date header, which counts
-// only if date ([HeaderDate]) is empty.
+// Payload returns the text that a signature of a request covers. It converts verb,
+// resourceType and date to lower case. link is one of [Path.Links]. httpDate is the Date
+// header, which counts only if date ([HeaderDate]) is empty.
 func Payload(verb, resourceType, link, date, httpDate string) string {
 	if date != "" {
 		httpDate = ""
@@ -57,11 +57,12 @@ type Token struct {
 	Signature string
 }
 
-// maxToken is the largest size of an Authorization header. Those of Entra ID are the largest.
+// maxToken is the largest size of an Authorization header. Those of Entra ID are the
+// largest.
 const maxToken = 16 << 10
 
-// ParseAuthorization parses an Authorization header. SDKs escape it, except that some send the
-// aad form unescaped.
+// ParseAuthorization parses an Authorization header. SDKs escape it, except that some
+// send the aad form unescaped.
 func ParseAuthorization(header string) (Token, error) {
 	if header == "" {
 		return Token{}, errors.New("it is missing")

@@ -19,16 +19,17 @@ const (
 	SubRBACDenied              = 5300 // with 403: an AAD principal lacks the permission
 )
 
-// In TCP mode, the service returns 404/1003 if the container is missing. Over HTTP, a gateway
-// may return 404/0 for an item of a missing container, as for a missing item. So 1003 proves
-// that the owner is missing, and 0 proves nothing.
+// In TCP mode, the service returns 404/1003 if the container is missing. Over HTTP, a
+// gateway may return 404/0 for an item of a missing container, as for a missing item. So
+// 1003 proves that the owner is missing, and 0 proves nothing.
 
-// ErrorBody is the body of every response with a status of at least 400. SDKs always parse it.
+// ErrorBody is the body of every response with a status of at least 400. SDKs always
+// parse it.
 type ErrorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// AdditionalErrorInfo is the plan, as JSON text, of a query that the client must send to each
-	// partition.
+	// AdditionalErrorInfo is the plan, as JSON text, of a query that the client must send
+	// to each partition.
 	AdditionalErrorInfo string `json:"additionalErrorInfo,omitempty"`
 }
 

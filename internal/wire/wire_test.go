@@ -115,7 +115,8 @@ func TestPathsAreDecoded(t *testing.T) {
 	}
 }
 
-// A signature over a name alone would be valid for containers of that name in all databases.
+// A signature over a name alone would be valid for containers of that name in all
+// databases.
 func TestOnlyResourceIDsAreSignedWithoutTheirPath(t *testing.T) {
 	const database, container, document = "Gis8AQ==", "Gis8AYAAAAE=", "Gis8AYAAAAEBAAAAAQAAAA=="
 	for path, want := range map[string]string{

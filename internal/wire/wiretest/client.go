@@ -1,5 +1,5 @@
-// Package wiretest is a client without an SDK, for tests and benchmarks that need control over
-// each request and connection to a server. It only signs requests.
+// Package wiretest is a client without an SDK, for tests and benchmarks that need control
+// over each request and connection to a server. It only signs requests.
 package wiretest
 
 import (
@@ -34,8 +34,8 @@ func New(endpoint string, by *http.Client) (*Client, error) {
 	return &Client{Endpoint: strings.TrimSuffix(endpoint, "/"), Key: key, HTTP: by}, nil
 }
 
-// Request returns a signed request for an escaped path. headers alternate between names and
-// values.
+// Request returns a signed request for an escaped path. headers alternate between names
+// and values.
 func (c *Client) Request(ctx context.Context, method, path, body string, headers ...string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, strings.NewReader(body))
 	if err != nil {
@@ -65,8 +65,8 @@ func Sign(r *http.Request, key wire.Key, at time.Time) error {
 	return nil
 }
 
-// Do sends a signed request and reads the whole response. It returns a *[StatusError] if the
-// status is 400 or above.
+// Do sends a signed request and reads the whole response. It returns a *[StatusError] if
+// the status is 400 or above.
 func (c *Client) Do(ctx context.Context, method, path, body string, headers ...string) (http.Header, []byte, error) {
 	r, err := c.Request(ctx, method, path, body, headers...)
 	if err != nil {
@@ -107,8 +107,8 @@ func (c *Client) Put(ctx context.Context, container, pk, body string) error {
 	return err
 }
 
-// Make creates a database and a container in it, partitioned by /pk. It returns the container's
-// path.
+// Make creates a database and a container in it, partitioned by /pk. It returns the
+// container's path.
 func (c *Client) Make(ctx context.Context, database, container string) (path string, err error) {
 	if _, _, err := c.Do(ctx, http.MethodPost, "/dbs", fmt.Sprintf(`{"id":%q}`, database)); err != nil {
 		return "", err
