@@ -98,13 +98,13 @@ func TestRefusedRecordsHaveDistinctErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ err, want error }{
-		"a name twice":           {create("shop", "a", one), engine.ErrConflict},
-		"no such database":       {create("none", "a", one), feed.ErrNotFound},
-		"a name of another":      {replace("a", "b", ""), engine.ErrConflict},
-		"replace what isn't":     {replace("c", "c", ""), feed.ErrNotFound},
-		"replace an old version": {replace("a", "a", `"old"`), engine.ErrPreconditionFailed},
-		"delete an old version":  {db.DeleteRecord(t.Context(), "shop", "a", `"old"`), engine.ErrPreconditionFailed},
-		"delete what isn't":      {db.DeleteRecord(t.Context(), "shop", "c", ""), feed.ErrNotFound},
+		"a duplicate name":         {create("shop", "a", one), engine.ErrConflict},
+		"a missing database":       {create("none", "a", one), feed.ErrNotFound},
+		"a rename to a taken name": {replace("a", "b", ""), engine.ErrConflict},
+		"replace a missing record": {replace("c", "c", ""), feed.ErrNotFound},
+		"replace an old version":   {replace("a", "a", `"old"`), engine.ErrPreconditionFailed},
+		"delete an old version":    {db.DeleteRecord(t.Context(), "shop", "a", `"old"`), engine.ErrPreconditionFailed},
+		"delete a missing record":  {db.DeleteRecord(t.Context(), "shop", "c", ""), feed.ErrNotFound},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v", what, c.err)

@@ -44,16 +44,16 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		want   string
 		damage func(g *group, l *writeState)
 	}{
-		"a record of no database": {"belongs to a database that is not there", func(g *group, _ *writeState) {
+		"a record of a missing database": {"belongs to a database that is not there", func(g *group, _ *writeState) {
 			_ = g.batch.Set(recordKey(99, 1), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a record that can't be read": {"cannot be read", func(g *group, l *writeState) {
+		"an invalid record": {"cannot be read", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{`), nil)
 		}},
 		"a record above the counter": {"above the last assigned one", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordKey(l.c.database, 7), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a name of no record": {"which does not have it", func(g *group, l *writeState) {
+		"a name without a record": {"which does not have it", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordNameKey(l.c.database, "a"), []byte{0, 0, 0, 1}, nil)
 		}},
 		"a record without its name": {"cannot be found by name", func(g *group, l *writeState) {
@@ -61,7 +61,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			_ = g.putNumbers()
 			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a document that the index doesn't know": {"in the index (found: false)", func(g *group, l *writeState) {
+		"a document without an index entry": {"in the index (found: false)", func(g *group, l *writeState) {
 			_ = g.batch.Delete(index(l.c, "p", "a"), nil)
 		}},
 		"an index entry without a document": {"the index has 3 items and the log 2 documents", func(g *group, l *writeState) {
@@ -85,13 +85,13 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])].number, 77, 0, "p"), v, nil)
 		}},
-		"a key that its partition doesn't read": {"is not read by the partition", func(g *group, l *writeState) {
+		"a key outside its partition": {"is not read by the partition", func(g *group, l *writeState) {
 			index := l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])
 			other := l.meta.partitions[1-index].number
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, other, 4, 9, "p"), v, nil)
 		}},
-		"a segment that isn't there": {"is in segment 9", func(g *group, l *writeState) {
+		"a missing segment": {"is in segment 9", func(g *group, l *writeState) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, 9, 1, 0, "p"), v, nil)
 		}},
@@ -101,7 +101,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			v[6]-- // 256 seconds
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a counter that is behind": {"stored and", func(g *group, l *writeState) {
+		"a counter that is too low": {"stored and", func(g *group, l *writeState) {
 			v := counters{lsn: 1, docs: 99}.encode()
 			_ = g.batch.Set(partitionKeyOf(l.c.number, l.meta.partitions[0].number), v[:], nil)
 		}},
@@ -122,7 +122,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			m.partitions[1] = &p
 			l.replace(g, m, l.ends)
 		}},
-		"a segment that nobody reads": {"of which partitions read", func(g *group, l *writeState) {
+		"a segment without a partition": {"of which partitions read", func(g *group, l *writeState) {
 			m := l.meta.change()
 			m.segments[77] = segment{From: 1, To: 2}
 			l.replace(g, m, l.ends)
@@ -134,14 +134,14 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			m.partitions[1] = &p
 			l.replace(g, m, l.ends)
 		}},
-		"a last version that isn't the item": {"is not its last version", func(g *group, l *writeState) {
+		"a last version that differs from the item": {"is not its last version", func(g *group, l *writeState) {
 			k := key(spaceVersions, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			i := strings.Index(string(v), `"n":2`)
 			v[i+4] = '7'
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a version that the index doesn't know": {"its last version is", func(g *group, l *writeState) {
+		"a version without an index entry": {"its last version is", func(g *group, l *writeState) {
 			v := get(g, key(spaceVersions, l.c, 0, 1, 0, "p"))
 			v[0] = byte(feed.Delete)
 			_ = g.batch.Delete(key(spaceVersions, l.c, 0, 1, 0, "p"), nil)
@@ -159,13 +159,13 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			v[17]-- // the previous LSN
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a key of no container": {"which does not exist", func(g *group, l *writeState) {
+		"a key of a missing container": {"which does not exist", func(g *group, l *writeState) {
 			_ = g.batch.Set(appendContainerKey(nil, spaceLog, 99), nil, nil)
 		}},
-		"a key of no space": {"in no key space", func(g *group, l *writeState) {
+		"a key outside all spaces": {"in no key space", func(g *group, l *writeState) {
 			_ = g.batch.Set([]byte("zzz"), nil, nil)
 		}},
-		"a container that nobody opened": {"is stored and not open", func(g *group, l *writeState) {
+		"a container that is not open": {"is stored and not open", func(g *group, l *writeState) {
 			_ = g.batch.Set(containerKey(99), []byte("{}"), nil)
 		}},
 	} {

@@ -40,12 +40,12 @@ func TestClockCatchesUpWithTheWallClockAndNeverGoesBack(t *testing.T) {
 	}{
 		{"at the start", 0, 0, 0},
 		{"time passes", time.Hour, time.Hour, time.Hour},
-		{"the clocks part by little", 900 * time.Millisecond, 0, time.Hour},
+		{"the clocks differ by little", 900 * time.Millisecond, 0, time.Hour},
 		{"the machine was suspended", 20 * time.Minute, 0, time.Hour + 20*time.Minute + 900*time.Millisecond},
 		{"time passes", time.Minute, time.Minute, time.Hour + 21*time.Minute + 900*time.Millisecond},
 		{"the wall clock is set back", -2 * time.Hour, 0, time.Hour + 21*time.Minute + 900*time.Millisecond},
 		{"time passes", time.Minute, time.Minute, time.Hour + 22*time.Minute + 900*time.Millisecond},
-		{"suspended, and still behind", time.Hour, 0, time.Hour + 22*time.Minute + 900*time.Millisecond},
+		{"suspended, and still set back", time.Hour, 0, time.Hour + 22*time.Minute + 900*time.Millisecond},
 		{"suspended once more", 3 * time.Hour, 0, 3*time.Hour + 22*time.Minute + 900*time.Millisecond},
 	} {
 		m.pass(step.wall, step.elapsed)

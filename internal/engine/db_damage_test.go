@@ -279,7 +279,7 @@ func TestLockedDirectoryNamesItsUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err) // it says something once it has the directory
+		t.Fatal(err) // the child prints a line once it has the directory
 	}
 	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, &locked) || locked.PID != child.Process.Pid {
 		t.Errorf("open while process %d holds the lock: %v", child.Process.Pid, err)

@@ -75,10 +75,10 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 		o    WriteOptions
 		want error
 	}{
-		"no item":        {"b", WriteOptions{}, feed.ErrNotFound},
-		"another etag":   {"a", WriteOptions{IfMatch: `"x"`}, ErrPreconditionFailed},
-		"there is one":   {"a", WriteOptions{IfNoneMatch: "*"}, ErrPreconditionFailed},
-		"the right etag": {"a", WriteOptions{IfMatch: r.ETag}, nil},
+		"no item":         {"b", WriteOptions{}, feed.ErrNotFound},
+		"another etag":    {"a", WriteOptions{IfMatch: `"x"`}, ErrPreconditionFailed},
+		"the item exists": {"a", WriteOptions{IfNoneMatch: "*"}, ErrPreconditionFailed},
+		"the right etag":  {"a", WriteOptions{IfMatch: r.ETag}, nil},
 	} {
 		ran := false
 		_, err := c.Change(t.Context(), feed.PartitionKey{"p"}, k.id, func(old []byte) ([]byte, error) {

@@ -130,16 +130,16 @@ func TestOperationsDependOnTheStoredItem(t *testing.T) {
 		want error
 		do   func() (Result, error)
 	}{
-		{"create what is there", ErrConflict, func() (Result, error) { return c.Create(ctx, pk, body("a", "p", 3), WriteOptions{}) }},
+		{"create an existing item", ErrConflict, func() (Result, error) { return c.Create(ctx, pk, body("a", "p", 3), WriteOptions{}) }},
 		{"replace another version", ErrPreconditionFailed, func() (Result, error) { return c.Replace(ctx, pk, "a", body("a", "p", 3), tag) }},
 		{"upsert another version", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("a", "p", 3), tag) }},
 		{"delete another version", ErrPreconditionFailed, func() (Result, error) { return c.Delete(ctx, pk, "a", tag) }},
-		{"upsert only if there is none", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("a", "p", 3), fresh) }},
-		{"upsert of a version where nothing is", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("b", "p", 3), tag) }},
-		{"replace what isn't there", feed.ErrNotFound, func() (Result, error) { return c.Replace(ctx, pk, "b", body("b", "p", 3), WriteOptions{}) }},
-		{"delete what isn't there", feed.ErrNotFound, func() (Result, error) { return c.Delete(ctx, pk, "b", WriteOptions{}) }},
+		{"upsert only if the item is missing", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("a", "p", 3), fresh) }},
+		{"upsert of a version of a missing item", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("b", "p", 3), tag) }},
+		{"replace a missing item", feed.ErrNotFound, func() (Result, error) { return c.Replace(ctx, pk, "b", body("b", "p", 3), WriteOptions{}) }},
+		{"delete a missing item", feed.ErrNotFound, func() (Result, error) { return c.Delete(ctx, pk, "b", WriteOptions{}) }},
 		{"read in another logical partition", feed.ErrNotFound, func() (Result, error) { return c.Read(ctx, feed.PartitionKey{"q"}, "a", ReadOptions{}) }},
-		{"read what is known", ErrNotModified, func() (Result, error) { return c.Read(ctx, pk, "a", ReadOptions{IfNoneMatch: replaced.ETag}) }},
+		{"read of a known version", ErrNotModified, func() (Result, error) { return c.Read(ctx, pk, "a", ReadOptions{IfNoneMatch: replaced.ETag}) }},
 		{"read another version", ErrPreconditionFailed, func() (Result, error) { return c.Read(ctx, pk, "a", ReadOptions{IfMatch: created.ETag}) }},
 	} {
 		if _, err := k.do(); !errors.Is(err, k.want) {
@@ -172,7 +172,7 @@ func TestWritesAreRefusedWithTheirKind(t *testing.T) {
 		{"another key than the body's", KeyMismatch, func() (Result, error) {
 			return c.Create(ctx, feed.PartitionKey{"q"}, body("a", "p", 1), WriteOptions{})
 		}},
-		{"replace by another id", BadID, func() (Result, error) { return c.Replace(ctx, nil, "b", body("a", "p", 1), WriteOptions{}) }},
+		{"replace with another id", BadID, func() (Result, error) { return c.Replace(ctx, nil, "b", body("a", "p", 1), WriteOptions{}) }},
 		{"delete without a key", KeyMismatch, func() (Result, error) { return c.Delete(ctx, nil, "a", WriteOptions{}) }},
 		{"read with too long a key", KeyMismatch, func() (Result, error) { return c.Read(ctx, feed.PartitionKey{"p", "q"}, "a", ReadOptions{}) }},
 		{"read of an impossible id", BadID, func() (Result, error) { return c.Read(ctx, feed.PartitionKey{"p"}, "a/b", ReadOptions{}) }},
@@ -225,12 +225,12 @@ func TestBatchIsAllOrNothingAtOneLSN(t *testing.T) {
 
 	boom := errors.New("boom")
 	for name, failing := range map[string]Operation{
-		"conflict":       {Kind: OpCreate, Body: body("a", "p", 9)},
-		"change":         {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return nil, boom }},
-		"panic":          {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { panic(boom) }},
-		"other id":       {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return body("x", "p", 1), nil }},
-		"other key":      {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return body("a", "x", 1), nil }},
-		"read of nobody": {Kind: OpRead, ID: "nobody"},
+		"conflict":               {Kind: OpCreate, Body: body("a", "p", 9)},
+		"change":                 {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return nil, boom }},
+		"panic":                  {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { panic(boom) }},
+		"other id":               {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return body("x", "p", 1), nil }},
+		"other key":              {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return body("a", "x", 1), nil }},
+		"read of a missing item": {Kind: OpRead, ID: "nobody"},
 	} {
 		_, err := c.Batch(ctx, pk, []Operation{{Kind: OpUpsert, Body: body("b", "p", 1)}, {Kind: OpDelete, ID: "old"}, failing})
 		var failed *BatchError

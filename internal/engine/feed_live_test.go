@@ -12,16 +12,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Readers follow a container while others write, split and merge it, all at the same
-// time:
+// Readers follow a container while others write, split and merge it concurrently:
 //
 //   - In all versions mode a reader is shown each version of each item exactly once, in
 //     order.
-//   - In latest version mode the versions of an item rise, no version is shown twice, and in
-//     the end the last one was shown.
+//   - In latest version mode the versions of an item rise, no version is shown twice,
+//     and in the end the last one was shown.
 //   - A transaction comes whole, on one page.
-//   - All of that holds for readers of one partition after the other, and for readers of the
-//     whole container at once. On the pages of the latter the LSNs also rise from page to page.
+//   - All of that holds for readers of one partition after the other, and for readers of
+//     the whole container at once. The LSNs on the pages of the latter also rise from
+//     page to page.
 
 const (
 	liveWriters  = 4

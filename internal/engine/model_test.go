@@ -26,18 +26,19 @@ import (
 //     model expects. A failed batch changes nothing.
 //   - An expired item is invisible at once, purged or not. A purge is visible only in all
 //     versions mode, as one delete that is marked as an expiry.
-//   - A page of a feed holds exactly the model's changes between its two positions, in LSN
-//     order, byte for byte, and divides no transaction. This holds by partition, by range of
-//     keys, by key and by prefix, in both modes, from every kind of start.
-//   - The same holds for one page over all partitions that overlap a range. Such a page is
-//     never gone, and its continuation is right for all these partitions.
+//   - A page of a feed holds exactly the model's changes between its two positions, in
+//     LSN order, byte for byte, and divides no transaction. This holds by partition, by
+//     range of keys, by key and by prefix, in both modes, from every kind of start.
+//   - The same holds for one page over all partitions that overlap a range. Such a page
+//     is never gone, and its continuation is right for all these partitions.
 //   - A reader of all items sees every item once that existed all the time. It reads by
 //     scope and prefix of the id, page by page or by visits, resumes after any item, and
 //     continues through splits and merges.
 //   - A reader that follows its range through splits and merges misses nothing and sees
 //     nothing twice.
 //   - Exactly the writes from a second on come after the position before that second.
-//   - All of that holds after the store was closed and opened again, and Check finds nothing.
+//   - All of that holds after the store was closed and opened again, and Check finds
+//     nothing.
 
 var (
 	modelSeeds = flag.Int("model.seeds", 0, "number of seeds that the model test runs (0: 60, or 10 with -short or -race)")

@@ -93,10 +93,10 @@ func TestBatchesHandUniqueValuesOver(t *testing.T) {
 	upsert(t, c, "a", "p", 1)
 	upsert(t, c, "b", "p", 2)
 	for name, ops := range map[string][]Operation{
-		"a delete, then a create":        {{Kind: OpDelete, ID: "a"}, {Kind: OpCreate, Body: body("c", "p", 1)}, {Kind: OpDelete, ID: "c"}, {Kind: OpCreate, Body: body("a", "p", 1)}},
-		"a replace, then an upsert":      {{Kind: OpReplace, ID: "a", Body: body("a", "p", 3)}, {Kind: OpUpsert, Body: body("b", "p", 1)}, {Kind: OpUpsert, Body: body("a", "p", 2)}},
-		"values that go round":           {{Kind: OpReplace, ID: "a", Body: body("a", "p", 9)}, {Kind: OpReplace, ID: "b", Body: body("b", "p", 2)}, {Kind: OpReplace, ID: "a", Body: body("a", "p", 1)}},
-		"an item that is written thrice": {{Kind: OpUpsert, Body: body("a", "p", 5)}, {Kind: OpUpsert, Body: body("a", "p", 6)}, {Kind: OpUpsert, Body: body("a", "p", 1)}, {Kind: OpCreate, Body: body("x", "p", 5)}, {Kind: OpDelete, ID: "x"}},
+		"a delete, then a create":             {{Kind: OpDelete, ID: "a"}, {Kind: OpCreate, Body: body("c", "p", 1)}, {Kind: OpDelete, ID: "c"}, {Kind: OpCreate, Body: body("a", "p", 1)}},
+		"a replace, then an upsert":           {{Kind: OpReplace, ID: "a", Body: body("a", "p", 3)}, {Kind: OpUpsert, Body: body("b", "p", 1)}, {Kind: OpUpsert, Body: body("a", "p", 2)}},
+		"values that rotate":                  {{Kind: OpReplace, ID: "a", Body: body("a", "p", 9)}, {Kind: OpReplace, ID: "b", Body: body("b", "p", 2)}, {Kind: OpReplace, ID: "a", Body: body("a", "p", 1)}},
+		"an item that is written three times": {{Kind: OpUpsert, Body: body("a", "p", 5)}, {Kind: OpUpsert, Body: body("a", "p", 6)}, {Kind: OpUpsert, Body: body("a", "p", 1)}, {Kind: OpCreate, Body: body("x", "p", 5)}, {Kind: OpDelete, ID: "x"}},
 	} {
 		if _, err := c.Batch(ctx, pk, ops); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -433,13 +433,13 @@ func TestCheckFindsDamageOfAUniqueIndex(t *testing.T) {
 		"an item without its entry": {"is not in the index of the unique key [/n]", func(g *group, c *Container) error {
 			return g.batch.Delete(entry(c, "a", `{"n":1}`), nil)
 		}},
-		"an entry of no item": {"has 3 entries, of which 2 are of its documents", func(g *group, c *Container) error {
+		"an entry without an item": {"has 3 entries, of which 2 are of its documents", func(g *group, c *Container) error {
 			return setUniqueEntry(g.batch, entry(c, "", `{"n":7}`), "x", 16)
 		}},
 		"an entry of an older version": {"has 3 entries, of which 2", func(g *group, c *Container) error {
 			return setUniqueEntry(g.batch, entry(c, "", `{"n":7}`), "a", 16)
 		}},
-		"an entry that can't be read": {"has 3 entries", func(g *group, c *Container) error {
+		"an invalid entry": {"has 3 entries", func(g *group, c *Container) error {
 			return g.batch.Set(entry(c, "x", `{"n":7}`), []byte{1}, nil)
 		}},
 		"an entry of a container without unique keys": {"has 1 entries, of which 0", func(g *group, c *Container) error {

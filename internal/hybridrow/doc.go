@@ -19,8 +19,8 @@
 // is the header of a segment, records, and perhaps more segments. All three are rows. A
 // row begins with a version, 0x81, and the number of its schema.
 //
-//	segment  81 F0D8FF7F presence length(int32)            length is that of the header, all optional fields included
-//	record   81 F1D8FF7F length(int32) crc(uint32) row     CRC-32 (IEEE) of the row's bytes
+//	segment  81 F0D8FF7F presence length(int32)           length of the header with all optional fields
+//	record   81 F1D8FF7F length(int32) crc(uint32) row    CRC-32 (IEEE) of the row
 //	row      81 schema presence fixed variable sparse
 //
 // presence has a bit for every fixed and variable field, in their order, the lowest

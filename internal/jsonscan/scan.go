@@ -174,7 +174,7 @@ func (s *Scanner) array(depth int) error {
 // not, it also skips the closing bracket.
 func (s *Scanner) Object(depth int) (more bool, err error) { return s.open('{', '}', depth) }
 
-// Array does for an array what Object does for an object.
+// Array skips the bracket that opens an array, in the same way as Object.
 func (s *Scanner) Array(depth int) (more bool, err error) { return s.open('[', ']', depth) }
 
 func (s *Scanner) open(opening, closing byte, depth int) (more bool, err error) {

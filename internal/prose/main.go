@@ -8,8 +8,8 @@
 // Files that do not pass yet are listed in .vale/unwritten.txt. Their findings are
 // skipped. The list only shrinks: a listed file that passes, or is gone, is an error.
 //
-//	go run ./internal/prose -vale BIN          prints the findings
-//	go run ./internal/prose -vale BIN -list    prints a new list, which must not be longer
+//	go run ./internal/prose -vale BIN        prints the findings
+//	go run ./internal/prose -vale BIN -list  prints a new list, which must not grow
 package main
 
 import (

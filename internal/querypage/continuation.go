@@ -154,7 +154,7 @@ func parsePosition(text, rid string, ordered bool) (position, error) {
 	}
 	if !ok {
 		return position{}, badRequest("the header x-ms-continuation is %.60q, which is not a continuation of this query in this container; "+
-			"send what an earlier page of the same query was answered with, or nothing", text)
+			"send the continuation of an earlier page of the same query, or none", text)
 	}
 	return p, nil
 }

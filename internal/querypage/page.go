@@ -2,7 +2,8 @@
 //
 // # From text to rows
 //
-//	Cache.Bind -> New -> Page.Read -> scan -> engine.Container.VisitItems -> query.Rows.Each -> Page.add
+//	Cache.Bind -> New -> Page.Read -> scan -> engine.Container.VisitItems
+//	           -> query.Rows.Each -> Page.add
 //
 // [Cache.Bind] parses the text and binds its parameters. [New] reads the continuation. It
 // also selects the documents that the engine reads, by the partition keys and IDs in the
@@ -167,11 +168,11 @@ func (p *Page) Read(ctx context.Context) error {
 		p.Continuation, err = p.next.token(p.rid())
 	}
 	if err == errLongSortKey { //nolint:errorlint // token returns the error unwrapped
-		advice := "the page is as large as a page can be: return less of each item, let a condition or LIMIT leave fewer rows, or sort by something shorter"
+		advice := "the page has the maximum size; return less of each item, limit the rows by a condition or LIMIT, or sort by a shorter value"
 		if p.Count >= p.maxRows && p.maxRows < maxRows {
-			advice = "read all rows in one page (x-ms-max-item-count: -1), or sort by something shorter"
+			advice = "read all rows in one page (x-ms-max-item-count: -1), or sort by a shorter value"
 		}
-		return badRequest("the value that the rows are sorted by has more than %d bytes, which is too much for a continuation; %s", maxSortKey, advice)
+		return badRequest("the sort key of the rows has more than %d bytes, which is too large for a continuation; %s", maxSortKey, advice)
 	}
 	return Refused(err)
 }

@@ -74,8 +74,8 @@ func (p *Page) collectGroups(ctx context.Context) (rows []query.SortedRow, more 
 			return groups.Size() <= p.sortMemory
 		})
 		if err == nil && groups.Size() > p.sortMemory {
-			err = badRequest("one row of this query takes more than %d bytes of memory before it is done: "+
-				"use fewer aggregates in one query, MIN and MAX of something shorter, or count fewer different values", p.sortMemory)
+			err = badRequest("one row of this query takes more than %d bytes of memory; "+
+				"use fewer aggregates in one query, MIN and MAX of shorter values, or count fewer distinct values", p.sortMemory)
 		}
 		return true, err
 	})

@@ -139,7 +139,7 @@ func TestOnlyResourceIDsAreSignedWithoutTheirPath(t *testing.T) {
 		}
 		links := p.Links()[1:]
 		if want == "" && len(links) != 0 || want != "" && !slices.Equal(links, []string{want}) {
-			t.Errorf("%s can be signed by %q beside its path, want %q", path, links, want)
+			t.Errorf("%s can be signed by %q besides its path, want %q", path, links, want)
 		}
 	}
 }
