@@ -9,9 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What shells offer behind a flag (`changefeed completion SHELL` prints how).
-
-// offered are the values of flags that have few.
+// offered holds the completions of flags that have few values. `changefeed completion
+// SHELL` prints a shell's script.
 var offered = map[string][]cobra.Completion{
 	"dialect": dialects(), "mode": {modeLatest, modeAVAD}, "tls": {"self-signed", "off"}, "log-level": {"debug", "info", "warn", "error"},
 	"from": {"beginning", "now", "after:0"}, "start": {"beginning", "marker"},
@@ -21,14 +20,14 @@ func dialects() []cobra.Completion {
 	return []cobra.Completion{lease.DotNet.Name(), lease.JavaHandleChanges.Name(), lease.JavaLatestVersion.Name()}
 }
 
-// files and directories are flags whose values are such; others have values that nobody can guess, and file names
-// would only be in the way.
+// files and directories are the flags whose values are file names and directories. For
+// other flags, shells offer no file names.
 var (
 	files       = []string{"certificate", "key-file", "lease-certificate", "lease-key-file", "read-only-key-file", "output", "position", "input"}
 	directories = []string{"data"}
 )
 
-// completed gives every flag of a command and its subcommands what shells offer for it.
+// completed registers the completions of every flag of a command and its subcommands.
 func completed(cmd *cobra.Command) *cobra.Command {
 	for _, sub := range cmd.Commands() {
 		completed(sub)
@@ -49,7 +48,7 @@ func completed(cmd *cobra.Command) *cobra.Command {
 			case slices.Contains(directories, f.Name):
 				directive = cobra.ShellCompDirectiveFilterDirs
 			}
-			// Its one error is that the flag isn't there, or has a function.
+			// It fails only if the flag does not exist or already has a function.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, directive))
 		})
 	}

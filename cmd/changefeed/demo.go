@@ -19,22 +19,21 @@ func demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Move 20,000 flights to another partition key, live",
-		Long: `Writes records to a container while hosts copy every change to a second
-container that is keyed by another field. Hosts join, a partition is split, one
-host crashes without releasing its leases, and a quarter of the records is
-updated. At the end both containers are compared document by document; the exit
-status is 1 unless nothing is missing and nothing wrong.
+		Long: `Demo writes records to a container while hosts copy every change to a second container that
+has another partition key. Hosts join, a partition is split, one host crashes without releasing
+its leases, and a quarter of the records is updated. At the end the demo compares both containers
+document by document. The exit status is 1 if a document is missing or wrong.
 
-Without --input the records are 20,000 flights, moved from the key origin to the
-key destination. Records of your own are objects of a JSON array, or one per line:
+Without --input the records are 20,000 flights. They are moved from the key origin to the key
+destination. You can use your own records, as a JSON array of objects or as one object per line:
 
   changefeed demo --input orders.ndjson --id number --key customer --new-key product
 
-With --processes every host is an operating-system process of its own, which reaches
-the containers by "changefeed serve", and the one that crashes is killed (SIGKILL).
+With --processes each host is a process of its own and reaches the containers through a server.
+The host that crashes is killed (SIGKILL).
 
-A record keeps its two keys and its id for ever here: the latest version feed
-doesn't tell which copy a changed key leaves behind.`,
+In the demo a record never changes its id or its two keys. The latest version feed does not
+report a key's old value, so the old copy of a moved record could not be found.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("records") && cfg.Records < 1 {
@@ -47,7 +46,7 @@ doesn't tell which copy a changed key leaves behind.`,
 				return err
 			}
 			if cfg.Processes && address != "" {
-				return &usageError{errors.New("--metrics and --processes exclude each other: the metrics are those of hosts in this process")}
+				return &usageError{errors.New("--metrics and --processes exclude each other: the metrics cover only hosts in this process")}
 			}
 			if err := metrics.Check(address); err != nil {
 				return &usageError{err}
@@ -63,23 +62,23 @@ doesn't tell which copy a changed key leaves behind.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.Input, "input", "", "`file` of records: a JSON array, or one object per line (default: the flights)")
-	flags.IntVar(&cfg.Records, "records", 0, "how many records to take (default: all)")
-	flags.StringVar(&cfg.ID, "id", "", "`field` that names a record (default: id where the records have it, else the row number)")
-	flags.StringVar(&cfg.Key, "key", "", "`field` that the first container is keyed by (needed with --input)")
-	flags.StringVar(&cfg.NewKey, "new-key", "", "`field` that the copy is keyed by (default: the id)")
-	flags.IntVar(&cfg.Hosts, "hosts", 3, "how many hosts share the work")
-	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store, which is kept (default: a temporary one, removed at the end)")
-	flags.BoolVar(&cfg.Processes, "processes", false, "run each host as a process of its own, over a server")
+	flags.IntVar(&cfg.Records, "records", 0, "`number` of records to use (default: all)")
+	flags.StringVar(&cfg.ID, "id", "", "`field` that names a record (default: id if the records have it, otherwise the row number)")
+	flags.StringVar(&cfg.Key, "key", "", "`field` that is the partition key of the first container (required with --input)")
+	flags.StringVar(&cfg.NewKey, "new-key", "", "`field` that is the partition key of the copy (default: the id)")
+	flags.IntVar(&cfg.Hosts, "hosts", 3, "`number` of hosts that share the work")
+	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store; it is kept (default: a temporary one, removed at the end)")
+	flags.BoolVar(&cfg.Processes, "processes", false, "run each host in a process of its own, against a server")
 	metrics.Add(flags, &address)
-	flags.Uint64Var(&cfg.Seed, "seed", 1, "`number` that decides what happens when")
+	flags.Uint64Var(&cfg.Seed, "seed", 1, "random seed: a `number` that determines the order of events")
 	return cmd
 }
 
-// demoHostCommand is a host of `changefeed demo --processes`.
+// demoHostCommand returns the command that runs a host of `changefeed demo --processes`.
 func demoHostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    demo.HostCommand,
-		Short:  "A host of changefeed demo --processes",
+		Short:  "Run a host of changefeed demo --processes",
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,7 +87,8 @@ func demoHostCommand() *cobra.Command {
 	}
 }
 
-// runDemo runs the demo with the view that fits out, and prints the report.
+// runDemo runs the demo and prints its report. It shows the progress live if out is a
+// terminal.
 func runDemo(ctx context.Context, cfg demo.Config, in io.Reader, out io.Writer) error {
 	ctx, interrupt := context.WithCancel(ctx)
 	defer interrupt()

@@ -26,8 +26,8 @@ const (
 	exitUnread      = exitSignal + int(syscall.SIGPIPE)
 )
 
-// endedError is the cause of a command's context that ended before the command did. It is
-// [context.Canceled] to errors.Is.
+// endedError is the cause of a context that ended before its command did. [errors.Is]
+// reports it as [context.Canceled].
 type endedError struct {
 	reason string
 	status int
@@ -35,14 +35,14 @@ type endedError struct {
 
 func (e *endedError) Error() string { return e.reason }
 
-// Is reports whether target is what contexts without a cause end with.
+// Is reports whether target is [context.Canceled].
 func (*endedError) Is(target error) bool { return target == context.Canceled }
 
 // errUnread ends a command whose standard output was closed by its reader.
-var errUnread = &endedError{reason: "nobody reads the output", status: exitUnread}
+var errUnread = &endedError{reason: "the reader of the output closed it", status: exitUnread}
 
-// untilSignal returns a context that a signal ends. The first one lets the command tidy up.
-// A second one has its usual effect and ends the process at once.
+// untilSignal returns a context that a signal ends. The first signal lets the command
+// clean up. A second one has its usual effect and ends the process at once.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 1)
@@ -63,7 +63,8 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// endingSignals returns the signals that end a command: SIGHUP is not one under nohup.
+// endingSignals returns the signals that end a command. Under nohup, SIGHUP is not one of
+// them.
 func endingSignals() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -87,7 +88,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	case errors.Is(err, errReported):
 		return exitFailed
 	case errors.As(err, &usage), errors.As(err, &account), errors.As(err, &address):
-		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for what it takes.\n", connect.Secretless(err.Error()), cmd.CommandPath())
+		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for usage.\n", connect.Secretless(err.Error()), cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		code, text := interruption(ctx, err)
@@ -98,7 +99,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	}
 	advice := connect.Advice(err)
 	if _, ok := errors.AsType[*store.LockedError](err); ok {
-		advice = "; wait for its end, or stop it"
+		advice = "; wait for it to end, or stop it"
 	}
 	cmd.PrintErrf("changefeed: %s%s\n", plainText(err), advice)
 	return exitFailed
@@ -107,20 +108,20 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 // plainText returns an error's text with short answers and without account keys.
 func plainText(err error) string { return connect.Secretless(connect.Text(err)) }
 
-// errReported tells that the command has said itself what went wrong.
+// errReported reports a failure that the command has already printed.
 var errReported = errors.New("reported")
 
-// interruption returns the exit code of a command that ended early with err, and what to print
-// about it. Errors beside the end of the context make it a failure.
+// interruption returns the exit code of a command that ended early with err, and the text
+// to print. Errors other than the end of the context make it a failure.
 func interruption(ctx context.Context, err error) (code int, text string) {
-	ended := &endedError{reason: "interrupted", status: exitInterrupted} // as by a key of the demo
-	_ = errors.As(context.Cause(ctx), &ended)                            // else it stays so
+	ended := &endedError{reason: "interrupted", status: exitInterrupted} // for instance by a key press in the demo
+	_ = errors.As(context.Cause(ctx), &ended)                            // if there is another cause, ended does not change
 	reason := ended.reason
 	if _, unfinished := errors.AsType[*replicate.UnfinishedError](err); unfinished {
 		reason += " before the copy had caught up"
 	}
 	if rest := besidesCanceled(err); rest != nil {
-		return exitFailed, fmt.Sprintf("%s, and it did not end well: %s", reason, plainText(rest))
+		return exitFailed, fmt.Sprintf("%s, and the end failed: %s", reason, plainText(rest))
 	}
 	if ended == errUnread {
 		return ended.status, ""
@@ -128,8 +129,8 @@ func interruption(ctx context.Context, err error) (code int, text string) {
 	return ended.status, reason
 }
 
-// besidesCanceled returns the errors of err that do not come from the end of a context; nil if
-// all do.
+// besidesCanceled returns the errors in err that do not come from the end of a context.
+// It returns nil if there are none.
 func besidesCanceled(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err

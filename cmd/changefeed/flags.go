@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// usageError reports that the command was called wrongly.
+// usageError reports that the flags or arguments are wrong.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -20,18 +20,19 @@ func (e *usageError) Error() string { return e.err.Error() }
 // Unwrap returns the error underneath.
 func (e *usageError) Unwrap() error { return e.err }
 
-// noArguments refuses arguments. A command that has subcommands lists them.
+// noArguments rejects arguments. For a command that has subcommands, the error lists
+// them.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if !cmd.HasAvailableSubCommands() {
-		return &usageError{fmt.Errorf("%q is one argument too many: `%s` takes flags alone", args[0], cmd.CommandPath())}
+		return &usageError{fmt.Errorf("unexpected argument %q: `%s` takes only flags", args[0], cmd.CommandPath())}
 	}
 	return unknownCommand(cmd, args[0])
 }
 
-// unknownCommand is the error of a word that is no subcommand of cmd.
+// unknownCommand returns the error for a word that is not a subcommand of cmd.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
@@ -50,23 +51,25 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	if cmd.HasParent() {
 		of = " of `" + cmd.CommandPath() + "`"
 	}
-	return &usageError{fmt.Errorf("unknown command %q%s%s; there are %s", word, of, meant, strings.Join(names, ", "))}
+	return &usageError{fmt.Errorf("unknown command %q%s%s; the commands are %s", word, of, meant, strings.Join(names, ", "))}
 }
 
-// arguments takes from least to most arguments, which are of that kind. example is a call.
+// arguments accepts from least to most arguments. kind names them in errors, and example
+// is an example of their use.
 func arguments(least, most int, kind, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
 			return &usageError{fmt.Errorf("the %s is missing, as in `%s %s`", kind, cmd.CommandPath(), example)}
 		case len(args) > most:
-			return &usageError{fmt.Errorf("%q is one argument too many: it is `%s`", args[most], cmd.UseLine())}
+			return &usageError{fmt.Errorf("unexpected argument %q: the usage is `%s`", args[most], cmd.UseLine())}
 		}
 		return nil
 	}
 }
 
-// required returns the error of the first flag, by pairs of names and values, that is empty.
+// required takes pairs of a flag's name and its value. It returns an error for the first
+// flag that is empty.
 func required(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
@@ -76,7 +79,7 @@ func required(pairs ...string) error {
 	return nil
 }
 
-// flagError returns the error of a flag in the words of the other errors of flags.
+// flagError rewrites pflag's errors in the form of this command's own.
 func flagError(err error) error {
 	var (
 		invalid *pflag.InvalidValueError
@@ -85,10 +88,10 @@ func flagError(err error) error {
 	)
 	switch {
 	case errors.As(err, &invalid):
-		kind := "what the help says"
+		kind := "a value that the help describes"
 		switch flag := invalid.GetFlag(); flag.Value.Type() {
 		case "duration":
-			kind = "a time with its unit, as in 5s, 10m or 1h"
+			kind = "a duration with its unit, as in 5s, 10m or 1h"
 		case "int", "uint64":
 			kind = "a whole number"
 		case "bool":
@@ -100,24 +103,25 @@ func flagError(err error) error {
 		if short := unknown.GetSpecifiedShortnames(); short != "" {
 			name = "-" + unknown.GetSpecifiedName()
 		}
-		err = fmt.Errorf("there is no flag %s", name)
+		err = fmt.Errorf("unknown flag %s", name)
 	case errors.As(err, &empty):
 		err = fmt.Errorf("--%s needs a value", empty.GetFlag().Name)
 	}
 	return &usageError{err}
 }
 
-// The values of --mode. retiredMode is another word for modeAVAD until the next release.
+// The values of --mode. retiredMode is the old name of modeAVAD. The next release removes
+// it.
 const (
 	modeLatest  = "latest"
 	modeAVAD    = "avad"
 	retiredMode = "all-versions"
 )
 
-// modeHelp is the text of --mode in every command.
+// modeHelp is the help of --mode in every command.
 const modeHelp = "`mode`: latest, or avad for all versions and deletes"
 
-// parseMode reads the value of --mode. It warns of the retired word.
+// parseMode returns the mode that --mode names. It warns about the retired name.
 func parseMode(text string, warnings io.Writer) (feed.Mode, error) {
 	switch text {
 	case modeLatest:
@@ -131,7 +135,7 @@ func parseMode(text string, warnings io.Writer) (feed.Mode, error) {
 	return 0, fmt.Errorf("--mode is %q: it is %s or %s", text, modeLatest, modeAVAD)
 }
 
-// warn prints a warning. A command runs without a reader of its errors, too.
+// warn prints a warning. A failure to print it is not an error.
 func warn(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "changefeed: warning: "+format+"\n", args...)
 }

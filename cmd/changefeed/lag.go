@@ -25,33 +25,33 @@ func lagCommand() *cobra.Command {
 	var o lagOptions
 	cmd := &cobra.Command{
 		Use:   "lag --database NAME --container NAME",
-		Short: "Show how far a processor is behind, lease by lease",
-		Long: `Shows what the hosts of a processor, of this project, of .NET or of Java, have not
-checkpointed yet. It reads the leases, and of each lease's feed one change.
+		Short: "Show how far a processor lags, lease by lease",
+		Long: `Lag shows the changes that the hosts of a processor have not checkpointed yet. The processor may be
+this project's, .NET's or Java's. The command reads the leases, and one change of each lease's feed.
 
-LAG is in transactions of the lease's partition, by the formula of the .NET estimator: the
-last one, less the oldest unread one, plus one. AGE is for how long the oldest unread change
-has been waiting. "?" is what can't be known: the lag of a lease that has no position yet, or
-of a partition that was split or merged and whose new leases no host has made. (The .NET
-estimator says 1 there; --json has its number beside, as "reference".)
+LAG counts transactions of the lease's partition, by the formula of the .NET estimator: the last one
+minus the oldest unread one, plus one. AGE is how long the oldest unread change has been waiting. "?"
+means unknown: the lease has no position yet, or its partition was split or merged and no host has
+created the new leases. (The .NET estimator returns 1 for those. --json has its number as
+"reference".)
 
-STATE is free, live (its owner wrote the lease within --expiration), or expired (it did not:
-any host may take it, and an owner that was killed never comes back to it).
+STATE is free, live (the owner has written the lease within --expiration) or expired (it has not, and
+any host may acquire the lease).
 
-The total counts each partition once, by the largest lag among its leases.
+The total counts each partition once, with the largest lag among its leases.
 
-With --watch it goes on until interrupted, and offers the figures to Prometheus with --metrics.
-Without, it exits with 1 when a lease could not be read, or the processor has no leases: then
-"reference" is 1, with which a scaler starts the first host.`,
+With --watch the command measures until it is interrupted. --metrics exports the figures to
+Prometheus. Without --watch it exits with 1 if a lease could not be read, or if the processor has no
+leases. In the latter case "reference" is 1, so that a scaler starts the first host.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	flags := cmd.Flags()
 	o.which(flags)
 	o.addExpiration(flags)
-	flags.BoolVar(&o.watch, "watch", false, "measure again and again, until interrupted")
-	flags.DurationVar(&o.interval, "interval", 5*time.Second, "`time` from one measurement of --watch to the next")
-	flags.BoolVar(&o.json, "json", false, "print JSON; with --watch an object a line")
+	flags.BoolVar(&o.watch, "watch", false, "measure repeatedly, until interrupted")
+	flags.DurationVar(&o.interval, "interval", 5*time.Second, "`time` between two measurements of --watch")
+	flags.BoolVar(&o.json, "json", false, "print JSON; with --watch, one object per line")
 	metrics.Add(flags, &o.metrics)
 	return cmd
 }
@@ -60,9 +60,9 @@ Without, it exits with 1 when a lease could not be read, or the processor has no
 func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 	switch {
 	case o.interval <= 0:
-		return &usageError{fmt.Errorf("--interval is %s: it is a time, as in 5s", o.interval)}
+		return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", o.interval)}
 	case o.metrics != "" && !o.watch:
-		return &usageError{errors.New("--metrics goes with --watch: nobody could read them of a command that ends")}
+		return &usageError{errors.New("--metrics requires --watch: a command that ends cannot serve metrics")}
 	}
 	if err := metrics.Check(o.metrics); err != nil {
 		return &usageError{err}

@@ -20,7 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// leasesOptions are the flags that all of `changefeed leases` have.
+// leasesOptions are the flags of all subcommands of `changefeed leases`.
 type leasesOptions struct {
 	connect.Flags
 	database, container   string
@@ -29,7 +29,7 @@ type leasesOptions struct {
 	expiration            time.Duration
 	json, dryRun, yes     bool
 	force, all            bool
-	// made are the leases that a conversion makes.
+	// made describes the leases that a conversion creates, or is nil.
 	made *leases.Made
 }
 
@@ -40,14 +40,14 @@ func leasesCommand() *cobra.Command {
 	var o leasesOptions
 	cmd := &cobra.Command{
 		Use:   "leases ls|check|release|reset|delete|export|import|convert --database NAME --container NAME",
-		Short: "Look at the leases of a processor, mend them, move them",
-		Long: `Looks at the lease documents that a processor of this project, of .NET or of Java
-keeps for a monitored container, and changes them. Every change is made only if
-the document is still what it was when it was looked at; --dry-run shows what
-would be done. Leases on which a host works are not changed: stop the hosts first, or say
---force, which costs redelivered changes.
+		Short: "Inspect, repair and move the leases of a processor",
+		Long: `Leases shows and changes the lease documents of a processor: this project's, .NET's or Java's.
+It changes a document only if it has not changed since it was read. --dry-run prints the changes
+and makes none. Leases that a live host owns are not changed. Stop the hosts first, or use
+--force, after which changes are delivered again.
 
-The processor is found by the leases that are there; with several, say --processor.`,
+The command finds the processor by its leases. If several processors share the lease container,
+use --processor.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -58,12 +58,13 @@ The processor is found by the leases that are there; with several, say --process
 	return cmd
 }
 
-// addExpiration adds the flag that tells live leases from expired ones: they do not carry it.
+// addExpiration adds --expiration. A lease document does not store its expiration
+// interval, which separates live leases from expired ones.
 func (o *leasesOptions) addExpiration(flags *pflag.FlagSet) {
-	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has written nothing for longer is dead")
+	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has not written its lease for longer is dead")
 }
 
-// which adds the flags that say whose leases are meant.
+// which adds the flags that select leases.
 func (o *leasesOptions) which(flags *pflag.FlagSet) {
 	o.Add(flags)
 	o.AddLeases(flags)
@@ -71,27 +72,27 @@ func (o *leasesOptions) which(flags *pflag.FlagSet) {
 	flags.StringVar(&o.container, "container", "", "`name` of the monitored container")
 	flags.StringVar(&o.leaseDatabase, "lease-database", "", "`name` of the lease container's database (default: the monitored container's)")
 	flags.StringVar(&o.leases, "leases", "leases", "`name` of the lease container")
-	flags.StringVar(&o.processor, "processor", "", "`name` of the processor, which .NET and Java call lease prefix (default: the one that is there)")
-	flags.StringVar(&o.dialect, "dialect", "", "`dialect` of the leases: dotnet, java-handle-changes or java-latest-version (default: that of the leases that are there)")
+	flags.StringVar(&o.processor, "processor", "", "`name` of the processor; .NET and Java call it lease prefix (default: the only one in the lease container)")
+	flags.StringVar(&o.dialect, "dialect", "", "`dialect` of the leases: dotnet, java-handle-changes or java-latest-version (default: the dialect of the existing leases)")
 }
 
-// opened is a lease container that is looked at.
+// opened is a lease container and the connection to it.
 type opened struct {
 	*leases.Container
 	connection *connect.Connection
 	choice     leases.Choice
 }
 
-// open connects, and finds the containers. Whoever gets it closes its connection.
+// open connects, and opens the containers. The caller must close the connection.
 func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	if err := required("--database", o.database, "--container", o.container, "--leases", o.leases); err != nil {
 		return nil, err
 	}
 	if o.expiration <= 0 {
-		return nil, &usageError{fmt.Errorf("--expiration is %s: it is the hosts' lease expiration, as in 60s", o.expiration)}
+		return nil, &usageError{fmt.Errorf("--expiration is %s: it must be the hosts' lease expiration interval, for instance 60s", o.expiration)}
 	}
 	if o.expiration > maxExpiration {
-		return nil, &usageError{fmt.Errorf("--expiration is %s: it is at most 365 days (%s), as for the hosts", o.expiration, maxExpiration)}
+		return nil, &usageError{fmt.Errorf("--expiration is %s: it must be at most 365 days (%s), as for the hosts", o.expiration, maxExpiration)}
 	}
 	choice := leases.Choice{Made: o.made, Terms: lease.Terms{Expiration: o.expiration, Acquire: o.expiration}}
 	if cmd.Flags().Changed("processor") {
@@ -115,7 +116,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	return &opened{Container: container, connection: connection, choice: choice}, nil
 }
 
-// with opens the leases, looks at them, and calls f.
+// with opens the containers, reads the leases, and calls f.
 func (o *leasesOptions) with(cmd *cobra.Command, f func(ctx context.Context, c *opened, s leases.Survey) error) (err error) {
 	c, err := o.open(cmd)
 	if err != nil {
@@ -129,17 +130,18 @@ func (o *leasesOptions) with(cmd *cobra.Command, f func(ctx context.Context, c *
 	return f(cmd.Context(), c, s)
 }
 
-// changes adds the flags of what changes leases.
+// changes adds the flags of commands that change leases. all is the help of --all, or is
+// empty if the command has no such flag.
 func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and do nothing")
-	cmd.Flags().BoolVar(&o.force, "force", false, "change leases that a live host owns: it delivers changes again, and goes on until its next write")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the changes and make none")
+	cmd.Flags().BoolVar(&o.force, "force", false, "change leases that a live host owns; the host continues until its next write, and changes are delivered again")
 	if all != "" {
 		cmd.Flags().BoolVar(&o.all, "all", false, all)
 	}
 	return cmd
 }
 
-// carryOut prints a plan with --dry-run, and carries it out otherwise.
+// carryOut carries out a plan or, with --dry-run, prints it.
 func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, plan []leases.Step) error {
 	out := cmd.OutOrStdout()
 	switch {
@@ -154,7 +156,7 @@ func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, c *ope
 	return c.Apply(ctx, s, plan, printDone(out))
 }
 
-// printSteps prints steps, one a line, after a title and each after a prefix.
+// printSteps prints title, and then one step per line, each after prefix.
 func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
 	var b strings.Builder
 	b.WriteString(title)
@@ -165,18 +167,19 @@ func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error 
 	return err
 }
 
-// printDone returns a function that prints a step that was carried out.
+// printDone returns a function that prints a completed step.
 func printDone(out io.Writer) func(leases.Step) error {
 	return func(step leases.Step) error { return printSteps(out, "", "done: ", []leases.Step{step}) }
 }
 
-// confirm asks whether to go on, where somebody is there to answer. Error: nobody is, and --yes isn't said.
+// confirm asks the user whether to continue. It returns an error if the input is not a
+// terminal and --yes is not set.
 func (o *leasesOptions) confirm(cmd *cobra.Command, question string) (bool, error) {
 	if o.yes {
 		return true, nil
 	}
 	if !terminal(cmd.InOrStdin()) {
-		return false, &usageError{errors.New("nobody is there to confirm the plan: say --yes to carry it out, or --dry-run to see it")}
+		return false, &usageError{errors.New("cannot ask for confirmation: the input is not a terminal; use --yes to carry out the plan, or --dry-run to see it")}
 	}
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s [y/N] ", question); err != nil {
 		return false, err
@@ -189,10 +192,12 @@ func (o *leasesOptions) confirm(cmd *cobra.Command, question string) (bool, erro
 	return answer == "y" || answer == "yes", nil
 }
 
-// atStart is the token of a lease whose range begins where the keys do, as `ls` prints it: -FF, and no flag.
+// atStart matches the token of a lease whose range begins at the first key, as `ls`
+// prints it: -FF. Such a token looks like a flag.
 var atStart = regexp.MustCompile(`^-[0-9A-F]+$`)
 
-// tokensLast moves such tokens behind a "--", where they aren't taken for flags: those of commands that take leases, and what is no flag's value.
+// tokensLast moves such tokens after a "--", so that cobra does not parse them as flags.
+// It changes only the arguments of commands that take leases, and never a flag's value.
 func tokensLast(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd.Annotations[takesLeases] == "" || slices.Contains(args, "--") {
@@ -212,7 +217,7 @@ func tokensLast(root *cobra.Command, args []string) []string {
 	return append(append(rest, "--"), tokens...)
 }
 
-// takesLeases is the annotation of commands whose arguments are tokens of leases.
+// takesLeases is the annotation of commands whose arguments are lease tokens.
 const takesLeases = "leases"
 
 // wantsValue reports whether arg is a flag whose value is the next argument.

@@ -19,16 +19,16 @@ func (o *leasesOptions) check() *cobra.Command {
 	var mode, start, covered string
 	cmd := &cobra.Command{
 		Use:   "check [--repair]",
-		Short: "Find what is wrong with the leases, and repair it",
-		Long: fmt.Sprintf("Finds %d kinds of damage and repairs %d:\n\n%s", len(leases.Kinds), leases.Repairs(), kindLines()) + `
-TROUBLESHOOTING.md has each by its name.
+		Short: "Find damage in the leases, and repair it",
+		Long: fmt.Sprintf("Check finds %d kinds of damage and repairs %d of them:\n\n%s", len(leases.Kinds), leases.Repairs(), kindLines()) + `
+TROUBLESHOOTING.md explains each kind under its name.
 
---repair shows its plan first, and carries it out when that is confirmed. It never moves a position
-forward: of two that share keys the older wins, so changes may be delivered again and none is lost. A
-lease that is made for a hole starts at --start. While a host works on a lease, only
-the lock and the marker are repaired.
+--repair prints its plan, and carries it out after you confirm it. It never moves a position
+forward. If two leases cover the same keys, the older position wins. Changes may therefore be
+delivered again, but none is lost. A lease that fills a hole starts at --start. While a live host
+owns a lease, only the lock and the marker are repaired.
 
-The exit status is 0 when nothing is wrong (any more), else 1.`,
+The exit status is 0 if no damage was found, or if none is left after the repair. Otherwise it is 1.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := checkOptions(mode, start, covered, cmd.ErrOrStderr())
@@ -40,16 +40,16 @@ The exit status is 0 when nothing is wrong (any more), else 1.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is wrong, after its plan was shown and confirmed")
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair the damage, after showing the plan and asking for confirmation")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "carry out the plan without asking")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON (not with --repair)")
-	cmd.Flags().StringVar(&mode, "mode", "", modeHelp+" (default: that of most leases)")
-	cmd.Flags().StringVar(&covered, "range", "", "`MIN-MAX`, the part of the container that the processor covers, where its hosts are configured so (default: everything)")
-	cmd.Flags().StringVar(&start, "start", "beginning", "`start` of a lease that is made for a hole: beginning, marker (when the marker was made: right where the processor starts from now), or a time")
+	cmd.Flags().StringVar(&mode, "mode", "", modeHelp+" (default: the mode of most leases)")
+	cmd.Flags().StringVar(&covered, "range", "", "the part `MIN-MAX` of the container that the processor covers, if its hosts are configured with a range (default: everything)")
+	cmd.Flags().StringVar(&start, "start", "beginning", "`start` of a lease that fills a hole: beginning, marker (the time when the marker was created, for processors that start at now), or a time")
 	return o.changes(cmd, "")
 }
 
-// kindLines returns the kinds of damage, one a line.
+// kindLines returns the kinds of damage, one per line.
 func kindLines() string {
 	var b strings.Builder
 	for _, k := range leases.Kinds {
@@ -62,16 +62,17 @@ func kindLines() string {
 	return b.String()
 }
 
-// atMarker is the start that the survey says.
+// atMarker is the value of --start that selects the time at which the marker was created.
 const atMarker = "marker"
 
-// checkOptions reads the flags.
+// checkOptions checks the flags. The function that it returns completes the options from
+// the survey.
 func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.Survey) (leases.Options, error), error) {
 	var o leases.Options
 	if covered != "" {
 		lower, upper, ok := strings.Cut(strings.ToUpper(covered), "-")
 		if o.Range = (feed.Range{Min: lower, Max: upper}); !ok || o.Range.IsEmpty() {
-			return nil, fmt.Errorf("--range is %q: it is MIN-MAX, two effective partition keys (hex), as in -80 or 80-FF", covered)
+			return nil, fmt.Errorf("--range is %q: it must be MIN-MAX, two effective partition keys in hexadecimal, for instance -80 or 80-FF", covered)
 		}
 	}
 	if mode != "" {
@@ -94,7 +95,7 @@ func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.
 	var err error
 	o.Start, err = parseStart(start, time.Now())
 	if k := o.Start.Kind(); err != nil && !errors.Is(err, errFuture) || k != feed.StartBeginning && k != feed.StartTime {
-		return nil, fmt.Errorf("--start is %q: it is beginning, marker, or a time such as 2026-11-21T09:30:00Z or 2026-11-21 (UTC), so that nothing is lost", start)
+		return nil, fmt.Errorf("--start is %q: it must be beginning, marker, or a time such as 2026-11-21T09:30:00Z or 2026-11-21 (UTC), so that no change is lost", start)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--start is %q: %w", start, err)
@@ -102,7 +103,7 @@ func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.
 	return func(leases.Survey) (leases.Options, error) { return o, nil }, nil
 }
 
-// checked finds damage, and repairs it.
+// checked prints the damage that it finds and, with --repair, repairs it.
 func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, options func(leases.Survey) (leases.Options, error), repair bool) error {
 	with, err := options(s)
 	if err != nil {
@@ -142,7 +143,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	if o.dryRun {
 		return verdict(report)
 	}
-	// What counts is what is there now.
+	// The exit status depends on the damage that is left after the repair.
 	left := 0
 	for _, f := range report.Findings {
 		if f.Remedy != "" {
@@ -158,7 +159,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	return verdict(report)
 }
 
-// verdict is the exit status.
+// verdict returns errReported if the leases are damaged.
 func verdict(r leases.Report) error {
 	if !r.OK {
 		return errReported

@@ -21,10 +21,14 @@ func (o *leasesOptions) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the leases: their ranges, owners and positions",
-		Long: `Lists the leases of a processor. STATE is free, live (its owner wrote it within
---expiration), or expired (it didn't: any host may take it). POSITION is where
-reading goes on; LSNs of two partitions can't be compared. Run "changefeed lag"
-for what is still to be read.`,
+		Long: `Ls lists the leases of a processor. STATE is one of:
+
+  free     the lease has no owner
+  live     its owner has written it within --expiration
+  expired  its owner has not, and any host may acquire it
+
+POSITION is where reading resumes. LSNs of different partitions cannot be compared. "changefeed lag"
+shows how many changes are unread.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd, func(_ context.Context, _ *opened, s leases.Survey) error {
@@ -46,22 +50,23 @@ func (o *leasesOptions) release() *cobra.Command {
 	cmd := &cobra.Command{
 		Annotations: map[string]string{takesLeases: "yes"},
 		Use:         "release LEASE...|--all",
-		Short:       "Get leases free, in good order",
-		Long: `Gets leases free. A live host of this project is asked, as another host would ask: it finishes
-the batch in hand, checkpoints, and lets the lease go; release waits for that. Nothing is
-delivered twice. A lease that has expired is freed at once.
+		Short:       "Release leases without redelivery",
+		Long: `Release makes leases free. It asks a live host of this project, as another host would. That host
+finishes its current batch, checkpoints and releases the lease. The command waits for it. No change
+is delivered twice. An expired lease is freed at once.
 
-A host of .NET or Java hands nothing over when it is asked: its live leases are refused by name.
+Hosts of .NET and Java do not release leases on request. If a live one owns a lease, the command
+fails and names the lease.
 
-A free lease doesn't stay free: an acquire interval later (17 s by default) any host may take
-it, the same one too. To keep it free, stop the hosts.
+A free lease does not stay free. After an acquire interval (17 s by default) any host may acquire
+it, including the same one. To keep it free, stop the hosts.
 
---force frees a live lease under its owner, which finds out with its next write, within a renew
-interval, and delivers until then what the next owner delivers again.`,
+--force frees a live lease without asking its owner. The owner notices at its next write, within a
+renew interval. The next owner delivers again the changes that the old one delivers until then.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
-				return &usageError{fmt.Errorf("--timeout is %s: it is how long to wait, as in 2m", timeout)}
+				return &usageError{fmt.Errorf("--timeout is %s: it must be a time to wait, for instance 2m", timeout)}
 			}
 			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
 				items, err := s.Select(args, o.all)
@@ -80,7 +85,7 @@ interval, and delivers until then what the next owner delivers again.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "`time` to wait for owners that finish their batches")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "`time` to wait while owners finish their batches")
 	return o.changes(cmd, "release all leases")
 }
 
@@ -89,13 +94,13 @@ func (o *leasesOptions) reset() *cobra.Command {
 	cmd := &cobra.Command{
 		Annotations: map[string]string{takesLeases: "yes"},
 		Use:         "reset LEASE...|--all --to START",
-		Short:       "Set leases to another position",
-		Long: `Sets leases to another position: beginning, now, a time (2026-11-21T09:30:00Z or
-2026-11-21, UTC), or after:LSN. Going back delivers changes again; going forward skips
-them. Hosts of .NET and Java don't know a beginning or a time that a lease says: they start such
-a lease as they are configured.
+		Short:       "Move leases to another position",
+		Long: `Reset moves leases to another position: beginning, now, a time (2026-11-21T09:30:00Z or 2026-11-21,
+UTC), or after:LSN. An earlier position delivers changes again; a later one skips changes. Hosts of
+.NET and Java ignore a beginning or a time in a lease. They start such a lease at the start that they
+are configured with.
 
-A lease on which a host works is refused: stop the hosts first.`,
+Stop the hosts first: a lease that a live host owns is not changed.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
@@ -126,13 +131,14 @@ func (o *leasesOptions) remove() *cobra.Command {
 	cmd := &cobra.Command{
 		Annotations: map[string]string{takesLeases: "yes"},
 		Use:         "delete LEASE...|--all",
-		Short:       "Delete leases, or all of them with the marker, to start anew",
-		Long: `Deletes lease documents. --all deletes the marker first and then every lease: the next host
-that starts makes them anew, at its configured start. One lease alone leaves a hole, which hosts
-close from where the marker was made (or the configured start): its changes are delivered
-again from there.
+		Short:       "Delete leases, or all of them and the marker, to start again",
+		Long: `Delete deletes lease documents. --all deletes the marker first and then every lease. The next host
+that starts creates them again, at its configured start. Deleting a single lease leaves a hole. Hosts
+fill it with a lease that starts when the marker was created (or at the configured start), and changes
+are delivered again from there.
 
-A lease on which a host works is refused: its owner would put it back.`,
+Stop the hosts first: a lease that a live host owns is not deleted, because its owner would write it
+again.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
@@ -156,9 +162,9 @@ func (o *leasesOptions) export() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [--output FILE]",
 		Short: "Write the leases of a processor to a file",
-		Long: `Writes the leases of a processor as JSON: a copy to come back to with "import" before
-something is tried, or to move them to another lease container. Leases that hosts work on are
-older in the file than in the store a moment later; that redelivers, and loses nothing.`,
+		Long: `Export writes the leases of a processor as JSON. Use it as a backup, or to move leases to another
+lease container; "import" reads the file. Positions of leases that live hosts own soon become older in
+the file than in the container. An import then delivers changes again, and loses none.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd, func(_ context.Context, c *opened, s leases.Survey) (err error) {
@@ -169,7 +175,7 @@ older in the file than in the store a moment later; that redelivers, and loses n
 				if file == "" {
 					return leases.WriteJSON(cmd.OutOrStdout(), f)
 				}
-				// A file that is there may be the only copy of what is lost by now.
+				// An existing file may be the only copy of leases that are lost.
 				out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 				if err != nil {
 					return err
@@ -183,20 +189,20 @@ older in the file than in the store a moment later; that redelivers, and loses n
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write, which must not be there (default: the output)")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; it must not exist (default: standard output)")
 	return cmd
 }
 
 func (o *leasesOptions) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Make the leases those of a file that export wrote",
-		Long: `Makes the leases of a store those of a file: what is missing is created, what is there gets
-the file's position, what the file doesn't have is deleted; all are free then. FILE is - for
-the input. With --processor the leases become those of another processor.
+		Short: "Replace the leases by those of an exported file",
+		Long: `Import replaces the leases of a processor by those of a file. It creates missing leases, moves
+existing ones to the file's position, and deletes leases that the file does not have. Afterwards all
+are free. If FILE is -, it reads standard input. --processor gives the leases to another processor.
 
-The file must be of the same monitored container: one that was made anew has other
-positions. Leases on which a host works are refused.`,
+The file must belong to the same monitored container. A container that was recreated has other
+positions. Leases that a live host owns are not changed.`,
 		Args: arguments(1, 1, "file", "leases.json"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			var text []byte
@@ -206,7 +212,7 @@ positions. Leases on which a host works are refused.`,
 				text, err = os.ReadFile(args[0])
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("there is no file %s; name one that `changefeed leases export --output FILE` wrote, or - for the input", args[0])
+				return fmt.Errorf("file %s does not exist; name one that `changefeed leases export --output FILE` wrote, or - for standard input", args[0])
 			}
 			if err != nil {
 				return err
@@ -225,7 +231,7 @@ positions. Leases on which a host works are refused.`,
 			}
 			defer func() { err = errors.Join(err, c.connection.Close()) }()
 			if c.choice.Dialect != nil && *c.choice.Dialect != d {
-				return fmt.Errorf("the file is in %s: import it so, and then use `changefeed leases convert`", d)
+				return fmt.Errorf("the file is in dialect %s; import it in that dialect, and then use `changefeed leases convert`", d)
 			}
 			processor := f.Processor
 			if c.choice.Processor != nil {

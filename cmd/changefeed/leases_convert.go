@@ -16,18 +16,22 @@ func (o *leasesOptions) convert() *cobra.Command {
 	var to, processor, container, database string
 	cmd := &cobra.Command{
 		Use:   "convert --to DIALECT [--to-processor NAME] [--to-leases NAME]",
-		Short: "Move leases to another dialect, while no host runs",
-		Long: `Moves the leases of a processor to another dialect: dotnet (this project's default, .NET, Azure Functions,
-KEDA), java-handle-changes, or java-latest-version (Java's handleLatestVersionChanges and
-handleAllVersionsAndDeletesChanges). Positions stay; what can't be moved is refused by name, before
-anything is written. --dry-run prints what changes in each document.
+		Short: "Convert leases to another dialect while no host runs",
+		Long: `Convert moves the leases of a processor to another dialect:
 
-All hosts have to be stopped, of the old dialect and of the new one. The new leases and their marker
-are written first and read again; then the old leases are deleted, and their marker stays. A
-conversion that was interrupted goes on when it is called again.
+  dotnet               this project's default, .NET, Azure Functions, KEDA
+  java-handle-changes  Java's handleChanges
+  java-latest-version  Java's handleLatestVersionChanges and handleAllVersionsAndDeletesChanges
 
-dotnet and java-latest-version have the same ids: between them the new leases need another processor name
-(the lease prefix of Java) or another lease container.`,
+The leases keep their positions. If a lease cannot be converted, the command names it and writes
+nothing. --dry-run prints the changes in each document.
+
+Stop all hosts first, of the old dialect and of the new one. The command writes the new leases and
+their marker, and reads them again. Then it deletes the old leases. The old marker stays. If a
+conversion was interrupted, run it again, and it resumes.
+
+dotnet and java-latest-version use the same ids. Between these two, the new leases need another
+processor name (Java's lease prefix) or another lease container.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to == "" {
@@ -65,11 +69,11 @@ dotnet and java-latest-version have the same ids: between them the new leases ne
 	cmd.Flags().StringVar(&to, "to", "", "`dialect` of the new leases")
 	cmd.Flags().StringVar(&processor, "to-processor", "", "processor `name` of the new leases (default: the same)")
 	cmd.Flags().StringVar(&container, "to-leases", "", "`name` of the new leases' container (default: the same)")
-	cmd.Flags().StringVar(&database, "to-lease-database", "", "`name` of that container's database (default: the same)")
+	cmd.Flags().StringVar(&database, "to-lease-database", "", "`name` of the database of the new leases' container (default: the same)")
 	return o.changes(cmd, "")
 }
 
-// target is the container of the new leases.
+// target returns the container of the new leases.
 func (o *leasesOptions) target(ctx context.Context, c *opened, database, container string) (*leases.Container, error) {
 	if database == "" && container == "" {
 		return c.Container, nil
@@ -78,7 +82,7 @@ func (o *leasesOptions) target(ctx context.Context, c *opened, database, contain
 		leases.Names{Database: cmp.Or(database, o.leaseDatabase, o.database), Container: cmp.Or(container, o.leases)})
 }
 
-// converted prints the plan of a conversion, or carries it out.
+// converted carries out a conversion or, with --dry-run, prints its plan.
 func (o *leasesOptions) converted(ctx context.Context, cmd *cobra.Command, from, to *leases.Container, plan leases.Conversion) error {
 	out := cmd.OutOrStdout()
 	for _, n := range plan.Notes {
@@ -89,8 +93,8 @@ func (o *leasesOptions) converted(ctx context.Context, cmd *cobra.Command, from,
 	}
 	there := ""
 	for _, token := range plan.Unchanged {
-		there += fmt.Sprintf("lease %s is there already\n", token)
+		there += fmt.Sprintf("lease %s exists already\n", token)
 	}
-	written := append(plan.Steps, leases.Step{Text: "create the marker of the target, and read what was written"})
+	written := append(plan.Steps, leases.Step{Text: "create the target's marker, and read the new leases again"})
 	return printSteps(out, there, "would ", append(written, plan.Remove...))
 }

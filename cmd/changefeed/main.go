@@ -1,12 +1,12 @@
-// Command changefeed shows and inspects change feeds: `changefeed demo` moves
-// real records to another partition key, live, and `changefeed tail` prints the
-// feed of a container.
+// Command changefeed serves, reads and operates change feeds. `changefeed demo` moves
+// real records to another partition key, live. `changefeed tail` prints the feed of a
+// container. `changefeed help` lists the other commands.
 //
-// It exits with 0 when its work is done, 1 when it failed, and 2 when it was called wrongly.
-// A signal that stops unfinished work ends it with 128 and the signal's number: 130 after
-// SIGINT, 143 after SIGTERM. Commands that run until a signal stops them exit with 0 then, but
-// `changefeed replicate` only once its copy has caught up in this run. It exits with 141 when its
-// standard output has no reader any more.
+// Its exit status is 0 when its work is done, 1 when it failed, and 2 when its flags or
+// arguments are wrong. A signal that stops unfinished work ends it with 128 plus the
+// signal's number: 130 after SIGINT, 143 after SIGTERM. Commands that run until a signal
+// stops them then exit with 0. `changefeed replicate` does so only if its copy has caught
+// up in this run. The status is 141 when the reader of its standard output has closed it.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	// A socket that its peer has closed raises SIGPIPE, too, and that must not end the process.
+	// SIGPIPE must not end the process: a socket that its peer has closed raises it, too.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := untilSignal(context.Background())
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -28,7 +28,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run executes the command and returns its exit code. Results go to out, errors to errOut.
+// run executes the command and returns its exit code. Results go to out, errors to
+// errOut.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -41,17 +42,23 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	return exit(ctx, cmd, err)
 }
 
-// rootCommand is the command with all its subcommands.
+// rootCommand returns the command with all its subcommands.
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "changefeed",
-		Short: "A change feed processor, and a change feed to run it on",
-		Long: `A change feed processor, and a change feed to run it on.
+		Short: "Serve, read and operate change feeds",
+		Long: `Changefeed serves, reads and operates change feeds: of Azure Cosmos DB, and of an embedded
+store that speaks its protocol.
 
-Exit status: 0 the work is done, 1 it failed, 2 the command was called wrongly, 130 or 143
-a signal (SIGINT, SIGTERM) stopped unfinished work, 141 nobody reads the output any more.
+Exit status:
+  0         the work is done
+  1         the command failed
+  2         the flags or arguments are wrong
+  130, 143  SIGINT or SIGTERM stopped unfinished work
+  141       the reader of the output closed it
+
 serve, tail --follow, lag --watch, and replicate without --until-caught-up run until a signal
-stops them; their status is 0 then, that of replicate only if the copy had caught up in this run.`,
+stops them. Their status is then 0; that of replicate only if the copy caught up in this run.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArguments,
@@ -65,7 +72,7 @@ stops them; their status is 0 then, that of replicate only if the copy had caugh
 	return completed(root)
 }
 
-// checkBuiltins makes the commands that cobra adds refuse words that they do not know.
+// checkBuiltins makes the commands that cobra adds reject unknown words.
 func checkBuiltins(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

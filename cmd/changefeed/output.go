@@ -9,8 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// output is the standard output. The first write that nobody can read any more ends the
-// command. A SIGPIPE would not do: sockets raise it too, when their peers close them.
+// output is the standard output. The first write after its reader has closed it ends the
+// command. SIGPIPE would not do, because sockets raise it too when their peers close
+// them.
 type output struct {
 	io.Writer
 	// unread ends the command.
@@ -26,7 +27,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// terminalOf returns the terminal that a command reads or writes; nil if it is not a terminal.
+// terminalOf returns the terminal that f is. It returns nil if f is not a terminal.
 func terminalOf(f any) *os.File {
 	if o, wrapped := f.(*output); wrapped {
 		f = o.Writer
@@ -38,5 +39,5 @@ func terminalOf(f any) *os.File {
 	return file
 }
 
-// terminal reports whether f is one.
+// terminal reports whether f is a terminal.
 func terminal(f any) bool { return terminalOf(f) != nil }

@@ -28,9 +28,9 @@ func partitionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "partitions ls|split|merge --database NAME --container NAME",
 		Short: "List, split and merge the physical partitions of a container of a running server",
-		Long: `Asks a running "changefeed serve" for the physical partitions of a container, and
-splits and merges them while clients read and write; or does it to an embedded store
-(--data) that nobody has open. Without an account it is the server at https://127.0.0.1:8081/.`,
+		Long: `Partitions lists, splits and merges the physical partitions of a container. It does so in a running
+"changefeed serve", while clients read and write, or in an embedded store (--data) that no other process
+has opened. If no account is given, it uses the server at https://127.0.0.1:8081/.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -48,7 +48,7 @@ splits and merges them while clients read and write; or does it to an embedded s
 func (o *partitionsOptions) list() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
-		Short: "List the partitions, with what is in them",
+		Short: "List the partitions and their sizes",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd, func(client *admin.Client) error {
@@ -66,11 +66,11 @@ func (o *partitionsOptions) split() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "split ID",
-		Short: "Divide a partition in two",
+		Short: "Split a partition in two",
 		Args:  arguments(1, 1, "partition's id", "0"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !splitPoint.MatchString(at) {
-				return &usageError{fmt.Errorf("--at is %q: it is an effective partition key in hexadecimal, as in 1FFFFF", at)}
+				return &usageError{fmt.Errorf("--at is %q: it must be an effective partition key in hexadecimal, for instance 1FFFFF", at)}
 			}
 			return o.with(cmd, func(client *admin.Client) error {
 				made, err := client.Split(cmd.Context(), o.database, o.container, args[0], at)
@@ -81,17 +81,17 @@ func (o *partitionsOptions) split() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "effective partition `key` (hex) where the second one begins (default: the middle)")
+	cmd.Flags().StringVar(&at, "at", "", "effective partition `key` (hex) where the second partition begins (default: the middle)")
 	return cmd
 }
 
-// splitPoint is a key of --at, or none: the middle.
+// splitPoint matches a value of --at. The empty value means the middle.
 var splitPoint = regexp.MustCompile(`^[0-9A-Fa-f]*$`)
 
 func (o *partitionsOptions) merge() *cobra.Command {
 	return &cobra.Command{
 		Use:   "merge ID [NEIGHBOUR]",
-		Short: "Join a partition with a neighbour (default: the next one)",
+		Short: "Merge a partition with a neighbour (default: the next one)",
 		Args:  arguments(1, 2, "partition's id", "0"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(client *admin.Client) error {
@@ -124,7 +124,7 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 		return err
 	}
 	err = f(client)
-	if _, ok := errors.AsType[*admin.NotFoundError](err); ok { // the container is, or one of its partitions
+	if _, ok := errors.AsType[*admin.NotFoundError](err); ok { // the container, or one of its partitions
 		if _, read := keyPaths(cmd.Context(), account, o.database, o.container); connect.Missing(read) {
 			return read
 		}
@@ -132,7 +132,7 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 	return err
 }
 
-// print prints partitions; counted tells that it is known what is in them.
+// print prints partitions. counted reports whether they have counts.
 func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bool) error {
 	if o.json {
 		var listed any = all
@@ -160,7 +160,7 @@ func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bo
 	return view.Table(w, rows)
 }
 
-// barePartition is a partition of which only is known where it is.
+// barePartition is a partition without counts.
 type barePartition struct {
 	ID      string   `json:"id"`
 	Min     string   `json:"min"`
@@ -168,7 +168,8 @@ type barePartition struct {
 	Parents []string `json:"parents"`
 }
 
-// bare leaves out what the answers to a split and a merge don't say, which would be printed as zero.
+// bare removes the counts, which the answers to a split and a merge do not have. JSON
+// would show them as zero.
 func bare(all []admin.Partition) []barePartition {
 	out := make([]barePartition, len(all))
 	for i, p := range all {

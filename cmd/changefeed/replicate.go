@@ -31,41 +31,42 @@ type replicateOptions struct {
 	metrics                  string
 }
 
-// replicateMemory is the soft limit of the process's memory: enough for all batches that are
-// worked on, and what keeps a process far below 300 MB.
+// replicateMemory is the soft memory limit of the process, in bytes. It holds all batches
+// in flight and keeps the process far below 300 MB.
 const replicateMemory = 192 << 20
 
 func replicateCommand() *cobra.Command {
 	var o replicateOptions
 	cmd := &cobra.Command{
 		Use:   "replicate --from [URL/]DATABASE/CONTAINER --to [URL/]DATABASE/CONTAINER",
-		Short: "Copy a container into another one, also under another key, and keep the copy up to date",
-		Long: `Copies every document of a container into another one, and then every change, until
-it is interrupted or, with --until-caught-up, the copy has caught up. Run it again, and it
-goes on where it ended; run it several times at once, on one machine or on
-many, and the processes share the work by leases.
+		Short: "Copy a container, if needed under another partition key, and keep the copy up to date",
+		Long: `Replicate copies every document of a container into another one, and then every change. It runs
+until it is interrupted or, with --until-caught-up, until the copy has caught up. When you run it
+again, it resumes where it ended. Several processes, on one machine or many, share the work
+through leases.
 
-The target may be keyed by another property. A document whose new key changes is
-moved: its old copy is looked up by its id (--no-moves saves that). Two documents
-that would become one, with the same id and the same new key, end the run and are named.
+The target may have another partition key. When a document's new key changes, the document is
+moved: replicate finds the old copy by its id and deletes it. --no-moves skips that lookup. If two
+documents have the same id and the same new key, the run ends and its error names them.
 
   changefeed replicate --from https://a.documents.azure.com/shop/orders \
     --to https://b.documents.azure.com/shop/orders-by-product --key /product --create
 
---create makes the target like the source, but for its key: time to live, indexing,
-throughput, and as many partitions where a changefeed server has it. A target that is there stays
-as it is.
+--create creates the target with the source's time to live, indexing and throughput. On a
+changefeed server it also gets as many partitions as the source. An existing target is not
+changed.
 
-A signal ends it with status 0 if the copy has caught up once in this run, else with 130 (SIGINT)
-or 143 (SIGTERM). Connections that break are told and tried again, from the start on.
+After a signal the status is 0 if the copy has caught up at least once in this run. Otherwise it is
+130 (SIGINT) or 143 (SIGTERM). Replicate reports failed connections and retries them, from the
+first request on.
 
-Deletes are copied with --mode avad alone, from a container that keeps all
-versions: first what is there is copied, and then every version and delete since.
+Deletes are copied only with --mode avad, from a container that retains all versions. Replicate
+first copies the existing documents, and then every later version and delete.
 
-Each side has credentials of its own: --from-key-file, --from-connection-string, COSMOS_FROM_KEY
-and so on, and the same with "to"; without any of them it is reached by
-Microsoft Entra ID. A side without a URL is that of COSMOS_ENDPOINT, or the embedded
-store of --data. System properties are not copied. A document's "ttl" counts from when it was copied.`,
+Each side has its own credentials: --from-key-file, --from-connection-string, COSMOS_FROM_KEY and
+so on, and the same with "to". Without credentials, Microsoft Entra ID is used. A side without a URL
+uses the account of COSMOS_ENDPOINT, or the embedded store of --data. System properties are not
+copied. A document's "ttl" starts again when it is copied.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := o.run(cmd)
@@ -87,16 +88,16 @@ store of --data. System properties are not copied. A document's "ttl" counts fro
 	o.target.AddData(flags)
 	o.lease.Add(flags)
 	flags.StringVar(&o.leaseName, "leases", "leases", "`name` of the lease container")
-	flags.StringVar(&o.leaseDatabase, "lease-database", "", "`name` of the lease container's database (default: the target's; its account, too, unless --lease-endpoint names another)")
-	flags.StringVar(&o.key, "key", "", "`path` that the target is keyed by, or several with commas (default: as it is, or as the source where it is made)")
+	flags.StringVar(&o.leaseDatabase, "lease-database", "", "`name` of the lease container's database (default: the target's database; the account is the target's, too, unless --lease-endpoint names another)")
+	flags.StringVar(&o.key, "key", "", "partition key `path` of the target, or several separated by commas (default: the existing target's, or the source's for a new target)")
 	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp)
-	flags.BoolVar(&o.NoMoves, "no-moves", false, "don't look documents up by their ids: one whose new key changes stays at its old key, too")
-	flags.BoolVar(&o.Create, "create", false, "make the target, like the source, and the lease container where they are missing")
-	flags.IntVar(&o.Throughput, "throughput", 0, "throughput in `RU/s` of a target that is made; -1: none of its own (default: the source's)")
-	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when all that was written some seconds ago is copied")
-	flags.StringVar(&o.Processor, "processor", "", "`name` of the replication: processes of one name share the work (default: of the target's names)")
-	flags.IntVar(&o.Hosts, "hosts", 1, "how many hosts this process runs")
-	flags.DurationVar(&o.Expiration, "expiration", time.Minute, "lease expiration `interval`: how long the others wait before they take over from a process that was killed; the same in all processes")
+	flags.BoolVar(&o.NoMoves, "no-moves", false, "do not look up old copies by id: when a document's new key changes, its old copy stays")
+	flags.BoolVar(&o.Create, "create", false, "create the target, like the source, and the lease container if they do not exist")
+	flags.IntVar(&o.Throughput, "throughput", 0, "throughput in `RU/s` of a target that is created, or -1 for no throughput of its own (default: the source's)")
+	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when every change older than a few seconds is copied")
+	flags.StringVar(&o.Processor, "processor", "", "`name` of the replication: processes of one name share the work (default: made from the target's database and container)")
+	flags.IntVar(&o.Hosts, "hosts", 1, "`number` of hosts that this process runs")
+	flags.DurationVar(&o.Expiration, "expiration", time.Minute, "lease expiration `interval`: how long the other processes wait before they take over from one that was killed; use the same in all processes")
 	metrics.Add(flags, &o.metrics)
 	return cmd
 }
@@ -155,7 +156,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 	return o.copy(ctx)
 }
 
-// copy runs the replication in bounded memory.
+// copy runs the replication with a soft memory limit, unless GOMEMLIMIT sets one.
 func (o *replicateOptions) copy(ctx context.Context) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(replicateMemory))
@@ -163,7 +164,7 @@ func (o *replicateOptions) copy(ctx context.Context) error {
 	return replicate.Run(ctx, o.Config)
 }
 
-// check judges the flags that no account is needed for.
+// check checks the flags that can be checked without an account.
 func (o *replicateOptions) check(cmd *cobra.Command) error {
 	if err := dataGiven(cmd, o.data); err != nil {
 		return err
@@ -177,7 +178,7 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 		o.Key = strings.Split(o.key, ",")
 		for _, path := range o.Key {
 			if !strings.HasPrefix(path, "/") || len(path) < 2 {
-				return fmt.Errorf("--key is %q: a path has the form /name", o.key)
+				return fmt.Errorf("--key is %q: a path must have the form /name", o.key)
 			}
 		}
 	}
@@ -185,7 +186,7 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 		return err
 	}
 	if o.Throughput < -1 || o.Throughput > maxThroughput {
-		return fmt.Errorf("--throughput is %d: it is at most %d, or -1 for none", o.Throughput, maxThroughput)
+		return fmt.Errorf("--throughput is %d: it must be at most %d, or -1 for none", o.Throughput, maxThroughput)
 	}
 	if o.Hosts < 1 {
 		return fmt.Errorf("--hosts is %d: it must be at least 1", o.Hosts)
@@ -196,13 +197,14 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// maxThroughput is the most that the service provisions without a request to its support.
+// maxThroughput is the most, in RU/s, that the service provisions without a support
+// request.
 const maxThroughput = 1_000_000
 
-// minExpiration leaves time for a renewal, and for one that is answered late.
+// minExpiration leaves time for one renewal that is answered late and for another one.
 const minExpiration = 8 * time.Second
 
-// side says which container one side is, and by which account.
+// side returns the container on one side of the copy, and the settings of its account.
 func (o *replicateOptions) side(a *connect.Account, text string) (side replicate.Container, s connect.Settings, err error) {
 	flag := "from"
 	if a == o.target {
@@ -221,13 +223,13 @@ func (o *replicateOptions) side(a *connect.Account, text string) (side replicate
 		if err := o.flags.Set(flag+"-endpoint", endpoint); err != nil {
 			return side, s, err
 		}
-	case o.data != "" && !named: // a flag wins over every variable
+	case o.data != "" && !named: // a flag overrides every variable
 		return side, connect.Settings{Data: o.data}, nil
 	case !a.Given():
 		if a = connect.NewAccount(""); !a.Given() { // the environment's
 			env := strings.ToUpper(flag)
-			return side, s, &usageError{fmt.Errorf("--%s is %q, and nothing says in which account: give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
-				"or COSMOS_%[3]s_ENDPOINT, for both sides COSMOS_ENDPOINT, or --data DIR for an embedded store", flag, text, env)}
+			return side, s, &usageError{fmt.Errorf("--%s is %q, and its account is missing; give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
+				"or COSMOS_%[3]s_ENDPOINT, COSMOS_ENDPOINT for both sides, or --data DIR for an embedded store", flag, text, env)}
 		}
 	}
 	s, err = a.Settings()
@@ -236,15 +238,15 @@ func (o *replicateOptions) side(a *connect.Account, text string) (side replicate
 
 // parseContainer reads [URL/]DATABASE/CONTAINER.
 func parseContainer(text string) (endpoint, database, container string, err error) {
-	bad := fmt.Errorf("%q: it has the form URL/DATABASE/CONTAINER, or DATABASE/CONTAINER", text)
+	bad := fmt.Errorf("%q: it must have the form URL/DATABASE/CONTAINER or DATABASE/CONTAINER", text)
 	if text == "" {
-		return "", "", "", errors.New("missing: it has the form URL/DATABASE/CONTAINER, or DATABASE/CONTAINER")
+		return "", "", "", errors.New("missing: it must have the form URL/DATABASE/CONTAINER or DATABASE/CONTAINER")
 	}
 	path := text
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return "", "", "", errors.New("a URL that can't be used: it has the form https://account.documents.azure.com:443/DATABASE/CONTAINER")
+			return "", "", "", errors.New("not a valid URL: it must have the form https://account.documents.azure.com:443/DATABASE/CONTAINER")
 		}
 		endpoint, path = u.Scheme+"://"+u.Host+"/", strings.Trim(u.EscapedPath(), "/")
 	}

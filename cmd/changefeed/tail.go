@@ -38,24 +38,23 @@ func tailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail --database NAME --container NAME",
 		Short: "Print the change feed of a container, one JSON object per line",
-		Long: `Prints the change feed of a container of an account, or of an embedded store
-(--data), to its end; with --follow it goes on there, until interrupted.
+		Long: `Tail prints the change feed of a container, of an account or of an embedded store (--data). It ends
+at the end of the feed. With --follow it waits there for new changes until it is interrupted.
 
-In latest version mode a line is the document as it was last written. In all
-versions and deletes mode it is an object with current, previous and metadata,
-as in the protocol of Azure Cosmos DB; that feed has no beginning, so say
-"--from after:0" for all that is retained.
+In latest version mode a line is the document as it was last written. In all versions and deletes
+mode it is an object with current, previous and metadata, as in the protocol of Azure Cosmos DB. The
+feed of that mode has no beginning. Use "--from after:0" for all retained changes.
 
-Lines of one partition key are in the order of their writes; those of different
-partitions mix. after:LSN is the same LSN in every partition: of an embedded store, where one
-count goes through the whole container, that is one moment; of an account it is not.
+Lines of one partition key are in the order of their writes. Lines of different partitions are
+interleaved. after:LSN means the same LSN in every partition. In an embedded store, LSNs count the
+writes of the whole container, so after:LSN is one moment. In an account it is not.
 
-With --position the position is kept in a file, and the next call resumes after it; what was
-printed in the last second before a crash is printed again. The position survives
-splits, merges and restarts, and belongs to the container that it was made with.
+With --position the position is saved in a file, and the next run resumes after it. Lines of the last
+second before a crash are printed again. The position survives splits, merges and restarts. It is valid
+only for its own container.
 
-A store is open in one process at a time: while another one uses the directory, tail
-names it and ends.`,
+Only one process can open a store at a time. If another process has opened the directory, tail
+names that process and fails.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := o.reader(time.Now(), cmd.ErrOrStderr())
@@ -71,11 +70,11 @@ names it and ends.`,
 	flags.StringVar(&o.database, "database", "", "`name` of the database")
 	flags.StringVar(&o.container, "container", "", "`name` of the container")
 	flags.StringVar(&o.from, "from", "beginning", "`start`: beginning, now, a time (2026-11-21T09:30:00Z, 2026-11-21), or after:LSN")
-	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp+" (default with a position that is kept: the position's)")
-	flags.BoolVar(&o.follow, "follow", false, "go on at the end of the feed, until interrupted")
-	flags.DurationVar(&o.interval, "interval", time.Second, "longest `time` from one read of a partition that has nothing new to the next")
+	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp+" (default with a saved position: that position's mode)")
+	flags.BoolVar(&o.follow, "follow", false, "wait for new changes at the end of the feed, until interrupted")
+	flags.DurationVar(&o.interval, "interval", time.Second, "maximum `time` between two reads of a partition that has no new changes")
 	metrics.Add(flags, &o.metrics)
-	flags.StringVar(&o.position, "position", "", "`file` that keeps the position: --from counts only while it does not exist")
+	flags.StringVar(&o.position, "position", "", "`file` that stores the position; --from is used only if the file does not exist")
 	return cmd
 }
 
@@ -93,13 +92,13 @@ func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConf
 		return cfg, fmt.Errorf("--from is %q: %w", o.from, err)
 	}
 	if o.interval <= 0 {
-		return cfg, fmt.Errorf("--interval is %s: it is a time, as in 5s", o.interval)
+		return cfg, fmt.Errorf("--interval is %s: it must be positive, for instance 5s", o.interval)
 	}
 	if err := metrics.Check(o.metrics); err != nil {
 		return cfg, err
 	}
 	if o.metrics != "" && !o.follow {
-		return cfg, errors.New("--metrics goes with --follow: nobody could read them of a command that ends")
+		return cfg, errors.New("--metrics requires --follow: a command that ends cannot serve metrics")
 	}
 	cfg.Follow, cfg.Wait = o.follow, o.interval
 	if o.position != "" {
@@ -108,13 +107,13 @@ func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConf
 		}
 	}
 	if kind := cfg.Start.Kind(); cfg.Position == "" && cfg.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
-		return cfg, fmt.Errorf("--from is %q: with --mode avad it is now, or after:LSN (after:0 is all that is retained)", o.from)
+		return cfg, fmt.Errorf("--from is %q: with --mode avad it must be now or after:LSN (after:0 prints all retained changes)", o.from)
 	}
 	return cfg, nil
 }
 
-// resume reads the position that is kept, if there is one, and checks that the next one can be
-// kept. The mode of the position is the default of --mode.
+// resume reads the saved position, if there is one, and checks that the next one can be
+// written. The mode of the position is the default of --mode.
 func (o *tailOptions) resume(cfg *feed.ReaderConfig) error {
 	f := positionFile{name: o.position}
 	kept, err := f.read()
@@ -124,7 +123,7 @@ func (o *tailOptions) resume(cfg *feed.ReaderConfig) error {
 	if cfg.Position = kept; kept != "" {
 		mode, known := positionMode(kept)
 		if known && o.flags.Changed("mode") && mode != cfg.Mode {
-			return fmt.Errorf("the position in %s is one of %s mode, and --mode is %s; say another file, or leave --mode out", o.position, mode, o.mode)
+			return fmt.Errorf("the position in %s is in %s mode, but --mode is %s; name another file, or omit --mode", o.position, mode, o.mode)
 		}
 		if known {
 			cfg.Mode = mode
@@ -133,10 +132,10 @@ func (o *tailOptions) resume(cfg *feed.ReaderConfig) error {
 	return f.check()
 }
 
-// errFuture refuses a start that no change has reached.
-var errFuture = errors.New("it is in the future")
+// errFuture reports a start in the future, which no change has reached.
+var errFuture = errors.New("it must not be in the future")
 
-// parseStart reads a start as people write it.
+// parseStart parses a start in the form that flags have.
 func parseStart(s string, now time.Time) (feed.Start, error) {
 	switch s {
 	case "beginning":
@@ -147,7 +146,7 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 	if after, has := strings.CutPrefix(s, "after:"); has {
 		lsn, err := strconv.ParseUint(after, 10, 63)
 		if err != nil {
-			return feed.Start{}, errors.New("an LSN is a whole number, 0 or more")
+			return feed.Start{}, errors.New("an LSN must be a whole number, 0 or more")
 		}
 		return feed.After(feed.Continuation(`"` + strconv.FormatUint(lsn, 10) + `"`)), nil
 	}
@@ -161,7 +160,7 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 		}
 		return feed.At(t), nil
 	}
-	return feed.Start{}, errors.New("it is beginning, now, a time such as 2026-11-21T09:30:00Z or 2026-11-21 (UTC), or after:LSN")
+	return feed.Start{}, errors.New("it must be beginning, now, a time such as 2026-11-21T09:30:00Z or 2026-11-21 (UTC), or after:LSN")
 }
 
 // tail prints the feed.
@@ -185,8 +184,8 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 		return err
 	}
 	reader, err := feed.NewReader(source, cfg)
-	if err != nil && cfg.Position != "" { // the rest of the configuration is known to be right
-		return fmt.Errorf("--position: the position in %s is damaged: %w; restore the file, or delete it to begin at --from", o.position, err)
+	if err != nil && cfg.Position != "" { // the rest of the configuration is valid
+		return fmt.Errorf("--position: the position in %s is damaged: %w; restore the file, or delete it to start at --from", o.position, err)
 	}
 	if err != nil {
 		return err
@@ -195,11 +194,11 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	position, printed := positionFile{name: o.position}, false
 	for page, err := range reader.Pages(ctx) {
 		if err != nil {
-			if o.follow && ctx.Err() != nil { // this is how following ends
+			if o.follow && ctx.Err() != nil { // following ends so
 				err = nil
 			}
 			if err != nil && !printed {
-				return o.otherContainer(err) // there is no new position to keep
+				return o.otherContainer(err) // there is no new position to save
 			}
 			return errors.Join(err, position.keep(context.WithoutCancel(ctx), reader, 0))
 		}
@@ -214,17 +213,18 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	return position.keep(ctx, reader, 0)
 }
 
-// otherContainer adds the remedy to the error of a position in another container.
+// otherContainer adds the remedy to an error that reports the position of another
+// container.
 func (o *tailOptions) otherContainer(err error) error {
 	var other *feed.PositionError
 	if !errors.As(err, &other) {
 		return err
 	}
-	return fmt.Errorf("--position: %w: it was deleted and recreated, or the position in %s is one in another; delete the file to begin at --from", err, o.position)
+	return fmt.Errorf("--position: %w: the container was deleted and recreated, or the position in %s belongs to another one; delete the file to start at --from", err, o.position)
 }
 
-// keyPaths returns the partition key paths of a container. If it does not exist, the error names
-// those that do.
+// keyPaths returns the partition key paths of a container. If the container does not
+// exist, the error lists the existing ones.
 func keyPaths(ctx context.Context, account *connect.Opened, database, container string) ([]string, error) {
 	c, err := account.Documents().NewContainer(database, container)
 	if err != nil {
@@ -275,7 +275,7 @@ type version struct {
 	Metadata metadata        `json:"metadata"`
 }
 
-// metadata is that of a change, in the names of the protocol.
+// metadata is the metadata of a change, with the protocol's field names.
 type metadata struct {
 	Operation string         `json:"operationType"`
 	LSN       int64          `json:"lsn"`

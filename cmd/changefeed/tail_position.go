@@ -12,18 +12,19 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// positionInterval is the least time between two writes of the position.
+// positionInterval is the minimum time between two writes of the position.
 const positionInterval = time.Second
 
-// positionFile keeps the position of a reader.
+// positionFile stores the position of a reader in a file.
 type positionFile struct {
-	name    string // empty: the position is not kept
+	name    string // if empty, the position is not stored
 	kept    string
 	written time.Time
 }
 
-// read returns the position that is kept, or none. It refuses an empty file: without a position
-// everything would be printed again or, with --from now, be skipped.
+// read returns the saved position. It returns "" if the file does not exist. An empty
+// file is an error: without a position everything would be printed again or, with --from
+// now, be skipped.
 func (f *positionFile) read() (string, error) {
 	text, err := os.ReadFile(f.name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -34,12 +35,12 @@ func (f *positionFile) read() (string, error) {
 	}
 	position := strings.TrimSpace(string(text))
 	if position == "" {
-		return "", fmt.Errorf("%s is empty, and keeps no position; restore the file, or delete it to begin at --from", f.name)
+		return "", fmt.Errorf("%s is empty; restore the file, or delete it to start at --from", f.name)
 	}
 	return position, nil
 }
 
-// positionMode returns the mode of a position. known is false if it has none.
+// positionMode returns the mode of a position. known is false if the position has none.
 func positionMode(position string) (mode feed.Mode, known bool) {
 	var p struct {
 		Mode string `json:"mode"`
@@ -55,10 +56,11 @@ func positionMode(position string) (mode feed.Mode, known bool) {
 	return 0, false
 }
 
-// next is the file that a position is written to before it replaces the last one.
+// next returns the name of the file that a position is written to before it replaces the
+// last one.
 func (f *positionFile) next() string { return f.name + ".new" }
 
-// check returns an error if the position cannot be kept.
+// check returns an error if the position cannot be written.
 func (f *positionFile) check() error {
 	file, err := os.OpenFile(f.next(), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -67,7 +69,7 @@ func (f *positionFile) check() error {
 	return errors.Join(file.Close(), os.Remove(f.next()))
 }
 
-// keep writes the position if it has changed and was written longer than interval ago.
+// keep writes the position if it has changed and the last write is at least interval ago.
 func (f *positionFile) keep(ctx context.Context, r *feed.Reader, interval time.Duration) error {
 	if f.name == "" || time.Since(f.written) < interval {
 		return nil
@@ -78,10 +80,10 @@ func (f *positionFile) keep(ctx context.Context, r *feed.Reader, interval time.D
 	}
 	// A crash leaves the old position or the new one.
 	if err := writeSynced(f.next(), position+"\n"); err != nil {
-		return fmt.Errorf("keep the position: %w", err)
+		return fmt.Errorf("write the position: %w", err)
 	}
 	if err := os.Rename(f.next(), f.name); err != nil {
-		return fmt.Errorf("keep the position: %w", err)
+		return fmt.Errorf("write the position: %w", err)
 	}
 	f.kept, f.written = position, time.Now()
 	return nil

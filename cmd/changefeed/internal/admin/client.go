@@ -15,19 +15,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Client calls the admin API of one server. Its methods may be called concurrently.
+// Client calls the admin API of one server. It is safe for concurrent use.
 type Client struct {
 	endpoint *url.URL
 	key      wire.Key
 	http     *http.Client
 }
 
-// New returns a client of the server at a URL, with an account key (base64) of it. c sends the
-// requests. The error names the flag that cannot be used.
+// New returns a client of the server at endpoint. key is an account key of it, in base64.
+// c sends the requests. The error names the flag that is invalid.
 func New(endpoint, key string, c *http.Client) (*Client, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--endpoint is %q: it is a URL of the form https://127.0.0.1:8081/", endpoint)
+		return nil, fmt.Errorf("--endpoint is %q: it must be a URL of the form https://127.0.0.1:8081/", endpoint)
 	}
 	k, err := wire.ParseKey(key)
 	if err != nil {
@@ -36,7 +36,8 @@ func New(endpoint, key string, c *http.Client) (*Client, error) {
 	return &Client{endpoint: u, key: k, http: c}, nil
 }
 
-// Partition is a live physical partition. Only a list has the counts.
+// Partition is a live physical partition. LSN, Documents, Bytes and Frozen are set only
+// in the result of [Client.Partitions].
 type Partition struct {
 	ID        string   `json:"id"`
 	Min       string   `json:"min"`
@@ -53,12 +54,13 @@ func (c *Client) Partitions(ctx context.Context, database, container string) ([]
 	return c.call(ctx, http.MethodGet, nil, "dbs", database, "colls", container, "partitions")
 }
 
-// Split divides a partition at an effective partition key. If at is empty, it is the middle.
+// Split splits a partition at an effective partition key. If at is empty, it splits in
+// the middle.
 func (c *Client) Split(ctx context.Context, database, container, partition, at string) ([]Partition, error) {
 	return c.call(ctx, http.MethodPost, map[string]string{"at": at}, "dbs", database, "colls", container, "partitions", partition, "split")
 }
 
-// Merge joins a partition with a neighbour. If with is empty, it is the next one.
+// Merge merges a partition with a neighbour. If with is empty, it uses the next one.
 func (c *Client) Merge(ctx context.Context, database, container, partition, with string) ([]Partition, error) {
 	return c.call(ctx, http.MethodPost, map[string]string{"with": with}, "dbs", database, "colls", container, "partitions", partition, "merge")
 }
@@ -88,7 +90,7 @@ func (c *Client) call(ctx context.Context, method string, body any, path ...stri
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", c.endpoint, err)
 	}
-	defer func() { _ = answer.Body.Close() }() // it was only read
+	defer func() { _ = answer.Body.Close() }() // the body was only read
 	reply, err := io.ReadAll(io.LimitReader(answer.Body, 64<<20))
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", c.endpoint, err)
@@ -98,7 +100,7 @@ func (c *Client) call(ctx context.Context, method string, body any, path ...stri
 	}
 	var list struct{ Partitions []Partition }
 	if err := json.Unmarshal(reply, &list); err != nil {
-		return nil, fmt.Errorf("%s answers with something else than partitions (is it a changefeed server?): %w", c.endpoint, err)
+		return nil, fmt.Errorf("%s did not answer with partitions (is it a changefeed server?): %w", c.endpoint, err)
 	}
 	return list.Partitions, nil
 }
@@ -108,7 +110,7 @@ type NotFoundError struct{ message string }
 
 func (e *NotFoundError) Error() string { return e.message }
 
-// StatusError is an answer other than success.
+// StatusError is an answer whose status reports a failure.
 type StatusError struct {
 	Status  int
 	message string
@@ -121,7 +123,7 @@ func (c *Client) refusal(status int, body []byte) error {
 	var e wire.ErrorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Message == "" {
 		if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
-			return fmt.Errorf("%s speaks TLS: use https:// in --endpoint", c.endpoint)
+			return fmt.Errorf("%s requires TLS; use https:// in --endpoint", c.endpoint)
 		}
 		return &StatusError{status, fmt.Sprintf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)}
 	}
@@ -130,9 +132,9 @@ func (c *Client) refusal(status int, body []byte) error {
 	case http.StatusNotFound:
 		return &NotFoundError{message}
 	case http.StatusUnauthorized:
-		return fmt.Errorf("the server refuses the key: give the --key that it printed when it started (%s)", message)
+		return fmt.Errorf("the server rejects the key; use the --key that it printed when it started (%s)", message)
 	case http.StatusForbidden:
-		return fmt.Errorf("the server refuses: %s", message)
+		return fmt.Errorf("the server rejects the request: %s", message)
 	}
 	return &StatusError{status, message}
 }

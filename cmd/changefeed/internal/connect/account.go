@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// UsageError tells that the flags, or the environment, don't say which account is
-// meant. Its text names the one that is wrong, and never a key.
+// UsageError reports that the flags or the environment do not name a valid account. Its
+// text names the wrong flag or variable, and never a key.
 type UsageError struct{ reason string }
 
 func (e *UsageError) Error() string { return e.reason }
@@ -26,8 +26,8 @@ func refuse(format string, args ...any) error {
 	return &UsageError{reason: fmt.Sprintf(format, args...)}
 }
 
-// Account are the flags that name one account, and the environment that stands
-// in for those that aren't given. Make it with [NewAccount]; it belongs to one command.
+// Account represents the flags that name one account, and the environment variables that
+// replace missing flags. Create it with [NewAccount]. It belongs to one command.
 type Account struct {
 	prefix string // of the flags: "" or "lease-"
 	env    string // of the variables: "COSMOS_" or "COSMOS_LEASE_"
@@ -35,18 +35,19 @@ type Account struct {
 	flags  *pflag.FlagSet
 
 	endpoint, key, keyFile, connection, certificate, data string
-	fallback                                              string // endpoint where none is named; empty: none
+	// fallback is the endpoint if no flag and no variable names one. It may be empty.
+	fallback string
 }
 
-// NewAccount returns the flags --{prefix}endpoint, --{prefix}key and so on, beside the
-// variables COSMOS_{PREFIX}ENDPOINT, COSMOS_{PREFIX}KEY and so on. prefix is empty, or
-// ends in "-".
+// NewAccount returns an account with the flags --{prefix}endpoint, --{prefix}key and so
+// on. Its variables are COSMOS_{PREFIX}ENDPOINT, COSMOS_{PREFIX}KEY and so on. prefix is
+// empty, or ends in "-".
 func NewAccount(prefix string) *Account {
 	env := "COSMOS_" + strings.ToUpper(strings.ReplaceAll(prefix, "-", "_"))
 	return &Account{prefix: prefix, env: env, getenv: os.Getenv}
 }
 
-// Add adds the flags of an account that is reached by its endpoint.
+// Add adds the flags of an account that has an endpoint.
 func (a *Account) Add(flags *pflag.FlagSet) {
 	a.flags = flags
 	p, e := a.prefix, a.env
@@ -57,22 +58,22 @@ func (a *Account) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&a.certificate, p+"certificate", "", "`file` of a certificate in PEM to trust, as that of `changefeed serve` ("+e+"CERTIFICATE)")
 }
 
-// AddData adds --data, by which an embedded store takes an account's place.
+// AddData adds --data, which names an embedded store instead of an account.
 func (a *Account) AddData(flags *pflag.FlagSet) {
 	flags.StringVar(&a.data, a.prefix+"data", "", "`directory` of an embedded store, in place of an account")
 }
 
-// OrLocal makes the account that of a `changefeed serve` on this machine with its default address
-// where neither a flag nor the environment names one.
+// OrLocal makes a local `changefeed serve`, at its default address, the account if
+// neither a flag nor the environment names one.
 func (a *Account) OrLocal() *Account {
 	a.fallback = localServer
 	return a
 }
 
-// localServer is where `changefeed serve` listens by default.
+// localServer is the default address of `changefeed serve`.
 const localServer = "https://127.0.0.1:8081/"
 
-// Given reports whether a flag, or the environment, names an account.
+// Given reports whether a flag or the environment names an account.
 func (a *Account) Given() bool {
 	for _, name := range []string{"endpoint", "connection-string", "data"} {
 		if a.changed(name) {
@@ -86,19 +87,21 @@ func (a *Account) changed(name string) bool {
 	return a.flags != nil && a.flags.Changed(a.prefix+name)
 }
 
-// Settings are what flags and environment come to.
+// Settings are the combined values of the flags and the environment.
 type Settings struct {
 	// Endpoint is the account's URL as the user wrote it.
 	Endpoint string
-	// Key is the account key in base64; empty: Microsoft Entra ID.
+	// Key is the account key in base64. If empty, Microsoft Entra ID is used.
 	Key string
-	// Certificate is the file of a certificate to trust besides the system's; empty: none.
+	// Certificate is the file of a certificate to trust in addition to the system's. It
+	// may be empty.
 	Certificate string
-	// Data is the directory of an embedded store; then nothing else is set.
+	// Data is the directory of an embedded store. If it is set, all other fields are
+	// empty.
 	Data string
 }
 
-// String tells which account is meant, and no key.
+// String returns the endpoint or directory of the account. It never returns a key.
 func (s Settings) String() string {
 	if s.Data != "" {
 		return s.Data
@@ -106,15 +109,17 @@ func (s Settings) String() string {
 	return s.Endpoint
 }
 
-// GoString is String: %#v prints no key either.
+// GoString returns the same text as String, so that %#v does not print a key.
 func (s Settings) GoString() string { return s.String() }
 
-// Settings returns what the flags and the environment name. A flag wins over every variable, and
-// the key of an account that a flag names may come from the environment. Variables that name two
-// accounts, or two keys, are refused. Errors are of type *[UsageError].
+// Settings returns the account that the flags and the environment name. A flag overrides
+// every variable. The key of an account that a flag names may come from the environment.
+// Variables that name two accounts or two keys are an error. Errors are of type
+// *[UsageError].
 func (a *Account) Settings() (Settings, error) {
 	for _, name := range []string{"endpoint", "key", "key-file", "connection-string", "certificate", "data"} {
-		// A script that forgot to set its variable means no account, and not the environment's.
+		// An empty flag comes from a script that did not set its variable. It must not
+		// select the environment's account.
 		if a.changed(name) && a.flags.Lookup(a.prefix+name).Value.String() == "" {
 			return Settings{}, refuse("--%s%s is empty", a.prefix, name)
 		}
@@ -148,8 +153,9 @@ func (a *Account) Settings() (Settings, error) {
 	return s, s.complete(of)
 }
 
-// connected returns the settings that a connection string gives. One of the environment must
-// agree with the other variables; a key that a flag names replaces its key.
+// connected returns the settings that a connection string gives. If the string is from
+// the environment, it must agree with the other variables. A key that a flag names
+// replaces the string's key.
 func (a *Account) connected(s Settings, connection, from string) (Settings, error) {
 	if err := s.parse(connection); err != nil {
 		return Settings{}, refuse("%s can't be used: %v", from, err)
@@ -175,7 +181,7 @@ func (a *Account) connected(s Settings, connection, from string) (Settings, erro
 	return s, s.complete(of)
 }
 
-// sameAccount reports whether two endpoints are the same URL, however it is written.
+// sameAccount reports whether two endpoints are the same URL, apart from the spelling.
 func sameAccount(a, b string) bool {
 	normal := func(endpoint string) string {
 		u, err := url.Parse(endpoint)
@@ -191,10 +197,10 @@ func sameAccount(a, b string) bool {
 	return normal(a) == normal(b)
 }
 
-// origin says where an endpoint and a key were found, for messages about what is wrong with them.
+// origin names the flags or variables of an endpoint and a key, for error texts.
 type origin struct{ endpoint, key string }
 
-// exclusive refuses flags that name two accounts, or two keys.
+// exclusive returns an error if the flags name two accounts or two keys.
 func (a *Account) exclusive() error {
 	for _, pair := range [][2]string{
 		{"data", "endpoint"},
@@ -214,7 +220,8 @@ func (a *Account) exclusive() error {
 	return nil
 }
 
-// missing says what to give.
+// missing returns the error for flags that name no account. It lists the ways to name
+// one.
 func (a *Account) missing() error {
 	p, e := a.prefix, a.env
 	or := ""
@@ -224,7 +231,8 @@ func (a *Account) missing() error {
 	return refuse("which account? Give --%sendpoint URL (with --%skey-file, or by Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
 }
 
-// keyText finds the key, and says where: flags first.
+// keyText returns the key, and the flag or variable that it is from. Flags override
+// variables.
 func (a *Account) keyText() (key, from string, err error) {
 	if a.key != "" {
 		return a.key, "--" + a.prefix + "key", nil
@@ -247,8 +255,8 @@ func (a *Account) keyText() (key, from string, err error) {
 	return read, from, nil
 }
 
-// ReadKey reads a key from a file, whose blanks and line breaks at either end don't
-// matter. The error names the file.
+// ReadKey reads a key from a file. It removes white space at both ends. The error names
+// the file.
 func ReadKey(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -261,7 +269,7 @@ func ReadKey(file string) (string, error) {
 	return key, nil
 }
 
-// parse reads a connection string: AccountEndpoint=URL;AccountKey=KEY; in any order.
+// parse parses a connection string: AccountEndpoint=URL;AccountKey=KEY; in any order.
 func (s *Settings) parse(connection string) error {
 	for part := range strings.SplitSeq(connection, ";") {
 		name, value, _ := strings.Cut(part, "=") // a key ends in "=", too
@@ -281,9 +289,8 @@ func (s *Settings) parse(connection string) error {
 	return nil
 }
 
-// complete checks what was found, and fills in what goes without saying on this
-// machine: the emulators' key, which is no secret, and the certificate that `changefeed
-// serve` keeps.
+// complete checks the settings. On this machine it also adds two defaults: the emulators'
+// key, which is public, and the certificate that `changefeed serve` stores.
 func (s *Settings) complete(of origin) error {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
@@ -308,8 +315,8 @@ func (s *Settings) complete(of origin) error {
 	return nil
 }
 
-// redacted is an endpoint that can't be used, without what may be secret in it: a
-// connection string that was given as an endpoint, a password before the host.
+// redacted returns an invalid endpoint without its possible secrets. These are a
+// connection string in the wrong flag, and a password before the host.
 func redacted(endpoint string) string {
 	if strings.ContainsAny(endpoint, ";@") || len(endpoint) > 100 {
 		return endpoint[:min(len(endpoint), len("https://"))] + "..."
@@ -317,14 +324,15 @@ func redacted(endpoint string) string {
 	return endpoint
 }
 
-// onThisMachine reports whether a host name is the loopback address.
+// onThisMachine reports whether host is localhost or a loopback address.
 func onThisMachine(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ownCertificate is where a server of this user in memory keeps its certificate, for an endpoint on this
-// machine; empty: there is none.
+// ownCertificate returns the file in which this user's in-memory server stores its
+// certificate. It returns "" if there is no such file, or if the endpoint is on another
+// machine.
 func ownCertificate(endpoint *url.URL) string {
 	if endpoint.Scheme != "https" || !onThisMachine(endpoint.Hostname()) {
 		return ""
@@ -340,8 +348,7 @@ func ownCertificate(endpoint *url.URL) string {
 	return name
 }
 
-// named reports whether a flag names an account; partial, whether one says something of
-// an account that none names.
+// named reports whether a flag names an account.
 func (a *Account) named() bool { return a.changed("endpoint") || a.changed("connection-string") }
 
 func (a *Account) partial() bool {

@@ -1,10 +1,10 @@
-// Package connect gives every command that talks to an account the same flags
-// and the same environment: an endpoint with a key or a sign-in by Microsoft Entra ID, a
-// connection string, or the directory of an embedded store, which is opened
-// behind a server in this process on a network in memory, so that each command is
-// written once.
+// Package connect gives every command that uses an account the same flags and the same
+// environment variables. An account is an endpoint with a key, an endpoint with a sign-in
+// by Microsoft Entra ID, a connection string, or the directory of an embedded store. The
+// package opens an embedded store behind a server in this process, on a network in
+// memory. Each command therefore needs only one implementation.
 //
-// It never prints a key, and no error of it holds one.
+// The package never prints a key, and no error of it contains one.
 package connect
 
 import (
@@ -24,9 +24,10 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Flags are those of a command that reads a monitored container, and maybe leases:
-// --endpoint, --key and so on, --data, and the same with "lease-" before it where the
-// lease container is in another account. The zero value is ready.
+// Flags are the account flags of a command that reads a monitored container: --endpoint,
+// --key and so on, and --data. With [Flags.AddLeases] they also include flags with the
+// prefix "lease-", for a lease container in another account. The zero value is ready to
+// use.
 type Flags struct {
 	monitored, lease *Account
 }
@@ -44,30 +45,33 @@ func (f *Flags) AddLeases(flags *pflag.FlagSet) {
 	f.lease.Add(flags)
 }
 
-// Connection are the accounts that a command works with. Whoever opened it closes it.
+// Connection holds the accounts that a command works with. The caller of [Flags.Open]
+// must close it.
 type Connection struct {
-	// Monitored is the account of the monitored container, Leases that of the lease
-	// container: the same, unless a flag or the environment says another.
+	// Monitored is the account of the monitored container. Leases is the account of the
+	// lease container. They are the same unless a flag or the environment names another
+	// one.
 	Monitored, Leases *Opened
 }
 
-// Open opens what the flags and the environment name. It sends nothing: that an account
-// can't be reached shows with the first request. Errors: *[UsageError]; those of [store.Open].
+// Open opens the accounts that the flags and the environment name. It sends no request,
+// so an unreachable account fails at its first use. It returns a *[UsageError], or an
+// error of [store.Open].
 func (f *Flags) Open(ctx context.Context) (*Connection, error) {
 	monitored, err := f.monitored.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := &Connection{Monitored: monitored, Leases: monitored}
-	// The environment's lease account goes along with an account of the environment or the flags, not with a store:
-	// who names a store by a flag means its leases, too.
+	// A lease account of the environment does not apply to a store: a store that a flag
+	// names has its own leases.
 	if f.lease != nil && f.lease.Given() && (monitored.DB == nil || f.lease.named()) {
 		if c.Leases, err = f.lease.Open(ctx); err != nil {
 			return nil, errors.Join(err, monitored.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
 		}
 	}
 	if f.lease != nil && c.Leases == monitored && f.lease.partial() {
-		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone is no account"), monitored.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone does not name an account"), monitored.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
 	}
 	return c, nil
 }
@@ -80,27 +84,27 @@ func (c *Connection) Close() error {
 	return errors.Join(c.Leases.Close(), c.Monitored.Close())
 }
 
-// Opened is an account that can be used: its feed and its leases by the methods of
-// [cosmos.Account], its documents by those of azcosmos.
+// Opened is an account that is ready for use. [cosmos.Account] has its feed and its
+// leases, and azcosmos has its documents.
 type Opened struct {
 	*cosmos.Account
-	// Settings are what the account was opened with.
+	// Settings are the settings that the account was opened with.
 	Settings Settings
-	// DB is the embedded store behind the account; nil: it is another's.
+	// DB is the embedded store behind the account. It is nil for other accounts.
 	DB *store.DB
 
 	documents *azcosmos.Client
-	// newDocuments returns another client of the kind of documents.
+	// newDocuments returns another client with the options of documents.
 	newDocuments func(ctx context.Context) (*azcosmos.Client, error)
 	http         *http.Client
 	embedded     *embedded
 }
 
-// requestTime bounds a request: a little more than the gateway takes for one.
+// requestTime is the timeout of a request: a little longer than the gateway's own.
 const requestTime = 65 * time.Second
 
-// Open opens the account that flags and environment name. Errors: *[UsageError];
-// those of [store.Open].
+// Open opens the account that flags and environment name. It returns a *[UsageError], or
+// an error of [store.Open].
 func (a *Account) Open(ctx context.Context) (*Opened, error) {
 	s, err := a.Settings()
 	if err != nil {
@@ -109,8 +113,9 @@ func (a *Account) Open(ctx context.Context) (*Opened, error) {
 	return OpenSettings(ctx, s)
 }
 
-// OpenSettings opens the account that s names. When ctx ends, nothing waits any more for an account that doesn't say
-// anything; everything else can still be asked for. Errors are those of [Account.Open].
+// OpenSettings opens the account that s names. When ctx ends, requests stop waiting for
+// an account that does not answer. An account that has answered stays usable. The errors
+// are the same as those of [Account.Open].
 func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 	o := &Opened{Settings: s}
 	if s.Data != "" {
@@ -133,7 +138,8 @@ func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 	return o, nil
 }
 
-// sign makes the clients, by key or by credential. azcosmos's gives up asking for the account when ctx ends.
+// sign creates the clients, with a key or a credential. When ctx ends, azcosmos's client
+// stops waiting for the account's properties.
 func (o *Opened) sign(ctx context.Context, s Settings) error {
 	options := azcore.ClientOptions{Transport: sender{o.http}}
 	options.Telemetry.ApplicationID = "changefeed-cli"
@@ -171,9 +177,10 @@ func (o *Opened) sign(ctx context.Context, s Settings) error {
 	return err
 }
 
-// Renew replaces the client that Documents returns. azcosmos 1.5.0 keeps the error of its first
-// request for five minutes, so a retry needs another client. That one waits for an account that
-// does not answer until ctx ends. Renew is not safe for concurrent use.
+// Renew replaces the client that Documents returns. azcosmos 1.5.0 keeps the error of its
+// first request for five minutes, so a retry needs another client. The new client waits
+// for an account that does not answer until ctx ends. Renew is not safe for concurrent
+// use.
 func (o *Opened) Renew(ctx context.Context) error {
 	client, err := o.newDocuments(ctx)
 	if err != nil {
@@ -184,10 +191,10 @@ func (o *Opened) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Documents is a client of the account's databases, containers and documents.
+// Documents returns a client of the account's databases, containers and documents.
 func (o *Opened) Documents() *azcosmos.Client { return o.documents }
 
-// Endpoint is the URL that requests go to: for an embedded store, that of the
+// Endpoint returns the URL of the account. For an embedded store it is the URL of the
 // server in this process.
 func (o *Opened) Endpoint() string {
 	if o.embedded != nil {
@@ -196,15 +203,15 @@ func (o *Opened) Endpoint() string {
 	return o.Settings.Endpoint
 }
 
-// Admin is a client of the admin API of the server behind the account, which Azure Cosmos DB doesn't have. Error:
-// *[UsageError]: there is no key.
+// Admin returns a client of the server's admin API, which Azure Cosmos DB does not have.
+// It returns a *[UsageError] if there is no key.
 func (o *Opened) Admin() (*admin.Client, error) {
 	key := o.Settings.Key
 	if o.embedded != nil {
 		key = o.embedded.key
 	}
 	if key == "" {
-		return nil, refuse("the server's key is missing: give --key-file, --key or COSMOS_KEY")
+		return nil, refuse("the server's key is missing; use --key-file, --key or COSMOS_KEY")
 	}
 	client, err := admin.New(o.Endpoint(), key, o.http)
 	if err != nil {
@@ -213,8 +220,7 @@ func (o *Opened) Admin() (*admin.Client, error) {
 	return client, nil
 }
 
-// Close lets go of the connections and, where the account is an embedded store,
-// closes it.
+// Close closes the connections and, if the account is an embedded store, the store.
 func (o *Opened) Close() error {
 	o.http.CloseIdleConnections()
 	if o.documents != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// embedded is a store behind a server on a network that only this process has.
+// embedded is a store behind a server in this process, on a network in memory.
 type embedded struct {
 	db        *store.DB
 	endpoint  string
@@ -27,13 +27,13 @@ type embedded struct {
 	served    chan error
 }
 
-// opened numbers the stores that this process opened. SDKs remember what they know of an account by
-// its endpoint, so each has one of its own.
+// opened counts the stores that this process has opened. SDKs cache an account's
+// properties by endpoint, so each store gets an endpoint of its own.
 var opened atomic.Int64
 
-// openEmbedded opens the store in dir, and starts a server over it. The account's
-// host is localhost, as that of a store that is used in process: leases have the
-// same ids by either way.
+// openEmbedded opens the store in dir, and starts a server over it. The account's host is
+// localhost, as for a store that is used in process. Leases therefore have the same ids
+// either way.
 func openEmbedded(dir string) (*embedded, error) {
 	db, err := openExisting(dir)
 	if err != nil {
@@ -67,19 +67,19 @@ func serveEmbedded(db *store.DB) (*embedded, error) {
 	return e, nil
 }
 
-// close ends the server, and then the store.
+// close stops the server, and then closes the store.
 func (e *embedded) close() error {
 	e.transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if e.server.Shutdown(ctx) != nil {
-		_ = e.server.Close() // whose client is still there has been given up by its command
+		_ = e.server.Close() // the command no longer needs the clients that are left
 	}
 	return errors.Join(e.ended(), e.db.Close())
 }
 
-// openExisting opens the store in dir, and doesn't make one of a directory that
-// has none: a mistyped name is no new store.
+// openExisting opens the store in dir. It does not create a store, because dir may be
+// mistyped.
 func openExisting(dir string) (*store.DB, error) {
 	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see internal/engine/FORMAT.md
 		if errors.Is(err, os.ErrNotExist) {
@@ -90,7 +90,8 @@ func openExisting(dir string) (*store.DB, error) {
 	return store.Open(dir, store.Options{IgnoreThroughput: true})
 }
 
-// ended waits for the end of Serve, and returns its error if it isn't that it was told to end.
+// ended waits until Serve returns, and returns its error. A regular shutdown is not an
+// error.
 func (e *embedded) ended() error {
 	if err := <-e.served; !errors.Is(err, http.ErrServerClosed) {
 		return err

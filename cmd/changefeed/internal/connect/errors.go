@@ -18,8 +18,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Plain is err with the service's own words alone, where it is an answer of it: azcore
-// prints the whole answer, over many lines.
+// Plain returns err with only the service's message if err is an answer of the service.
+// The text of azcore's own error is the whole answer, over many lines.
 func Plain(err error) error {
 	var answer *azcore.ResponseError
 	if !errors.As(err, &answer) {
@@ -28,7 +28,8 @@ func Plain(err error) error {
 	return &answeredError{answer}
 }
 
-// Status is the HTTP status of an answer; 0: err is none.
+// Status returns the HTTP status of the answer in err. It returns 0 if err is not an
+// answer.
 func Status(err error) int {
 	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return answer.StatusCode
@@ -36,7 +37,7 @@ func Status(err error) int {
 	return 0
 }
 
-// answeredError prints status and message of an answer.
+// answeredError is an answer whose text is its status and message.
 type answeredError struct{ answer *azcore.ResponseError }
 
 // Unwrap returns azcore's error.
@@ -44,11 +45,11 @@ func (e *answeredError) Unwrap() error { return e.answer }
 
 func (e *answeredError) Error() string { return brief(e.answer) }
 
-// brief is what an answer says, in one line.
+// brief returns the message of an answer in one line.
 func brief(answer *azcore.ResponseError) string {
 	text := answer.Error()
 	if speaksTLS(text) {
-		return "the account speaks TLS, and the endpoint is http://"
+		return "the account requires TLS, but the endpoint is http://"
 	}
 	if at := strings.Index(text, "{"); at >= 0 {
 		var body struct{ Message string }
@@ -60,16 +61,17 @@ func brief(answer *azcore.ResponseError) string {
 	return fmt.Sprintf("the account answers %d (%s)", answer.StatusCode, answer.ErrorCode)
 }
 
-// speaksTLS reports whether an answer is that of a TLS server to a request without TLS: of Go's, or
-// of nginx, which stands before the service.
+// speaksTLS reports whether the answer is a TLS server's to a request without TLS. It
+// knows the texts of Go's server, and of nginx, which the service uses.
 func speaksTLS(text string) bool {
 	return strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port")
 }
 
-// Text is err's text, with every answer in it cut to what it says.
+// Text returns err's text, with every answer in it shortened to its message.
 func Text(err error) string { return shortened(err.Error(), err) }
 
-// shortened is text with the answers of err, and of what it wraps, cut to what they say.
+// shortened returns text with the answers of err, and of the errors that it wraps,
+// shortened to their messages.
 func shortened(text string, err error) string {
 	if answer, ok := err.(*azcore.ResponseError); ok { //nolint:errorlint // what it wraps comes next
 		return strings.ReplaceAll(text, answer.Error(), brief(answer))
@@ -87,28 +89,28 @@ func shortened(text string, err error) string {
 	return text
 }
 
-// secret is what an account key looks like (64 bytes in base64), and what a connection string has for one.
+// secret matches an account key (64 bytes in base64), and the key in a connection string.
 var secret = regexp.MustCompile(`[A-Za-z0-9+/]{86}==|(?i:AccountKey=)[^;\s"]+`)
 
-// Secretless is text without account keys: one that was given in the wrong place, as the name of a file or
-// with a flag's name forgotten, comes back in the words of whoever refuses it.
+// Secretless returns text without account keys. A key may be in an error text because the
+// user gave it instead of a file name, or without its flag.
 func Secretless(text string) string { return secret.ReplaceAllString(text, "(an account key)") }
 
-// Explain is err, which a request for a container has come to, in plain words; where the container isn't there, with
-// those that are.
+// Explain returns err, the error of a request for a container, in plain words. If the
+// container does not exist, the text lists the existing ones.
 func (o *Opened) Explain(ctx context.Context, database, container string, err error) error {
 	if Status(err) != http.StatusNotFound {
-		return fmt.Errorf("look at the container %s/%s of %s: %w", database, container, o.Settings, Plain(err))
+		return fmt.Errorf("read the container %s/%s of %s: %w", database, container, o.Settings, Plain(err))
 	}
 	there, listErr := o.containers(ctx)
 	name := database + "/" + container
 	switch {
-	case listErr != nil: // a key that may read one container needn't be allowed to list them all
-		return &missingError{fmt.Sprintf("there is no container %s in %s", name, o.Settings)}
+	case listErr != nil: // a key for one container may not be allowed to list them all
+		return &missingError{fmt.Sprintf("container %s does not exist in %s", name, o.Settings)}
 	case len(there) == 0:
-		return &missingError{fmt.Sprintf("there is no container %s: %s has none", name, o.Settings)}
+		return &missingError{fmt.Sprintf("container %s does not exist: %s has no containers", name, o.Settings)}
 	}
-	return &missingError{fmt.Sprintf("there is no container %s; there are %s", name, strings.Join(there, ", "))}
+	return &missingError{fmt.Sprintf("container %s does not exist; the existing ones are %s", name, strings.Join(there, ", "))}
 }
 
 // missingError reports that a container does not exist.
@@ -122,7 +124,7 @@ func Missing(err error) bool {
 	return errors.As(err, &missing)
 }
 
-// containers are the names of all containers: database/container.
+// containers returns the names of all containers, as database/container.
 func (o *Opened) containers(ctx context.Context) ([]string, error) {
 	var names []string
 	databases := o.documents.NewQueryDatabasesPager("SELECT * FROM c", nil)
@@ -158,7 +160,8 @@ func appendContainers(ctx context.Context, names []string, d *azcosmos.DatabaseC
 	return names, nil
 }
 
-// Advice says what to do about an error of a connection, to be put behind its text; empty: nothing is known.
+// Advice returns the remedy for an error of a connection, to be appended to its text. It
+// returns "" if there is none.
 func Advice(err error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -171,37 +174,38 @@ func Advice(err error) string {
 	case errors.Is(err, feed.ErrMisconfigured):
 		return flagOf(err)
 	case errors.As(err, &way) && way.Op == "proxyconnect":
-		return "; that is the proxy of HTTPS_PROXY or HTTP_PROXY: see to it, or name the account's host in NO_PROXY"
+		return "; the proxy of HTTPS_PROXY or HTTP_PROXY failed: check it, or add the account's host to NO_PROXY"
 	case errors.As(err, &authority):
-		return "; the certificate isn't trusted: give --certificate FILE (COSMOS_CERTIFICATE), whose path `changefeed serve` prints when it starts"
+		return "; the certificate is not trusted: use --certificate FILE (COSMOS_CERTIFICATE); `changefeed serve` prints the file's path when it starts"
 	case errors.As(err, &name):
-		return "; the certificate is for another name: use a name that it has in --endpoint"
+		return "; the certificate is for another host name: use one of its names in --endpoint"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "; the server doesn't speak TLS: use http:// in --endpoint"
+		return "; the server does not use TLS: use http:// in --endpoint"
 	case errors.As(err, &answer) && speaksTLS(answer.Error()):
 		return "; use https:// in --endpoint"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "; nobody listens there: start `changefeed serve`, or see to --endpoint"
+		return "; no server listens there: start `changefeed serve`, or check --endpoint"
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "; there is no such host: see to the spelling of --endpoint"
+		return "; the host does not exist: check the spelling of --endpoint"
 	case strings.Contains(err.Error(), "DefaultAzureCredential: "):
-		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or give --key-file, --key, or COSMOS_KEY."
+		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or use --key-file, --key or COSMOS_KEY."
 	case Status(err) == http.StatusUnauthorized:
-		return "; the key is refused: it is another account's, or was renewed (where none is given, it is that of the local emulators on this machine): see to --key-file, --key, or COSMOS_KEY"
+		return "; the account rejects the key: it belongs to another account, or was replaced; check --key-file, --key or COSMOS_KEY (on this machine the default is the local emulators' key)"
 	}
 	return ""
 }
 
-// flagOf returns which flag an error is about whose text names the remedy already; empty: none.
+// flagOf returns the flags that an error is about if its text already contains the
+// remedy. It returns "" if there are none.
 func flagOf(err error) string {
 	var authority x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &authority):
-		return "; --certificate FILE (COSMOS_CERTIFICATE) trusts one, and `changefeed serve` prints its path when it starts"
+		return "; --certificate FILE (COSMOS_CERTIFICATE) trusts a certificate; `changefeed serve` prints the file's path when it starts"
 	case Status(err) == http.StatusUnauthorized:
-		return "; see --key-file, --key and COSMOS_KEY (where none is given, the key is that of the local emulators on this machine)"
+		return "; check --key-file, --key or COSMOS_KEY (on this machine the default is the local emulators' key)"
 	case Status(err) == http.StatusForbidden:
 		return ""
 	}
-	return "; see --endpoint and COSMOS_ENDPOINT"
+	return "; check --endpoint or COSMOS_ENDPOINT"
 }

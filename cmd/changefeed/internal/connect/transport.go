@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// transport makes the HTTP transport of an account: the standard one, proxies of the
-// environment included, which trusts certificate (a file in PEM; empty: none) besides
-// the system's. Error: *[UsageError].
+// transport returns the HTTP transport of an account. It is the standard one, including
+// the environment's proxies. In addition to the system's certificates it trusts
+// certificate, a PEM file, unless that is empty. Errors are of type *[UsageError].
 func transport(certificate string) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one, unless a program replaced it, which this one doesn't
 	t.MaxIdleConnsPerHost = 64
@@ -29,7 +29,7 @@ func transport(certificate string) (*http.Transport, error) {
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		roots = x509.NewCertPool() // a system that has none
+		roots = x509.NewCertPool() // the system has none
 	}
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, refuse("--certificate: %s has no certificate in PEM", certificate)
@@ -38,8 +38,8 @@ func transport(certificate string) (*http.Transport, error) {
 	return t, nil
 }
 
-// sender sends requests, and keeps SDKs from trying again what can't succeed: their pauses would only
-// put off the message.
+// sender sends requests. It marks errors that a retry cannot fix, so that SDKs return
+// them at once.
 type sender struct{ *http.Client }
 
 // Do implements policy.Transporter.
@@ -51,8 +51,10 @@ func (s sender) Do(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// introduction sends requests of azcosmos. With its first one that asks for the account, on a context of its own, and holds
-// the first up for as long as there is no answer, a minute at most: so that one ends with the command's context.
+// introduction sends the requests of azcosmos. With its first request, azcosmos asks for
+// the account's properties, on a context of its own. That request waits up to a minute
+// for an answer, and the first request waits for it. Do ends it with the command's
+// context.
 type introduction struct {
 	sender
 	command context.Context //nolint:containedctx // the requests have contexts of their own, which azcosmos keeps from ending
@@ -82,8 +84,9 @@ func (s introduction) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// hopeless reports whether an error is about who answers, and not about how: a certificate that isn't trusted, no TLS, no such host,
-// and on this machine nobody who listens.
+// hopeless reports whether a retry cannot fix err. Such errors are an untrusted
+// certificate, a server without TLS, an unknown host and, on this machine, a refused
+// connection.
 func hopeless(err error, host string) bool {
 	var (
 		certificate *tls.CertificateVerificationError
@@ -96,18 +99,18 @@ func hopeless(err error, host string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) && onThisMachine(host)
 }
 
-// Hopeless reports whether err is about who answers, such as a certificate that is not trusted, or
-// nobody who listens on this machine.
+// Hopeless reports whether a retry cannot fix err, for instance an untrusted certificate
+// or a refused connection on this machine.
 func Hopeless(err error) bool {
 	var hopeless *hopelessError
 	return errors.As(err, &hopeless)
 }
 
-// hopelessError is an error after which azcore doesn't try again.
+// hopelessError is an error that azcore does not retry.
 type hopelessError struct{ error }
 
 // Unwrap returns the error underneath.
 func (e *hopelessError) Unwrap() error { return e.error }
 
-// NonRetriable is how azcore knows.
+// NonRetriable marks the error for azcore.
 func (*hopelessError) NonRetriable() {}

@@ -12,21 +12,23 @@ import (
 	"strings"
 )
 
-// ours matches the names of files that a store or a server leaves in its directory: those of
-// an opening that was cut off, and a certificate that outlives the documents. Names that begin
-// with a dot, and lost+found, belong to file systems and desktops.
+// ours matches the files that a store or a server leaves in its directory without a
+// store. They are the files of an interrupted opening, and a certificate that outlives
+// the documents. Names that begin with a dot, and lost+found, belong to file systems and
+// desktops.
 var ours = regexp.MustCompile(`^(\..*|lost\+found|LOCK|PID|FORMAT\.new|CURRENT.*|MANIFEST-.*|OPTIONS-.*|marker\..*|LOG-[0-9]+|.*\.(crt|key))$`)
 
-// numbered matches the names of a store's logs and tables. Those of other programs may look
-// the same, and a store would delete them.
+// numbered matches the names of a store's logs and tables. Files of other programs may
+// have such names, and a store would delete them.
 var numbered = regexp.MustCompile(`^[0-9]+\.(log|sst|blob|dbtmp)$`)
 
-// manifestMarker begins the name of a file without which a store has no logs and tables.
+// manifestMarker is the prefix of a file that every directory with a store's logs and
+// tables has.
 const manifestMarker = "marker.manifest."
 
-// Check returns an error if the directory dir has files and no store. Otherwise a mistyped
-// name would mix the files of a store with those of another program. A directory
-// that does not exist is fine.
+// Check returns an error if the directory dir has files but no store. Otherwise a
+// mistyped name would mix the files of a store with those of another program. It accepts
+// a directory that does not exist.
 func Check(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

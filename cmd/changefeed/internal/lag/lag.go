@@ -1,5 +1,5 @@
-// Package lag is the work of `changefeed lag`: measuring, once or again and again, and
-// showing what was measured.
+// Package lag implements `changefeed lag`: it measures the lag, once or repeatedly, and
+// shows it.
 package lag
 
 import (
@@ -17,37 +17,40 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config says whose lag is shown, and how.
+// Config configures [Run].
 type Config struct {
-	// Processor is the processor's name, which may be empty, Source its monitored container, Leases its
-	// lease container.
+	// Processor is the processor's name, which may be empty. Source is its monitored
+	// container, and Leases is its lease container.
 	Processor string
 	Source    feed.Source
 	Leases    lease.Container
-	// Expiration is the hosts' lease expiration interval, which tells live leases from expired ones.
+	// Expiration is the hosts' lease expiration interval. It separates live leases from
+	// expired ones.
 	Expiration time.Duration
-	// Watch measures every Interval until the context ends; else it is done once.
+	// Watch measures every Interval until the context ends. Without it, Run measures
+	// once.
 	Watch    bool
 	Interval time.Duration
-	// JSON prints an object per measurement: with Watch one a line.
+	// JSON prints one object per measurement; with Watch, one per line.
 	JSON bool
-	// Terminal says that Out is one: with Watch a table replaces the one before.
+	// Terminal reports whether Out is a terminal. If so, with Watch each table replaces
+	// the last one.
 	Terminal bool
-	// Metrics gets the gauges of what is watched. Default: none.
+	// Metrics receives the gauges of the measurements. If nil, there are none.
 	Metrics metric.MeterProvider
-	// Out gets what was measured, Log what went wrong while it is watched.
+	// Out receives the measurements. Log receives the errors of a run with Watch.
 	Out, Log io.Writer
 }
 
-// FailedError tells that some leases could not be read.
+// FailedError reports that some leases could not be read.
 type FailedError struct {
-	// Failed of Leases could not.
+	// Failed is the number of leases that could not be read, of Leases in total.
 	Failed, Leases int
-	// Err is what happened to one of them.
+	// Err is one of the failures.
 	Err error
 }
 
-// Error names one of the failures.
+// Error returns the counts and the text of Err.
 func (e *FailedError) Error() string {
 	if e.Leases == 1 {
 		return fmt.Sprintf("the lease could not be read: %v", e.Err)
@@ -58,9 +61,10 @@ func (e *FailedError) Error() string {
 // Unwrap returns Err.
 func (e *FailedError) Unwrap() error { return e.Err }
 
-// Run measures and shows. Watching, it returns nil when ctx ends, and an error only when
-// nothing can be written any more. Measuring once, it shows the report and then returns a
-// *[FailedError] if a lease could not be read, [feed.ErrNotFound] if there are no leases.
+// Run measures and shows the lag. With Watch it returns nil when ctx ends, and an error
+// only if it cannot write to Out. Without Watch it shows one report. It then returns a
+// *[FailedError] if a lease could not be read, or [feed.ErrNotFound] if there are no
+// leases.
 func Run(ctx context.Context, c Config) error {
 	cfg := estimator.Config{Processor: c.Processor, Unnamed: c.Processor == "", Source: c.Source, Leases: c.Leases, Interval: c.Interval, Metrics: c.Metrics}
 	if !c.Watch {
@@ -84,7 +88,7 @@ func Run(ctx context.Context, c Config) error {
 		return nil
 	}
 	cfg.OnError = func(err error) {
-		// Watching goes on without a reader of the log: what was measured is in Out.
+		// A failed write to the log does not end the run: Out has the measurements.
 		_, _ = fmt.Fprintf(c.Log, "changefeed: %s; retrying in %s\n", connect.Text(err), c.Interval)
 	}
 	e, err := estimator.New(cfg)
@@ -94,7 +98,7 @@ func Run(ctx context.Context, c Config) error {
 	return errors.Join(e.Run(ctx), unwritten)
 }
 
-// failure is the *FailedError of a report; nil: all leases were read.
+// failure returns the *FailedError of a report. It returns nil if all leases were read.
 func failure(r estimator.Report) error {
 	for i := range r.Lags {
 		if err := r.Lags[i].Err; err != nil {

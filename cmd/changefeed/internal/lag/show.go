@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// clear empties a terminal and goes to its first line (ECMA-48: ED, CUP).
+// clear erases a terminal and moves to its first line (ECMA-48: ED, CUP).
 const clear = "\x1b[2J\x1b[H"
 
 // show writes a report.
@@ -59,7 +59,7 @@ func (c Config) states(r estimator.Report) map[leases.State]int {
 	return counts
 }
 
-// table writes a report for people.
+// table writes a report as a table.
 func (c Config) table(w io.Writer, r estimator.Report) error {
 	rows := [][]string{{"LEASE", "PARTITION", "STATE", "OWNER", "LAG", "AGE", "POSITION", ""}}
 	for i := range r.Lags {
@@ -75,11 +75,11 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	return err
 }
 
-// remark says what is particular about a lease.
+// remark returns a note about a lease without a known lag, or "".
 func remark(l estimator.Lag) string {
 	switch {
 	case l.Err != nil:
-		return "unread: " + connect.Text(l.Err)
+		return "not read: " + connect.Text(l.Err)
 	case l.Splitting:
 		return "its partition was split or merged"
 	case l.Unstarted:
@@ -88,7 +88,7 @@ func remark(l estimator.Lag) string {
 	return ""
 }
 
-// summary returns a report in a line.
+// summary returns a report in one line.
 func (c Config) summary(r estimator.Report) string {
 	t, states := r.Total, c.states(r)
 	parts := []string{fmt.Sprintf("%s, %d live", view.Plural(t.Leases, "lease", "leases"), states[leases.Live])}
@@ -113,7 +113,7 @@ func (c Config) summary(r estimator.Report) string {
 		parts = append(parts, fmt.Sprintf("%s of a partition that was split or merged", view.Plural(t.Splitting, "lease", "leases")))
 	}
 	if n := len(r.Unreadable); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s not understood, see `changefeed leases check`", view.Plural(n, "document", "documents")))
+		parts = append(parts, fmt.Sprintf("%s not readable, see `changefeed leases check`", view.Plural(n, "document", "documents")))
 	}
 	return strings.Join(parts, "; ") + fmt.Sprintf(" (%.4g RU)", t.Charge)
 }
@@ -135,7 +135,7 @@ func age(d time.Duration) string {
 	return d.String()
 }
 
-// report, leaseLag and total are a measurement for programs. What is unknown is null.
+// report, leaseLag and total are a measurement as JSON. Unknown numbers are null.
 type report struct {
 	Time       time.Time  `json:"time"`
 	Processor  string     `json:"processor"`
@@ -147,14 +147,14 @@ type report struct {
 type leaseLag struct {
 	Lease     string `json:"lease"`
 	Partition string `json:"partition,omitempty"`
-	// From and To are the range's borders; both are empty where it isn't known.
+	// From and To are the borders of the range. Both are empty if the range is unknown.
 	From string `json:"from"`
 	To   string `json:"to"`
 	// State is free, live or expired.
 	State leases.State `json:"state"`
 	// Owner is the owner text, with the suffix of its run.
 	Owner string `json:"owner,omitempty"`
-	// Lag is in transactions, AgeSeconds that of the oldest unread change.
+	// Lag counts transactions. AgeSeconds is the age of the oldest unread change.
 	Lag        *int64    `json:"lag"`
 	AgeSeconds *int64    `json:"ageSeconds"`
 	Oldest     time.Time `json:"oldest,omitzero"`
@@ -202,7 +202,7 @@ func (c Config) asJSON(r estimator.Report) report {
 	return out
 }
 
-// known is a number that may be unknown; nil: it is.
+// known returns a pointer to n. It returns nil if n is unknown.
 func known(n int64) *int64 {
 	if n == estimator.Unknown {
 		return nil

@@ -1,4 +1,5 @@
-// Package listen opens the listeners of flags. Its errors name the flag and the remedy.
+// Package listen opens the listeners that flags name. Its errors name the flag and the
+// remedy.
 package listen
 
 import (
@@ -11,7 +12,8 @@ import (
 	"syscall"
 )
 
-// Error reports that an address of a flag can't be used by anybody. Its text names the flag.
+// Error reports that no program can listen on the address of a flag. Its text names the
+// flag.
 type Error struct {
 	flag, address, reason string
 	err                   error
@@ -22,13 +24,13 @@ func (e *Error) Error() string { return fmt.Sprintf("%s is %q: %s", e.flag, e.ad
 // Unwrap returns the error underneath.
 func (e *Error) Unwrap() error { return e.err }
 
-// On listens on an address, host:port, that a flag names. Errors: *[Error]; those of the
-// operating system.
+// On listens on an address, host:port, that a flag names. It returns an *[Error] if the
+// address is invalid, and otherwise the operating system's error.
 func On(ctx context.Context, flag, where string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", where)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("another program listens on %s: end it, or choose another address with %s (port 0 is a free one)", where, flag)
+		return nil, fmt.Errorf("another program listens on %s; stop it, or choose another address with %s (port 0 chooses a free port)", where, flag)
 	}
 	var (
 		dns     *net.DNSError
@@ -36,13 +38,13 @@ func On(ctx context.Context, flag, where string) (net.Listener, error) {
 	)
 	switch {
 	case errors.As(err, &address), errors.As(err, &dns) && strings.Contains(dns.Err, "unknown port"):
-		return nil, &Error{flag, where, "its port is a number from 0 (a free one) to 65535", err}
+		return nil, &Error{flag, where, "its port must be a number from 0 (a free port) to 65535", err}
 	case errors.As(err, &dns):
 		return nil, &Error{flag, where, "its host cannot be looked up: " + dns.Err, err}
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, &Error{flag, where, "no interface of this machine has the address", err}
 	case errors.Is(err, syscall.EACCES):
-		return nil, &Error{flag, where, "only root may listen on a port that low; choose one from 1024", err}
+		return nil, &Error{flag, where, "only root may listen on this port; choose one from 1024", err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", where, err)
@@ -50,7 +52,8 @@ func On(ctx context.Context, flag, where string) (net.Listener, error) {
 	return l, nil
 }
 
-// AtMost returns a listener that keeps at most n connections of l open. Further ones wait to be accepted.
+// AtMost returns a listener that keeps at most n connections of l open. Further ones wait
+// to be accepted.
 func AtMost(l net.Listener, n int) net.Listener {
 	return &bounded{Listener: l, open: make(chan struct{}, n), closed: make(chan struct{})}
 }
