@@ -231,7 +231,7 @@ positions. Leases that a live host owns are not changed.`,
 			}
 			defer func() { err = errors.Join(err, c.connection.Close()) }()
 			if c.choice.Dialect != nil && *c.choice.Dialect != d {
-				return fmt.Errorf("the file is in dialect %s; import it in that dialect, and then use `changefeed leases convert`", d)
+				return fmt.Errorf("the file is in %s; import it in that dialect, and then use `changefeed leases convert`", d)
 			}
 			processor := f.Processor
 			if c.choice.Processor != nil {

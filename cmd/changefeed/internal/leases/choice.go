@@ -11,26 +11,31 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Choice says whose leases are meant.
+// Choice selects the leases of one processor.
 type Choice struct {
-	// Processor is the processor's name; nil: the only one there is.
+	// Processor is the processor's name. If nil, the lease container must have only one
+	// processor.
 	Processor *string
-	// Dialect is that of the store; nil: that of the leases that are there.
+	// Dialect is the dialect of the leases. If nil, it is the dialect of the existing
+	// leases.
 	Dialect *lease.Dialect
-	// Made are the leases that a conversion makes, which aren't those to convert; nil: it is about no conversion.
+	// Made describes the leases that a conversion creates. They are not the leases to
+	// convert. It is nil outside a conversion.
 	Made *Made
-	// Terms are the hosts'.
+	// Terms are the intervals of the hosts.
 	Terms lease.Terms
 }
 
-// Made says which leases a conversion makes: an attempt that was interrupted has left some beside those that it converts.
+// Made describes the leases that a conversion creates. An interrupted conversion may have
+// left some of them beside their sources.
 type Made struct {
 	Dialect lease.Dialect
-	// Processor is their processor's name; nil: that of those that are converted.
+	// Processor is their processor's name. If nil, it is the name of their source's
+	// processor.
 	Processor *string
 }
 
-// by reports whether g may be made of another one of all.
+// by reports whether g may have been created by a conversion of another group.
 func (m *Made) by(g group, all []group) bool {
 	return m != nil && g.dialect == m.Dialect && slices.ContainsFunc(all, func(of group) bool {
 		name := of.processor
@@ -41,12 +46,13 @@ func (m *Made) by(g group, all []group) bool {
 	})
 }
 
-// ChoiceError tells that it isn't clear whose leases are meant, or that there are none.
+// ChoiceError reports that a choice matches no leases, or those of several processors.
 type ChoiceError struct{ reason string }
 
 func (e *ChoiceError) Error() string { return e.reason }
 
-// Survey looks at the leases of one processor. Errors: *[ChoiceError].
+// Survey reads the leases of one processor. It returns a *[ChoiceError] if the choice
+// does not match exactly one.
 func (c *Container) Survey(ctx context.Context, choice Choice) (Survey, error) {
 	groups, now, err := c.list(ctx)
 	if err != nil {
@@ -62,7 +68,7 @@ func (c *Container) Survey(ctx context.Context, choice Choice) (Survey, error) {
 	return c.survey(ctx, g, now, choice.Terms)
 }
 
-// SurveyOf looks at the leases of a processor in a dialect, of which there may be none.
+// SurveyOf reads the leases of a processor in a dialect. There may be none.
 func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dialect, terms lease.Terms) (Survey, error) {
 	groups, now, err := c.list(ctx)
 	if err != nil {
@@ -102,7 +108,7 @@ func (c *Container) survey(ctx context.Context, g group, now time.Time, terms le
 		}
 	}
 	if s.Partitions, err = c.Source.Partitions(ctx); err != nil {
-		return Survey{}, fmt.Errorf("look at the partitions of %s/%s: %w", c.Identity.Database, c.Identity.Container, err)
+		return Survey{}, fmt.Errorf("read the partitions of %s/%s: %w", c.Identity.Database, c.Identity.Container, err)
 	}
 	s.withRanges()
 	sortItems(s.Items)
@@ -116,13 +122,14 @@ func (c *Container) codec(processor, host string, d lease.Dialect) (lease.Codec,
 	return lease.NewCodec(d, lease.Key{Processor: processor, Identity: identity}, c.Keyed)
 }
 
-// choose finds the one group that is meant.
+// choose returns the group that matches choice.
 func (c *Container) choose(groups []group, choice Choice) (group, error) {
 	fit := slices.DeleteFunc(slices.Clone(groups), func(g group) bool {
 		return !g.known() || choice.Processor != nil && g.processor != *choice.Processor ||
 			choice.Dialect != nil && (*choice.Dialect == lease.JavaHandleChanges) != g.byNames
 	})
-	// A marker without leases is what Java's second dialect leaves behind under the names of the first.
+	// Java's second dialect leaves a marker without leases under the names of the first
+	// dialect.
 	if len(fit) > 1 {
 		if full := slices.DeleteFunc(slices.Clone(fit), func(g group) bool { return len(g.leases) == 0 }); len(full) > 0 {
 			fit = full
@@ -136,10 +143,10 @@ func (c *Container) choose(groups []group, choice Choice) (group, error) {
 	case 0:
 		return group{}, &ChoiceError{reason: fmt.Sprintf("there are no leases of %s/%s in %s%s%s", c.Identity.Database, c.Identity.Container, c.Name, named(choice), others(groups))}
 	}
-	return group{}, &ChoiceError{reason: fmt.Sprintf("several processors have leases of %s/%s in %s: say which one%s", c.Identity.Database, c.Identity.Container, c.Name, others(fit))}
+	return group{}, &ChoiceError{reason: fmt.Sprintf("several processors have leases of %s/%s in %s; choose one%s", c.Identity.Database, c.Identity.Container, c.Name, others(fit))}
 }
 
-// named says what of a choice was asked for.
+// named describes a choice for error texts.
 func named(choice Choice) string {
 	text := ""
 	if choice.Processor != nil {
@@ -151,7 +158,7 @@ func named(choice Choice) string {
 	return text
 }
 
-// others says which leases there are.
+// others describes the existing leases for error texts.
 func others(groups []group) string {
 	if len(groups) == 0 {
 		return ""
@@ -161,8 +168,8 @@ func others(groups []group) string {
 		if g.known() {
 			texts = append(texts, fmt.Sprintf("--processor %q --dialect %s (%s)", g.processor, g.dialect.Name(), view.Plural(len(g.leases), "lease", "leases")))
 		} else {
-			texts = append(texts, fmt.Sprintf("%s, whose host is another than the endpoint's: use the endpoint that those hosts use", g.prefix))
+			texts = append(texts, fmt.Sprintf("%s, whose account host differs from the endpoint's: use the endpoint that its hosts use", g.prefix))
 		}
 	}
-	return "; there are " + strings.Join(texts, "; ")
+	return "; the existing ones are " + strings.Join(texts, "; ")
 }

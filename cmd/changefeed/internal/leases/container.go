@@ -19,30 +19,30 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Container is a lease container, and the monitored container whose leases are looked
-// for in it. Its documents are read and written as they are, damaged ones included.
+// Container is a lease container, together with the monitored container of the leases. It
+// reads and writes documents without decoding them, including damaged ones.
 type Container struct {
-	// Identity is the monitored container's, Source its feed.
+	// Identity is the monitored container's identity, and Source is its feed.
 	Identity feed.Identity
 	Source   feed.Source
-	// Keyed tells that the lease container is partitioned by /partitionKey. TTL tells that items of
-	// it may expire, which the lock of a first start needs.
+	// Keyed reports whether the lease container is partitioned by /partitionKey. TTL
+	// reports whether its items may expire. The lock of a first start needs that.
 	Keyed, TTL bool
-	// Name is the lease container's, for messages: database/container.
+	// Name is the lease container's name, database/container, for messages.
 	Name string
 
 	client *azcosmos.ContainerClient
 }
 
-// requestTime bounds a write that is made though the command was interrupted.
+// requestTime is the timeout of a write after the command was interrupted.
 const requestTime = 10 * time.Second
 
-// Names are a container and its database.
+// Names are the names of a container and its database.
 type Names struct{ Database, Container string }
 
-// Open looks at the monitored container, and at the lease container in the lease
-// account. Errors: a container isn't there; the lease container is
-// partitioned by something that leases aren't found by.
+// Open reads the properties of the monitored container and of the lease container. It
+// returns an error if one of them does not exist, or if the lease container has another
+// partition key than /id or /partitionKey.
 func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (*Container, error) {
 	source := c.Monitored.Source(monitored.Database, monitored.Container, cosmos.SourceOptions{})
 	identity, err := source.Identity(ctx)
@@ -50,7 +50,7 @@ func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (
 		return nil, c.Monitored.Explain(ctx, monitored.Database, monitored.Container, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at the monitored container: %w", err)
+		return nil, fmt.Errorf("read the monitored container: %w", err)
 	}
 	l := &Container{Identity: identity, Source: source, Name: leases.Database + "/" + leases.Container}
 	if l.client, err = c.Leases.Documents().NewContainer(leases.Database, leases.Container); err != nil {
@@ -59,28 +59,28 @@ func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (
 	return l, l.properties(ctx)
 }
 
-// properties reads what of the lease container matters to leases.
+// properties reads the properties of the lease container that matter to leases.
 func (c *Container) properties(ctx context.Context) error {
 	answer, err := c.client.Read(ctx, nil)
 	if err != nil {
 		if connect.Status(err) == http.StatusNotFound {
-			return fmt.Errorf("there is no lease container %s: name it with --leases and --lease-database", c.Name)
+			return fmt.Errorf("lease container %s does not exist; name it with --leases and --lease-database", c.Name)
 		}
-		return fmt.Errorf("look at the lease container %s: %w", c.Name, connect.Plain(err))
+		return fmt.Errorf("read the lease container %s: %w", c.Name, connect.Plain(err))
 	}
 	p := answer.ContainerProperties
 	switch paths := p.PartitionKeyDefinition.Paths; {
 	case slices.Equal(paths, []string{"/partitionKey"}):
 		c.Keyed = true
 	case !slices.Equal(paths, []string{"/id"}):
-		return fmt.Errorf("the container %s is partitioned by %s: leases are in containers that are partitioned by /id or /partitionKey", c.Name, strings.Join(paths, ", "))
+		return fmt.Errorf("container %s is partitioned by %s: a lease container must be partitioned by /id or /partitionKey", c.Name, strings.Join(paths, ", "))
 	}
 	c.TTL = p.DefaultTimeToLive != nil
 	return nil
 }
 
-// list reads the lease documents of the monitored container, of every processor and dialect, and
-// the store's clock.
+// list reads the lease documents of the monitored container, for every processor and
+// dialect. It also returns the store's clock.
 func (c *Container) list(ctx context.Context) ([]group, time.Time, error) {
 	rids, names := infixes(c.Identity)
 	var now time.Time
@@ -107,7 +107,7 @@ func (c *Container) list(ctx context.Context) ([]group, time.Time, error) {
 	return c.groups(all), now, nil
 }
 
-// clock is the store's, as an answer tells it.
+// clock returns the store's clock, from the header of an answer.
 func clock(r *http.Response) time.Time {
 	if r != nil {
 		if t, err := http.ParseTime(r.Header.Get("Date")); err == nil {
@@ -117,7 +117,8 @@ func clock(r *http.Response) time.Time {
 	return time.Now().UTC()
 }
 
-// Read reads one document again, with the store's clock at that time. Error: feed.ErrNotFound.
+// Read reads one document again, and the store's clock at that time. It returns
+// feed.ErrNotFound if the document does not exist.
 func (c *Container) Read(ctx context.Context, id, key string) (Document, time.Time, error) {
 	answer, err := c.client.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), id, nil)
 	if err != nil {
@@ -127,7 +128,7 @@ func (c *Container) Read(ctx context.Context, id, key string) (Document, time.Ti
 	return d, clock(answer.RawResponse), err
 }
 
-// Create makes a document of body. Error: *ChangedError: there is one.
+// Create creates a document. It returns a *ChangedError if the document exists.
 func (c *Container) Create(ctx context.Context, id, key string, body []byte) (Document, error) {
 	answer, err := c.client.CreateItem(ctx, azcosmos.NewPartitionKeyString(key), body, &azcosmos.ItemOptions{EnableContentResponseOnWrite: true})
 	if err != nil {
@@ -136,7 +137,7 @@ func (c *Container) Create(ctx context.Context, id, key string, body []byte) (Do
 	return parseDocument(answer.Value, c.Keyed)
 }
 
-// Replace writes body in the place of d. Error: *ChangedError: it isn't what it was.
+// Replace replaces d by body. It returns a *ChangedError if d has changed.
 func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Document, error) {
 	answer, err := c.client.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(d.Key), d.ID, body, &azcosmos.ItemOptions{
 		EnableContentResponseOnWrite: true, IfMatchEtag: etag(d),
@@ -147,7 +148,7 @@ func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Docum
 	return parseDocument(answer.Value, c.Keyed)
 }
 
-// Delete deletes d. Error: *ChangedError: it isn't what it was.
+// Delete deletes d. It returns a *ChangedError if d has changed.
 func (c *Container) Delete(ctx context.Context, d Document) error {
 	if _, err := c.client.DeleteItem(ctx, azcosmos.NewPartitionKeyString(d.Key), d.ID, &azcosmos.ItemOptions{IfMatchEtag: etag(d)}); err != nil {
 		return c.failure("delete", d.ID, err)
@@ -160,23 +161,23 @@ func etag(d Document) *azcore.ETag {
 	return &e
 }
 
-// ChangedError tells that a document was written, or deleted, by somebody else since it
-// was looked at. Nothing was changed.
+// ChangedError reports that another client wrote or deleted a document since it was read.
+// Nothing was changed.
 type ChangedError struct {
-	// ID is the document's.
+	// ID is the document's id.
 	ID string
-	// Exists tells that it was to be made, and is there.
+	// Exists reports whether a document that was to be created already exists.
 	Exists bool
 }
 
 func (e *ChangedError) Error() string {
 	if e.Exists {
-		return fmt.Sprintf("%s was made meanwhile by somebody else", e.ID)
+		return fmt.Sprintf("%s was created meanwhile by another client", e.ID)
 	}
-	return fmt.Sprintf("%s was changed meanwhile by somebody else", e.ID)
+	return fmt.Sprintf("%s was changed meanwhile by another client", e.ID)
 }
 
-// failure is what an answer's status means.
+// failure returns the error for an answer's status.
 func (c *Container) failure(verb, id string, err error) error {
 	switch connect.Status(err) {
 	case http.StatusNotFound:
@@ -189,10 +190,10 @@ func (c *Container) failure(verb, id string, err error) error {
 	return fmt.Errorf("%s %s in %s: %w", verb, id, c.Name, connect.Plain(err))
 }
 
-// group are the lease documents of one processor.
+// group holds the lease documents of one processor.
 type group struct {
 	name
-	// dialect is the one in which most of the leases are.
+	// dialect is the dialect of most of the leases.
 	dialect lease.Dialect
 	// leases are lease documents. marker and lock are nil if there is none.
 	leases       []Document
@@ -202,7 +203,8 @@ type group struct {
 // known reports whether the processor's name is known.
 func (g group) known() bool { return g.host != "" }
 
-// groups returns the documents by the prefixes of their ids. It leaves out ids of other containers.
+// groups returns the documents by the prefixes of their ids. It leaves out ids of other
+// containers.
 func (c *Container) groups(all []Document) []group {
 	byPrefix := map[string]*group{}
 	for _, d := range all {
@@ -233,8 +235,8 @@ func (c *Container) groups(all []Document) []group {
 	return groups
 }
 
-// dialect returns the dialect in which most leases of a group are. A document that can only be of one
-// dialect is foreign to the other one's codec.
+// dialect returns the dialect of most leases in a group. A codec reports documents that
+// can only be of another dialect as foreign.
 func (c *Container) dialect(g group) lease.Dialect {
 	foreign := func(d lease.Dialect) int {
 		codec, err := lease.NewCodec(d, lease.Key{Processor: g.processor, Identity: c.Identity}, false)

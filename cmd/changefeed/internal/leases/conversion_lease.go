@@ -13,35 +13,37 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// convertedLease is a lease of another dialect, made of one of the source's.
+// convertedLease is a lease in another dialect, converted from one of the source's.
 type convertedLease struct {
 	from lease.Lease
-	// to is free and has no mark; its position is that of from.
+	// to is free and carries no request. It has the position of from.
 	to lease.Lease
 	// before and after are their documents.
 	before, after []byte
 }
 
-// converter makes leases of another dialect of those of a survey. Its result depends on
-// nothing else:
+// converter converts the leases of a survey to another dialect. In the table, "whole" means
+// that only leases of whole partitions can be converted:
 //
-//	from               to DotNet                        to JavaHandleChanges                     to JavaLatestVersion
-//	DotNet             -                                whole partitions alone: same token       range and wrapped position
-//	JavaHandleChanges  same token, with range and mode  -                                        as Java's own upgrade does it
-//	JavaLatestVersion  range, or a partition's id       whole partitions alone, latest version   -
+//	from               to DotNet               to JavaHandleChanges   to JavaLatestVersion
+//	DotNet             -                       whole: same token      range and wrapped position
+//	JavaHandleChanges  same token, with        -                      as Java's own upgrade
+//	                   range and mode
+//	JavaLatestVersion  range, or a             whole and latest       -
+//	                   partition's id          version only
 type converter struct {
 	source Survey
 	to     lease.Codec
 	made   []convertedLease
-	// notes describe, for people, what the new leases do not keep.
+	// notes describe the properties that the new leases do not keep.
 	notes []string
-	// startTime reports whether a lease with a position also has a start time, startNow
-	// whether one without a position starts now.
+	// startTime reports whether a lease with a position also has a start time. startNow
+	// reports whether a lease without a position starts now.
 	startTime, startNow bool
 }
 
-// convertLeases converts every lease of a survey, or none: its error names each lease that
-// the other dialect has no form for. The leases are in the order of their ranges.
+// convertLeases converts all leases of a survey, or none. Its error names each lease that
+// the other dialect cannot represent. The leases are in the order of their ranges.
 func convertLeases(source Survey, to lease.Codec) (made []convertedLease, notes []string, err error) {
 	if source.Marker == nil {
 		return nil, nil, errors.New("the source has no marker (.info): its leases were never complete, or there are none")
@@ -49,7 +51,7 @@ func convertLeases(source Survey, to lease.Codec) (made []convertedLease, notes 
 	c := &converter{source: source, to: to}
 	var impossible []error
 	for _, u := range source.Unreadable {
-		impossible = append(impossible, cannotConvert(u.Token, "its document can't be understood: %w", u.Err))
+		impossible = append(impossible, cannotConvert(u.Token, "its document cannot be read: %w", u.Err))
 	}
 	items := slices.Clone(source.Items)
 	sortItems(items)
@@ -66,14 +68,14 @@ func convertLeases(source Survey, to lease.Codec) (made []convertedLease, notes 
 }
 
 func cannotConvert(token, format string, args ...any) error {
-	return fmt.Errorf("lease "+token+" can't be converted: "+format, args...)
+	return fmt.Errorf("cannot convert lease "+token+": "+format, args...)
 }
 
 // add converts a lease.
 func (c *converter) add(l lease.Lease) error {
 	from := c.source.Codec
 	if l.Strange(from.Dialect(), c.source.Container) != nil {
-		return cannotConvert(l.Token, "its position is one in container %s, which was deleted; the container is %s now", l.Properties[lease.PropertyContainer], c.source.Container)
+		return cannotConvert(l.Token, "its position belongs to container %s, which was deleted; the container is now %s", l.Properties[lease.PropertyContainer], c.source.Container)
 	}
 	to, err := c.fresh(l)
 	if err != nil {
@@ -81,7 +83,7 @@ func (c *converter) add(l lease.Lease) error {
 	}
 	for _, m := range c.made {
 		if m.to.Token == to.Token {
-			return cannotConvert(l.Token, "it and lease %s would become one, %s, at two positions; repair the leases first", m.from.Token, to.Token)
+			return cannotConvert(l.Token, "it and lease %s would become one lease, %s, with two positions; repair the leases first", m.from.Token, to.Token)
 		}
 	}
 	to.Continuation, to.Mode, to.Timestamp = l.Continuation, l.Mode, c.source.Now.UTC()
@@ -100,13 +102,13 @@ func (c *converter) add(l lease.Lease) error {
 	return nil
 }
 
-// fresh returns the new lease for the keys of l, without its position. A lease that the
-// dialect has no form for is refused by [lease.Codec.Check].
+// fresh returns the new lease for the keys of l, without its position.
+// [lease.Codec.Check] rejects a lease that the dialect cannot represent.
 func (c *converter) fresh(l lease.Lease) (lease.Lease, error) {
 	exact := slices.IndexFunc(c.source.Partitions, func(p feed.Partition) bool { return p.Range == l.Range })
 	switch {
 	case l.Range.IsZero():
-		return l, cannotConvert(l.Token, "its document has no range, and its partition is gone: it was merged, or its container isn't the one it was made for")
+		return l, cannotConvert(l.Token, "its document has no range, and its partition does not exist: the partition was merged, or the lease belongs to another container")
 	case c.to.Dialect() == lease.JavaLatestVersion:
 	case l.PartitionID != "":
 		return lease.ForPartition(feed.Partition{ID: l.PartitionID, Range: l.Range}), nil
@@ -116,8 +118,8 @@ func (c *converter) fresh(l lease.Lease) (lease.Lease, error) {
 	return lease.ForRange(l.Range), nil
 }
 
-// withStart returns to with the start of from, which Java's second dialect stores beside the
-// position and the others, without a position, in the properties.
+// withStart returns to with the start of from. Java's second dialect stores the start
+// beside the position. The other dialects store it in the properties, without a position.
 func (c *converter) withStart(to, from lease.Lease) lease.Lease {
 	if from.Continuation != "" {
 		c.startTime = c.startTime || !from.Start(feed.Now()).Since().IsZero()
@@ -127,16 +129,16 @@ func (c *converter) withStart(to, from lease.Lease) lease.Lease {
 	return to.StartingAt(from.Start(feed.Now()))
 }
 
-// note notes what the new leases do not keep.
+// note adds notes about the properties that the new leases do not keep.
 func (c *converter) note() {
 	note := func(format string, args ...any) { c.notes = append(c.notes, fmt.Sprintf(format, args...)) }
 	from := c.source.Codec
 	if c.startTime {
-		note("the leases were started at a time, which goes along with each read in %s alone: after a merge of partitions, changes that are older may be delivered",
+		note("the leases were started at a time; only %s sends it with each read, so older changes may be delivered after a merge of partitions",
 			from.Dialect())
 	}
 	if c.startNow {
-		note("leases that start now have no position yet; \"now\" will be when the new leases are first read")
+		note("leases that start now have no position yet; \"now\" will be the time when the new leases are first read")
 	}
 	known := members(from.Encode(lease.ForRange(feed.Full())))
 	startless, owned, unknown := 0, 0, false
@@ -152,22 +154,22 @@ func (c *converter) note() {
 		}
 	}
 	if startless > 0 {
-		note("%d leases have no position: they start where the new hosts are configured to start", startless)
+		note("%d leases have no position; they start at the configured start of the new hosts", startless)
 	}
 	if owned > 0 {
-		note("%d leases have an owner, who must not run any more: the new ones are free", owned)
+		note("%d leases have an owner; that host must not run any more, and the new leases are free", owned)
 	}
 	if unknown {
-		note("members of the documents that are unknown, or those of an older library, are not carried over")
+		note("members of the documents that are unknown, or that an older library wrote, are not copied")
 	}
 	for _, gap := range gaps(c.source.Items, feed.Full()) {
-		note("no lease covers the range %s; a host of the new leases will see that, and make one from the start", gap)
+		note("no lease covers the range %s; a host of the new leases will create one at its configured start", gap)
 	}
 }
 
-// difference describes what changes from one lease document to another, a line for each
-// member: - marks a member that is removed, + one that is added. The position of
-// Java's second dialect is decoded.
+// difference describes the change from one lease document to another, with a line for
+// each member: - marks a member that is removed, and + one that is added. It decodes the
+// position of Java's second dialect.
 func difference(before, after []byte) string {
 	was, is := lines(before), lines(after)
 	var b strings.Builder

@@ -12,25 +12,26 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What leases cover: each key once, by a lease that somebody can read.
+// This file finds keys that no lease covers, or that several leases cover.
 
 func (f *finder) orphans() {
 	for _, i := range slices.Clone(f.items) {
-		i, there := f.now(i) // an earlier orphan may have set it back
+		i, there := f.now(i) // an earlier orphan may have moved it back
 		if !there || i.PartitionID == "" || f.known(i.PartitionID) {
 			continue
 		}
-		f.found(Orphan, []string{i.Token}, fmt.Sprintf("lease %s is for a partition that the container doesn't have and never split or merged into those it has", i.Token), func() error {
+		f.found(Orphan, []string{i.Token}, fmt.Sprintf("lease %s is for a partition that is neither live nor an ancestor of a live one", i.Token), func() error {
 			f.remove(i, fmt.Sprintf("delete lease %s (%s)", i.Token, Position(i.Lease)))
 			if i.Range.IsZero() {
-				return nil // what it covered alone is a hole, and closed as one
+				return nil // its keys are a hole, which is filled as such
 			}
 			return f.inherit(i)
 		})
 	}
 }
 
-// merged finds leases that their hosts can't go on with, because after a merge nobody can tell what they are for.
+// merged finds leases whose ranges are unknown after a merge, so that their hosts cannot
+// continue.
 func (f *finder) merged() {
 	for _, i := range f.items {
 		if i.PartitionID == "" || f.live(i.PartitionID) {
@@ -43,13 +44,14 @@ func (f *finder) merged() {
 	}
 }
 
-// known reports whether a partition lives, or is an ancestor of one that does.
+// known reports whether a partition is live or an ancestor of a live one.
 func (f *finder) known(id string) bool {
 	return slices.ContainsFunc(f.survey.Partitions, func(p feed.Partition) bool { return p.ID == id || slices.Contains(p.Parents, id) })
 }
 
-// inherit gives the keys of a lease that is gone to whoever else has them, who goes back where it is ahead, and to
-// new leases where nobody has them.
+// inherit makes the other leases cover the keys of a removed lease. A lease that also has
+// those keys moves back if it is ahead. New leases cover the keys that no other lease
+// has.
 func (f *finder) inherit(gone Item) error {
 	for _, heir := range slices.Clone(f.items) {
 		if !heir.Range.Overlaps(gone.Range) {
@@ -68,15 +70,15 @@ func (f *finder) inherit(gone Item) error {
 		if len(gaps(f.items, gone.Range)) == 0 {
 			return nil
 		}
-		return fmt.Errorf("lease %s has no position of its own, and keys that nobody else covers: set one with `changefeed leases reset`", gone.Token)
+		return fmt.Errorf("lease %s has no position of its own, and keys that no other lease covers: set a position with `changefeed leases reset`", gone.Token)
 	}
-	return f.cover(gone.Range, start, gone.Mode, "it goes on where "+gone.Token+" was")
+	return f.cover(gone.Range, start, gone.Mode, "it resumes where "+gone.Token+" was")
 }
 
-// families finds parents that were not deleted when their children were made.
+// families finds parents that still exist beside their children.
 func (f *finder) families() {
 	for _, parent := range slices.Clone(f.items) {
-		parent, there := f.now(parent) // an earlier one may have set it back
+		parent, there := f.now(parent) // an earlier one may have moved it back
 		if !there {
 			continue
 		}
@@ -94,18 +96,18 @@ func (f *finder) families() {
 			continue
 		}
 		if lasting := 2 * f.survey.Terms.Expiration; youngest < lasting {
-			f.report.Notes = append(f.report.Notes, fmt.Sprintf("lease %s is beside %s, made %s ago: a split under way; it is damage when it is still so in %s",
+			f.report.Notes = append(f.report.Notes, fmt.Sprintf("lease %s is beside %s, created %s ago: a split in progress; it is damage if it lasts for another %s",
 				parent.Token, strings.Join(tokens, ", "), youngest.Round(time.Second), (lasting-youngest).Round(time.Second)))
 			continue
 		}
-		f.found(BesideParent, append([]string{parent.Token}, tokens...), fmt.Sprintf("lease %s is still there beside its children %s, which wait for its end", parent.Token, strings.Join(tokens, ", ")), func() error {
+		f.found(BesideParent, append([]string{parent.Token}, tokens...), fmt.Sprintf("lease %s still exists beside its children %s, which wait for its end", parent.Token, strings.Join(tokens, ", ")), func() error {
 			f.remove(parent, fmt.Sprintf("delete lease %s (%s)", parent.Token, Position(parent.Lease)))
 			return f.inherit(parent)
 		})
 	}
 }
 
-// overlaps finds keys that two leases have, of which neither is the other's parent.
+// overlaps finds keys that two leases cover, neither of which is the other's parent.
 func (f *finder) overlaps() {
 	for again := true; again; {
 		again = false
@@ -127,16 +129,16 @@ func (f *finder) overlaps() {
 	}
 }
 
-// reported tells that an overlap is among the findings, so that one which can't be
-// repaired isn't found for ever.
+// reported reports whether an overlap is among the findings. Otherwise one that cannot be
+// repaired would be found forever.
 func (f *finder) reported(a, b Item) bool {
 	return slices.ContainsFunc(f.report.Findings, func(o Finding) bool {
 		return o.Kind == Overlap && slices.Equal(o.Tokens, []string{a.Token, b.Token})
 	})
 }
 
-// disentangle makes of two leases that share keys such that don't: the shared keys go
-// on at the older position.
+// disentangle makes two overlapping leases disjoint. The shared keys resume at the older
+// position.
 func (f *finder) disentangle(a, b Item) error {
 	order, err := older(a.Lease, b.Lease)
 	if err != nil {
@@ -160,9 +162,9 @@ func (f *finder) disentangle(a, b Item) error {
 	f.remove(b, fmt.Sprintf("delete lease %s (%s)", b.Token, Position(b.Lease)))
 	start, ok := startOf(oldest.Lease)
 	if !ok {
-		return fmt.Errorf("lease %s has no position of its own: set one with `changefeed leases reset`", oldest.Token)
+		return fmt.Errorf("lease %s has no position of its own: set a position with `changefeed leases reset`", oldest.Token)
 	}
-	if err := f.cover(shared, start, oldest.Mode, "it goes on where "+oldest.Token+" was"); err != nil {
+	if err := f.cover(shared, start, oldest.Mode, "it resumes where "+oldest.Token+" was"); err != nil {
 		return err
 	}
 	if err := f.inherit(a); err != nil {
@@ -171,12 +173,12 @@ func (f *finder) disentangle(a, b Item) error {
 	return f.inherit(b)
 }
 
-// live reports whether a partition lives.
+// live reports whether a partition is live.
 func (f *finder) live(id string) bool {
 	return slices.ContainsFunc(f.survey.Partitions, func(p feed.Partition) bool { return p.ID == id })
 }
 
-// gaps are the parts of the processor's range that no lease of the draft covers.
+// gaps returns the parts of the processor's range that no lease of the draft covers.
 func (f *finder) gaps() []feed.Range { return gaps(f.items, f.options.Range.OrFull()) }
 
 // gaps returns the parts of r that none of the leases covers.
@@ -184,7 +186,7 @@ func gaps(items []Item, r feed.Range) []feed.Range {
 	var covered []feed.Range
 	for _, i := range items {
 		if i.Range.IsZero() {
-			return nil // it may cover anything
+			return nil // it may cover any key
 		}
 		covered = append(covered, i.Range)
 	}
@@ -206,24 +208,25 @@ func gaps(items []Item, r feed.Range) []feed.Range {
 func (f *finder) holes() {
 	mode, _ := f.mode()
 	for _, gap := range f.gaps() {
-		f.found(Hole, nil, fmt.Sprintf("no lease covers %s: nobody reads its changes", gap), func() error {
+		f.found(Hole, nil, fmt.Sprintf("no lease covers %s: no host reads its changes", gap), func() error {
 			switch {
 			case f.uncertain():
-				return fmt.Errorf("first see to the documents that can't be read or are of another dialect: they may cover it")
+				return fmt.Errorf("first repair the documents that cannot be read or are of another dialect: they may cover it")
 			case len(f.survey.Items) == 0:
-				return fmt.Errorf("there is a marker, and no lease at all: hosts make the leases anew; `changefeed leases delete --all` removes the marker for a first start, `changefeed leases import` brings exported ones back")
+				return fmt.Errorf("there is a marker, but no lease: hosts create the leases again; for a first start delete the marker with `changefeed leases delete --all`, or restore exported leases with `changefeed leases import`")
 			}
 			start, why := f.options.Start, "the hole had no position"
 			if mode == feed.AllVersionsAndDeletes {
-				start, why = feed.Now(), "versions written since the hole was made are lost, because all versions and deletes can't be read from an earlier time"
+				start, why = feed.Now(), "versions written since the hole appeared are lost, because the feed of all versions and deletes cannot be read from an earlier time"
 			}
 			return f.cover(gap, start, mode, why)
 		})
 	}
 }
 
-// Marked is where hosts that start from now heal a hole: when the marker was made, less
-// a second, because times are cut to seconds.
+// Marked returns the start at which hosts that start from now fill a hole: the time of
+// the marker, minus a second, because times are truncated to seconds. It returns false if
+// there is no marker.
 func (s Survey) Marked() (feed.Start, bool) {
 	if s.Marker == nil {
 		return feed.Start{}, false

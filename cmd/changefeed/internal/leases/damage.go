@@ -28,11 +28,11 @@ const (
 	MissingMarker  Kind = "missing marker"
 	StuckLock      Kind = "stuck lock"
 	ForeignDialect Kind = "foreign dialect"
-	// OtherContainer cannot be repaired: the changes of the new container that were delivered are
-	// not known.
+	// OtherContainer cannot be repaired: it is unknown which changes of the new container
+	// were delivered.
 	OtherContainer Kind = "other container"
-	// MergedPartition cannot be repaired: the range of the lease is not known, and its host waits
-	// for ever.
+	// MergedPartition cannot be repaired: the range of the lease is unknown, and its host
+	// waits forever.
 	MergedPartition Kind = "merged partition"
 	CantBeRead      Kind = "unreadable"
 )
@@ -40,20 +40,20 @@ const (
 // KindText describes a kind of damage.
 type KindText struct {
 	Kind Kind
-	// Meaning is a line for the help text.
+	// Meaning is a line of the help text.
 	Meaning string
-	// Repaired reports whether a repair mends it, where positions can be compared.
+	// Repaired reports whether --repair repairs it, if positions can be compared.
 	Repaired bool
 }
 
-// Kinds lists the kinds of damage. The documentation takes their number from it, and its table
-// has the same order.
+// Kinds lists the kinds of damage. The documentation takes their number from it, and its
+// table has the same order.
 var Kinds = []KindText{
 	{Hole, "no lease covers some keys", true},
 	{Overlap, "two leases cover the same keys", true},
 	{Duplicate, "one lease has two documents", true},
 	{Orphan, "the container has no such partition", true},
-	{BesideParent, "a split is unfinished for two expirations", true},
+	{BesideParent, "a split is unfinished after two expirations", true},
 	{WrongMode, "a lease is for the other mode", true},
 	{MissingRange, "a document has no range", true},
 	{MissingMarker, "the marker of a finished start is missing", true},
@@ -61,10 +61,10 @@ var Kinds = []KindText{
 	{ForeignDialect, "a document is of another dialect", false},
 	{OtherContainer, "the container was deleted and recreated", false},
 	{MergedPartition, "a lease without a range, of a merged partition", false},
-	{CantBeRead, "a document that no dialect knows", false},
+	{CantBeRead, "a document that no dialect can read", false},
 }
 
-// Repairs returns how many of Kinds are repaired.
+// Repairs returns the number of Kinds that are repaired.
 func Repairs() int {
 	n := 0
 	for _, k := range Kinds {
@@ -75,10 +75,10 @@ func Repairs() int {
 	return n
 }
 
-// Finding is one damage, and what is to be done about it.
+// Finding is one instance of damage, and its remedy.
 type Finding struct {
 	Kind Kind `json:"kind"`
-	// Tokens are the leases concerned.
+	// Tokens are the tokens of the damaged leases.
 	Tokens []string `json:"leases,omitempty"`
 	// Text describes the damage.
 	Text string `json:"text"`
@@ -87,14 +87,15 @@ type Finding struct {
 	Remedy     string `json:"remedy,omitempty"`
 }
 
-// Options are what [Find] can't see in the documents.
+// Options are facts that [Find] cannot derive from the documents.
 type Options struct {
-	// Mode is the processor's; nil: the one that most leases have.
+	// Mode is the processor's mode. If nil, it is the mode of most leases.
 	Mode *feed.Mode
-	// Range is the part of the container that the processor covers; zero: everything.
+	// Range is the part of the container that the processor covers. The zero value means
+	// everything.
 	Range feed.Range
-	// Start is where a lease goes on that is made for a hole, of which nobody knows
-	// what was delivered. With all versions and deletes it is now.
+	// Start is the start of a lease that fills a hole, where the delivered changes are
+	// unknown. In all versions and deletes mode the start is always now.
 	Start feed.Start
 }
 
@@ -103,20 +104,20 @@ type Report struct {
 	// OK reports whether there are no findings.
 	OK       bool      `json:"ok"`
 	Findings []Finding `json:"findings"`
-	// Notes describe what is not damage, or not yet.
+	// Notes describe states that are not damage, or not yet.
 	Notes []string `json:"notes,omitempty"`
-	// Plan has the steps that repair the findings without a Remedy.
+	// Plan repairs the findings without a Remedy.
 	Plan []Step `json:"plan,omitempty"`
 }
 
-// Find judges a survey. The plan never moves a position forward: of two that have a
-// key in common the older one wins.
+// Find returns the damage of a survey, and a plan for its repair. The plan never moves a
+// position forward. If two leases cover the same key, the older position wins.
 func Find(s Survey, o Options) Report {
 	f := &finder{draft: newDraft(s), options: o, report: Report{Findings: []Finding{}}}
 	f.foreign()
 	f.unreadable()
 	f.lock()
-	// Positions in another container can't be compared with those in this one.
+	// Positions of another container cannot be compared with positions of this one.
 	if !f.strange() && (len(s.Items) > 0 || s.Marker != nil) {
 		f.duplicates()
 		f.ranges()
@@ -144,7 +145,7 @@ func (f *finder) add(finding Finding) {
 	f.report.Findings = append(f.report.Findings, finding)
 }
 
-// found adds a damage that repair mends. If repair fails, its error is the remedy.
+// found adds damage that repair repairs. If repair fails, its error is the remedy.
 func (f *finder) found(k Kind, tokens []string, text string, repair func() error) {
 	finding := Finding{Kind: k, Tokens: tokens, Text: text}
 	if err := f.attempt(repair); err != nil {
@@ -164,8 +165,8 @@ func (f *finder) foreign() {
 		}
 		f.add(Finding{
 			Kind: ForeignDialect, Tokens: by[d],
-			Text: fmt.Sprintf("%s in %s, in a store of %s: one store holds one dialect", view.Plural(len(by[d]), "lease is", "leases are"), d, f.survey.Codec.Dialect()),
-			Remedy: fmt.Sprintf("stop the hosts of one side; keep the other's leases, and move these with `changefeed leases convert --dialect %s --to %s --to-processor NAME`, or delete them",
+			Text: fmt.Sprintf("%s in %s, among leases in %s: all leases of a processor must be in one dialect", view.Plural(len(by[d]), "lease is", "leases are"), d, f.survey.Codec.Dialect()),
+			Remedy: fmt.Sprintf("stop the hosts of one dialect; convert these leases with `changefeed leases convert --dialect %s --to %s --to-processor NAME`, or delete them",
 				d.Name(), f.survey.Codec.Dialect().Name()),
 		})
 	}
@@ -174,13 +175,13 @@ func (f *finder) foreign() {
 func (f *finder) unreadable() {
 	for _, u := range f.survey.Unreadable {
 		f.add(Finding{
-			Kind: CantBeRead, Tokens: []string{u.Token}, Text: fmt.Sprintf("the document %s can't be understood: %v", u.ID, u.Err),
-			Remedy: "mend it by hand, or delete it with `changefeed leases delete`; until then no hole is closed, because what it covers isn't known",
+			Kind: CantBeRead, Tokens: []string{u.Token}, Text: fmt.Sprintf("the document %s cannot be read: %v", u.ID, u.Err),
+			Remedy: "repair it by hand, or delete it with `changefeed leases delete`; until then no hole is filled, because its keys are unknown",
 		})
 	}
 }
 
-// strange finds leases whose positions are in another container of the same name.
+// strange finds leases whose positions belong to another container of the same name.
 func (f *finder) strange() bool {
 	before := len(f.report.Findings)
 	for _, i := range f.items {
@@ -203,14 +204,14 @@ func (f *finder) lock() {
 	life := max(l.TTL, lockTime)
 	age := f.survey.Now.Sub(l.Modified)
 	if age < 2*life {
-		f.report.Notes = append(f.report.Notes, fmt.Sprintf("a host holds the lock of the first start since %s", age.Round(time.Second)))
+		f.report.Notes = append(f.report.Notes, fmt.Sprintf("a host has held the lock of the first start for %s", age.Round(time.Second)))
 		return
 	}
 	why := "the lease container's time to live is off"
 	if l.TTL == 0 {
-		why = "it has no time to live of its own"
+		why = "the lock has no time to live of its own"
 	}
-	f.found(StuckLock, nil, fmt.Sprintf("the lock of the first start is %s old, and should have gone after %s: %s", age.Round(time.Second), life, why), func() error {
+	f.found(StuckLock, nil, fmt.Sprintf("the lock of the first start is %s old, but should have expired after %s: %s", age.Round(time.Second), life, why), func() error {
 		f.steps = append(f.steps, Step{Op: Unlock, Before: l, Text: "delete the lock"})
 		return nil
 	})
@@ -226,7 +227,7 @@ func (f *finder) duplicates() {
 		if len(same) < 2 {
 			continue
 		}
-		// The one whose id follows from its token is the one that hosts address.
+		// Hosts use the document whose id is derived from its token.
 		id := f.survey.Codec.LeaseID(token)
 		keep := max(0, slices.IndexFunc(same, func(i Item) bool { return i.Document.ID == id && i.Key == id }))
 		f.found(Duplicate, []string{token}, fmt.Sprintf("%d documents are lease %s: %s", len(same), token, addresses(same)), func() error {
@@ -249,7 +250,7 @@ func (f *finder) duplicates() {
 				if i.Range.IsZero() || i.Range == same[keep].Range {
 					continue
 				}
-				if err := f.inherit(i); err != nil { // its keys are others than those of the one that stays
+				if err := f.inherit(i); err != nil { // its keys differ from those of the document that stays
 					return err
 				}
 			}
@@ -258,28 +259,28 @@ func (f *finder) duplicates() {
 	}
 }
 
-// setBack plans to move i back to the position of from, if that is another.
+// setBack plans to move i back to the position of from, if the positions differ.
 func (f *finder) setBack(i Item, from lease.Lease) {
 	if order, err := older(i.Lease, from); err == nil && order == 0 {
 		return
 	}
-	start, _ := startOf(from) // else what only the hosts know, which stays so
-	f.replace(i, f.survey.placed(i.Lease, start), fmt.Sprintf("set lease %s back from %s to %s", i.Token, Position(i.Lease), Position(from)))
+	start, _ := startOf(from) // if there is none, the start stays the hosts' own
+	f.replace(i, f.survey.repositioned(i.Lease, start), fmt.Sprintf("set lease %s back from %s to %s", i.Token, Position(i.Lease), Position(from)))
 }
 
 func (f *finder) ranges() {
 	d := f.survey.Codec.Dialect()
 	if d == lease.JavaHandleChanges {
-		return // there no lease has one
+		return // leases of this dialect have no range
 	}
 	for _, i := range slices.Clone(f.items) {
 		i, _ := f.now(i)
 		if hasRange(i.Body, d) {
 			continue
 		}
-		f.found(MissingRange, []string{i.Token}, fmt.Sprintf("lease %s doesn't say its range of keys", i.Token), func() error {
+		f.found(MissingRange, []string{i.Token}, fmt.Sprintf("lease %s has no range of keys", i.Token), func() error {
 			if i.Range.IsZero() {
-				return fmt.Errorf("the partition %s is gone, and what was merged since hides its range: a host that reads it goes on; or stop the hosts, `changefeed leases delete %s`, and let check close the hole", i.PartitionID, i.Token)
+				return fmt.Errorf("the partition %s no longer exists, and a later merge hides its range: a host that reads the lease continues; or stop the hosts, run `changefeed leases delete %s`, and let check fill the hole", i.PartitionID, i.Token)
 			}
 			f.replace(i, i.Lease, fmt.Sprintf("write the range %s into lease %s", i.Range, i.Token))
 			return nil
@@ -289,13 +290,13 @@ func (f *finder) ranges() {
 
 func (f *finder) modes() {
 	if f.survey.Codec.Dialect() == lease.JavaHandleChanges {
-		return // there is one mode only
+		return // this dialect has only one mode
 	}
 	mode, sure := f.mode()
 	for _, i := range slices.Clone(f.items) {
 		i, _ := f.now(i)
 		if i.Continuation == "" && f.survey.Codec.Dialect() == lease.JavaLatestVersion {
-			continue // its mode comes with its first position
+			continue // its first position determines its mode
 		}
 		if i.Mode == mode && sure {
 			continue
@@ -303,14 +304,14 @@ func (f *finder) modes() {
 		if !sure {
 			f.add(Finding{
 				Kind: WrongMode, Text: "half of the leases are in latest version mode, and half in all versions and deletes mode",
-				Remedy: "say which one the processor has, with --mode",
+				Remedy: "name the processor's mode with --mode",
 			})
 			return
 		}
-		f.found(WrongMode, []string{i.Token}, fmt.Sprintf("lease %s is in %s mode, the processor in %s mode", i.Token, i.Mode, mode), func() error {
+		f.found(WrongMode, []string{i.Token}, fmt.Sprintf("lease %s is in %s mode, but the processor is in %s mode", i.Token, i.Mode, mode), func() error {
 			l := i.Lease
 			if f.survey.Codec.Dialect() == lease.JavaLatestVersion {
-				l = anew(l)
+				l = stripped(l)
 			}
 			l.Mode = mode
 			f.replace(i, l, fmt.Sprintf("write %s mode into lease %s", mode, i.Token))
@@ -319,7 +320,8 @@ func (f *finder) modes() {
 	}
 }
 
-// mode is the processor's: the option's, or that of most leases.
+// mode returns the processor's mode: the option's, or that of most leases. It returns
+// false if it cannot decide.
 func (f *finder) mode() (feed.Mode, bool) {
 	if f.options.Mode != nil {
 		return *f.options.Mode, true
@@ -341,16 +343,16 @@ func (f *finder) marker() {
 	if f.survey.Marker != nil || len(f.items) == 0 {
 		return
 	}
-	f.found(MissingMarker, nil, "the marker, which says that the leases are complete, isn't there: hosts of .NET or Java would make all leases anew", func() error {
+	f.found(MissingMarker, nil, "the marker, which reports that the leases are complete, is missing: hosts of .NET or Java would create all leases again", func() error {
 		if len(f.gaps()) > 0 || f.uncertain() {
-			return fmt.Errorf("it is made when the leases cover everything")
+			return fmt.Errorf("it is created when the leases cover everything")
 		}
 		f.steps = append(f.steps, Step{Op: Mark, Text: "create the marker"})
 		return nil
 	})
 }
 
-// uncertain reports whether it isn't known what the documents cover.
+// uncertain reports whether documents may cover unknown keys.
 func (f *finder) uncertain() bool {
 	return len(f.survey.Unreadable)+len(f.survey.Foreign) > 0
 }
@@ -363,7 +365,7 @@ func addresses(items []Item) string {
 	return strings.Join(texts, ", ")
 }
 
-// address names a document: by its id, and its partition key where that is another.
+// address returns a document's id, and its partition key if that differs.
 func address(i Item) string {
 	if i.Key != i.Document.ID {
 		return fmt.Sprintf("%s with the partition key %s", i.Document.ID, i.Key)
@@ -371,7 +373,7 @@ func address(i Item) string {
 	return i.Document.ID
 }
 
-// Right says of the survey of a processor that nothing is wrong.
+// Right returns the text for a survey without damage.
 func (s Survey) Right() string {
-	return fmt.Sprintf("nothing is wrong with the %s of the processor %q", view.Plural(len(s.Items), "lease", "leases"), s.Processor)
+	return fmt.Sprintf("no damage found in the %s of the processor %q", view.Plural(len(s.Items), "lease", "leases"), s.Processor)
 }

@@ -1,8 +1,7 @@
-// Package leases is the work of `changefeed leases`: it looks at the lease
-// documents of a processor, finds what is wrong with them, and changes them by
-// compare-and-set.
+// Package leases implements `changefeed leases`: it reads the lease documents of a
+// processor, finds damage, and changes documents by compare-and-set.
 //
-// What is judged is pure and apart from what is sent: [Find] makes findings and a
-// plan of a [Survey], [Container] reads and writes documents, and [Container.Apply]
-// carries a plan out, step by step.
+// Decisions are pure functions, and separate from requests. [Find] turns a [Survey] into
+// findings and a plan. [Container] reads and writes documents, and [Container.Apply]
+// carries out a plan step by step.
 package leases

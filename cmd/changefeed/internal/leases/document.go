@@ -13,22 +13,22 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Document is a document of the lease container as it was read.
+// Document is a document of the lease container.
 type Document struct {
-	// ID and Key address it: in a container that is partitioned by /partitionKey two
-	// documents of one ID differ by Key.
+	// ID and Key are its address. In a container that is partitioned by /partitionKey,
+	// two documents may have the same ID and different Keys.
 	ID, Key string
-	// ETag is what a write of it is conditioned on.
+	// ETag is its version, which a write compares.
 	ETag string
 	// Modified is its _ts.
 	Modified time.Time
-	// TTL is its time to live; zero: it has none.
+	// TTL is its time to live. The zero value means none.
 	TTL time.Duration
-	// Body is its text, system properties included.
+	// Body is its text, including system properties.
 	Body json.RawMessage
 }
 
-// parseDocument finds in a document what Document says; keyed tells that the
+// parseDocument returns the document with the text body. keyed reports whether the
 // container is partitioned by /partitionKey.
 func parseDocument(body []byte, keyed bool) (Document, error) {
 	var head struct {
@@ -48,16 +48,18 @@ func parseDocument(body []byte, keyed bool) (Document, error) {
 	return d, nil
 }
 
-// name is what an id of a lease document says.
+// name is the parsed id of a lease document.
 type name struct {
-	// prefix is the id up to ".." (a lease), ".info" (the marker) or ".lock".
+	// prefix is the id before ".." (a lease), ".info" (the marker) or ".lock".
 	prefix string
-	// processor and host are what the prefix begins with. Where the host isn't the one
-	// by which the account was opened, both are empty: nobody can tell where one ends.
+	// processor and host are the beginning of the prefix. Both are empty if the host is
+	// not the one by which the account was opened: then the border between them is
+	// unknown.
 	processor, host string
-	// byNames tells that the prefix has the container's name and not its rid.
+	// byNames reports whether the prefix contains the container's name instead of its
+	// rid.
 	byNames bool
-	// rest is what follows the prefix.
+	// rest is the part after the prefix.
 	rest string
 }
 
@@ -67,12 +69,13 @@ const (
 	leaseSuffix  = ".."
 )
 
-// infixes are what the ids of a container's leases have in them, by rids and by names.
+// infixes returns the common parts of the ids of a container's leases, by rids and by
+// names.
 func infixes(id feed.Identity) (rids, names string) {
 	return "_" + id.DatabaseRID + "_" + id.ContainerRID, "_" + id.Database + "_" + id.Container
 }
 
-// parseName takes an id apart; ok is false where it is no id of the container's leases.
+// parseName parses an id. ok is false if it is not an id of the container's leases.
 func parseName(id string, monitored feed.Identity) (n name, ok bool) {
 	rids, names := infixes(monitored)
 	for _, infix := range []string{rids, names} {
@@ -99,7 +102,8 @@ func parseName(id string, monitored feed.Identity) (n name, ok bool) {
 }
 
 // decodeState decodes a continuation that is a state of Java's second dialect: JSON in
-// base64, in either alphabet, padded or not. ok is false if it is something else.
+// base64, in either alphabet, with or without padding. ok is false for other
+// continuations.
 func decodeState(token string) (text []byte, ok bool) {
 	if token == "" || token[0] == '"' {
 		return nil, false
@@ -137,7 +141,8 @@ func members(doc []byte) []member {
 	return all
 }
 
-// hasRange reports whether a lease document says its range of keys, as its dialect does.
+// hasRange reports whether a lease document contains its range of keys in the form of its
+// dialect.
 func hasRange(body []byte, d lease.Dialect) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {

@@ -11,26 +11,26 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// File is what `leases export` writes and `leases import` reads.
+// File is the file that `leases export` writes and `leases import` reads.
 type File struct {
 	// Format is FileFormat.
 	Format string `json:"format"`
-	// Dialect is that of Leases, by its name.
+	// Dialect is the name of the dialect of Leases.
 	Dialect string `json:"dialect"`
 	// Processor is the processor's name.
 	Processor string `json:"processor"`
-	// Monitored is the container whose changes the leases are for. Its rid says whether
-	// their positions mean anything in another.
+	// Monitored is the container whose changes the leases are for. The positions are
+	// valid only in a container with its rid.
 	Monitored fileIdentity `json:"monitored"`
-	// Time is when it was written, by the store's clock.
+	// Time is when the file was written, by the store's clock.
 	Time time.Time `json:"time"`
-	// Initialised tells that there was a marker.
+	// Initialised reports whether there was a marker.
 	Initialised bool `json:"initialised"`
-	// Leases are the documents, without what the store adds.
+	// Leases are the documents without system properties.
 	Leases []json.RawMessage `json:"leases"`
 }
 
-// fileIdentity is a [feed.Identity] as files have it.
+// fileIdentity is a [feed.Identity] with the file's field names.
 type fileIdentity struct {
 	AccountHost  string `json:"accountHost"`
 	Database     string `json:"database"`
@@ -42,17 +42,17 @@ type fileIdentity struct {
 // FileFormat names the format and its version.
 const FileFormat = "changefeed leases 1"
 
-// Export makes a file of a survey.
+// Export returns the file for a survey.
 func Export(s Survey, monitored feed.Identity) (File, error) {
 	f := File{Format: FileFormat, Dialect: s.Codec.Dialect().Name(), Processor: s.Processor, Time: s.Now, Initialised: s.Marker != nil}
 	monitored.AccountHost = s.Host
 	f.Monitored = fileIdentity(monitored)
 	if len(s.Broken)+len(s.Foreign) > 0 {
-		return f, fmt.Errorf("%s can't be understood or are of another dialect, and would be missing: see `changefeed leases check`", view.Plural(len(s.Broken)+len(s.Foreign), "document", "documents"))
+		return f, fmt.Errorf("%s cannot be read or are of another dialect, and would be missing; see `changefeed leases check`", view.Plural(len(s.Broken)+len(s.Foreign), "document", "documents"))
 	}
 	for _, i := range s.Items {
 		if err := i.Strange(s.Codec.Dialect(), s.Container); err != nil {
-			return f, err // the file says of which container its positions are
+			return f, err // the file names the container of its positions
 		}
 		body, err := withoutSystem(i.Body)
 		if err != nil {
@@ -63,7 +63,8 @@ func Export(s Survey, monitored feed.Identity) (File, error) {
 	return f, nil
 }
 
-// withoutSystem is a document without the properties that the store adds. Members keep their texts.
+// withoutSystem returns a document without its system properties. The members' texts do
+// not change.
 func withoutSystem(body []byte) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
@@ -75,32 +76,34 @@ func withoutSystem(body []byte) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// Parse reads a file. Error: it isn't one.
+// Parse parses a file.
 func Parse(text []byte) (File, error) {
 	var f File
 	if err := json.Unmarshal(text, &f); err != nil {
-		return f, fmt.Errorf("it is no file of `changefeed leases export`: %w", err)
+		return f, fmt.Errorf("not a file of `changefeed leases export`: %w", err)
 	}
 	if f.Format != FileFormat {
-		return f, fmt.Errorf("it is no file of `changefeed leases export`, or of another version: its format is %.40q, and not %q", f.Format, FileFormat)
+		return f, fmt.Errorf("not a file of `changefeed leases export`, or of another version: its format is %.40q, not %q", f.Format, FileFormat)
 	}
 	return f, nil
 }
 
-// ImportPlan is what makes the leases of a store those of a file: what is missing is created, what is
-// there replaced, and what the file doesn't have deleted. Positions move forward and back. Error: a lease is live, and it isn't
-// forced; the file is of another container.
+// ImportPlan returns the plan that replaces the leases of a processor by those of a file.
+// It creates missing leases, replaces existing ones, and deletes those that the file does
+// not have. Positions may move forward and back. It returns a *[LiveError] if a lease is
+// live. It returns another error if the file belongs to another container. With force it
+// returns neither.
 func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, error) {
 	m := f.Monitored
 	if m.ContainerRID != monitored.ContainerRID && !force {
-		return nil, fmt.Errorf("the file is of the container %s/%s with the rid %s, and this one's is %s: it is another, or was made anew, and positions of the one mean nothing in the other; "+
-			"--force imports them nevertheless, and changes may be lost", m.Database, m.Container, m.ContainerRID, monitored.ContainerRID)
+		return nil, fmt.Errorf("the file belongs to container %s/%s with rid %s, but this container's rid is %s: it is another container, or was recreated, and the positions are not valid in it; "+
+			"--force imports them anyway, and changes may be lost", m.Database, m.Container, m.ContainerRID, monitored.ContainerRID)
 	}
 	if err := s.refuseLive("import", s.Items, force); err != nil {
 		return nil, err
 	}
 	if len(s.Broken)+len(s.Foreign) > 0 {
-		return nil, errors.New("the store has documents that can't be understood or are of another dialect: see `changefeed leases check`")
+		return nil, errors.New("the lease container has documents that cannot be read or are of another dialect; see `changefeed leases check`")
 	}
 	d, err := lease.ParseDialect(f.Dialect)
 	if err != nil {
@@ -115,7 +118,7 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 	for _, body := range f.Leases {
 		l, err := from.Decode(body)
 		if err != nil {
-			return nil, fmt.Errorf("a lease of the file can't be understood: %w", err)
+			return nil, fmt.Errorf("cannot read a lease of the file: %w", err)
 		}
 		l = s.Codec.Stamped(l.Released(""))
 		l.ID = s.Codec.LeaseID(l.Token)
@@ -132,7 +135,7 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 	}
 	for _, i := range s.Items {
 		if !there[i.Token] {
-			steps = append(steps, Step{Op: Delete, Before: &i.Document, Text: fmt.Sprintf("delete lease %s (%s), which the file doesn't have", i.Token, Position(i.Lease))})
+			steps = append(steps, Step{Op: Delete, Before: &i.Document, Text: fmt.Sprintf("delete lease %s (%s), which is not in the file", i.Token, Position(i.Lease))})
 		}
 	}
 	if f.Initialised && s.Marker == nil {

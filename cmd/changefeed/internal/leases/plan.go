@@ -9,11 +9,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Op is what a step does to a document.
+// Op is the operation of a step.
 type Op string
 
-// The steps, in the order in which they are carried out: what covers keys is there before something
-// that covered them goes, and the marker is made when everything else is right.
+// The operations, in the order of a plan. Leases are created before other leases of the
+// same keys are deleted, and the marker is created last.
 const (
 	Create  Op = "create"
 	Replace Op = "replace"
@@ -26,22 +26,22 @@ const (
 // Step is one write of a plan.
 type Step struct {
 	Op Op
-	// Before is the document that is replaced or deleted; nil: there is none.
+	// Before is the document that is replaced or deleted. It is nil for Create and Mark.
 	Before *Document
-	// After is the lease as it is written; of Create and Replace.
+	// After is the lease that Create and Replace write.
 	After lease.Lease
-	// Raw is written instead of After's document; nil: it is encoded.
+	// Raw is the document that is written. If nil, After is encoded.
 	Raw []byte
-	// Now tells that After starts where the feed ends when it is written.
+	// Now reports whether After starts at the end of its feed when it is written.
 	Now bool
-	// Text describes the step, for people.
+	// Text describes the step to the user.
 	Text string
 }
 
-// MarshalText returns the step's text, which is all that JSON has of it.
+// MarshalText returns the step's text. JSON contains nothing else of a step.
 func (s Step) MarshalText() ([]byte, error) { return []byte(s.Text), nil }
 
-// draft are the leases as a plan leaves them, while it is being made.
+// draft is a plan in progress, and the leases as it leaves them.
 type draft struct {
 	survey Survey
 	items  []Item
@@ -54,14 +54,14 @@ func newDraft(s Survey) *draft {
 	return d
 }
 
-// index finds an item of the draft.
+// index returns the index of an item in the draft, or -1.
 func (d *draft) index(i Item) int {
 	return slices.IndexFunc(d.items, func(o Item) bool {
 		return o.Document.ID == i.Document.ID && o.Key == i.Key && o.created == i.created && o.Token == i.Token
 	})
 }
 
-// now returns i as the draft has it; ok is false when it is gone.
+// now returns the draft's version of i. ok is false if the draft has removed it.
 func (d *draft) now(i Item) (Item, bool) {
 	at := d.index(i)
 	if at < 0 {
@@ -70,8 +70,7 @@ func (d *draft) now(i Item) (Item, bool) {
 	return d.items[at], true
 }
 
-// step is the planned write of i's document; nil: none is planned. No document is
-// written twice.
+// step returns the planned write of i's document, or nil. No document is written twice.
 func (d *draft) step(i Item) *Step {
 	for n := range d.steps {
 		s := &d.steps[n]
@@ -82,7 +81,7 @@ func (d *draft) step(i Item) *Step {
 	return nil
 }
 
-// replace plans to write l in the place of i's document.
+// replace plans to replace i's document by l.
 func (d *draft) replace(i Item, l lease.Lease, text string) {
 	at := d.index(i)
 	i.Lease = l
@@ -110,8 +109,9 @@ func (d *draft) remove(i Item, text string) {
 	}
 }
 
-// cover plans leases for the keys of r that none of the draft covers, at start: whole
-// partitions and parts of them, as hosts make them. why begins the texts.
+// cover plans leases at start for the keys of r that no lease of the draft covers. They
+// cover whole partitions or parts of them, like the leases that hosts create. The steps'
+// texts end with why.
 func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string) error {
 	var listed lease.Listing
 	for _, i := range d.items {
@@ -125,7 +125,7 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 			return err
 		}
 		if i := slices.IndexFunc(d.items, func(o Item) bool { return o.Token == l.Token }); i >= 0 {
-			return fmt.Errorf("a lease %s is there, and covers other keys than %s", l.Token, l.Range)
+			return fmt.Errorf("lease %s exists, but covers other keys than %s", l.Token, l.Range)
 		}
 		now := start.Kind() == feed.StartNow
 		where := Position(l)
@@ -139,10 +139,10 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 	return nil
 }
 
-// cover is the owner text of a plan that is only asked what is missing.
+// cover is an owner text for a plan that only lists missing leases.
 const cover = "changefeed leases/00000000"
 
-// ordered are the draft's steps in the order in which they are carried out.
+// ordered returns the draft's steps in the order in which they are carried out.
 func (d *draft) ordered() []Step {
 	rank := []Op{Create, Replace, Delete, Unlock, Mark}
 	steps := slices.Clone(d.steps)
@@ -150,7 +150,7 @@ func (d *draft) ordered() []Step {
 	return steps
 }
 
-// attempt carries out f on the draft, and undoes what it did when it fails.
+// attempt calls f, and undoes its changes of the draft if it fails.
 func (d *draft) attempt(f func() error) error {
 	items, steps := slices.Clone(d.items), slices.Clone(d.steps)
 	if err := f(); err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Apply carries out steps in their order, each by compare-and-set, and tells done of each. It ends
-// with the first that fails: what was done is right by itself, and the plan is made anew by whoever
-// goes on. Errors: *[ChangedError]: somebody else wrote meanwhile.
+// Apply carries out steps in their order, each by compare-and-set, and calls done after
+// each. It ends with the first failure. The completed steps are correct by themselves,
+// and a new plan can continue from them. It returns a *[ChangedError] if another client
+// has written meanwhile.
 func (c *Container) Apply(ctx context.Context, s Survey, steps []Step, done func(Step) error) error {
 	for _, step := range steps {
 		if err := c.apply(ctx, s, step); err != nil {
@@ -41,7 +42,7 @@ func (c *Container) apply(ctx context.Context, s Survey, step Step) error {
 		}
 		return err
 	}
-	return fmt.Errorf("a step %q is unknown", step.Op)
+	return fmt.Errorf("unknown step %q", step.Op)
 }
 
 // write creates or replaces a lease.
@@ -49,12 +50,12 @@ func (c *Container) write(ctx context.Context, s Survey, step Step) error {
 	l := step.After
 	if step.Now {
 		var err error
-		if l, err = c.placeNow(ctx, s, l); err != nil {
+		if l, err = c.positionAtEnd(ctx, s, l); err != nil {
 			return err
 		}
 	}
 	if s.Codec.Dialect() != lease.DotNet && l.Timestamp.IsZero() {
-		l.Timestamp = s.Now // which Java's hosts write with a new lease, .NET's with the first update
+		l.Timestamp = s.Now // Java's hosts write it with a new lease, .NET's with the first update
 	}
 	body := step.Raw
 	if body == nil {
@@ -69,8 +70,8 @@ func (c *Container) write(ctx context.Context, s Survey, step Step) error {
 	return err
 }
 
-// placeNow gives l the position at which its feed ends.
-func (c *Container) placeNow(ctx context.Context, s Survey, l lease.Lease) (lease.Lease, error) {
+// positionAtEnd returns l with the position at which its feed ends.
+func (c *Container) positionAtEnd(ctx context.Context, s Survey, l lease.Lease) (lease.Lease, error) {
 	for _, p := range s.Partitions {
 		if !p.Range.Contains(l.Range) {
 			continue
@@ -81,13 +82,13 @@ func (c *Container) placeNow(ctx context.Context, s Survey, l lease.Lease) (leas
 		}
 		page, err := c.Source.Read(ctx, request)
 		if err != nil {
-			return l, fmt.Errorf("find now: %w", err)
+			return l, fmt.Errorf("find the end of the feed: %w", err)
 		}
 		if len(page.Changes) > 0 {
-			return l, fmt.Errorf("find now: the feed answered with changes from before")
+			return l, fmt.Errorf("find the end of the feed: the feed returned older changes")
 		}
 		l.Continuation = page.Continuation
 		return l, nil
 	}
-	return l, fmt.Errorf("lease %s covers more than one partition: its host has to make leases for each first", l.Token)
+	return l, fmt.Errorf("lease %s covers more than one partition: its host must first create a lease for each", l.Token)
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// ResetPlan is what sets leases to a start. Error: one is live, and it isn't forced; one
-// waits for the end of its parent, whose owner would undo it.
+// ResetPlan returns the plan that moves leases to a start. It returns a *[LiveError] if a
+// lease is live and force is false. It returns another error if a lease waits for its
+// parent's end, because the parent's owner would undo the change.
 func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, error) {
 	if err := s.refuseLive("reset", items, force); err != nil {
 		return nil, err
@@ -17,13 +18,13 @@ func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, er
 	var steps []Step
 	for _, i := range items {
 		if parent, shadowed := s.ancestor(i.Lease); shadowed {
-			return nil, fmt.Errorf("lease %s waits for the end of its parent %s, whose owner makes it anew at its own position: reset that one, or wait for the end of the split", i.Token, parent.Token)
+			return nil, fmt.Errorf("lease %s waits for the end of its parent %s, whose owner creates it again at its own position; reset the parent, or wait for the end of the split", i.Token, parent.Token)
 		}
 		kind := start.Kind()
 		if i.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
-			return nil, fmt.Errorf("lease %s is in %s mode, which can't start from %s: it can from now, or after:LSN", i.Token, i.Mode, describe(start))
+			return nil, fmt.Errorf("lease %s is in %s mode, which cannot start at %s: it must be now or after:LSN", i.Token, i.Mode, describe(start))
 		}
-		l := s.Codec.Stamped(s.placed(i.Lease, start)) // whatever it was before, it is a position in this container now
+		l := s.Codec.Stamped(s.repositioned(i.Lease, start)) // the position now belongs to this container
 		steps = append(steps, Step{
 			Op: Replace, Before: &i.Document, After: l, Now: kind == feed.StartNow,
 			Text: fmt.Sprintf("set lease %s from %s to %s", i.Token, Position(i.Lease), describe(start)),
@@ -32,7 +33,7 @@ func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, er
 	return steps, nil
 }
 
-// describe is a start, for people.
+// describe returns a start as text.
 func describe(start feed.Start) string {
 	if start.Kind() == feed.StartNow {
 		return "now"
@@ -40,9 +41,10 @@ func describe(start feed.Start) string {
 	return Position(lease.Lease{}.StartingAt(start))
 }
 
-// DeletePlan is what deletes the documents of leases, unreadable and foreign ones included. all
-// deletes the marker as well, first: the next host that starts starts anew. Error: one is live, and it
-// isn't forced; one isn't there.
+// DeletePlan returns the plan that deletes the documents of leases, including unreadable
+// and foreign ones. all deletes the marker as well, and first, so that the next host
+// starts for the first time. It returns a *[LiveError] if a lease is live and force is
+// false, and another error if a lease does not exist.
 func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 	var steps []Step
 	remove := func(d Document, text string) {
@@ -59,13 +61,13 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 			remove(i.Document, fmt.Sprintf("lease %s (%s)", i.Token, Position(i.Lease)))
 		}
 		for _, d := range s.Broken {
-			remove(d, d.ID+", which can't be understood")
+			remove(d, d.ID+", which cannot be read")
 		}
 		return steps, nil
 	}
 	var items []Item
 	for _, token := range tokens {
-		if d, what, ok := s.odd(token); ok {
+		if d, what, ok := s.findDamaged(token); ok {
 			remove(d, what)
 			continue
 		}
@@ -83,16 +85,16 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 	return steps, s.refuseLive("delete", items, force)
 }
 
-// odd finds a document of that token, or of that id, which is what `ls` and `check` print of it, that is no
-// lease of the store: it can't be understood, or is of another dialect.
-func (s Survey) odd(token string) (d Document, what string, ok bool) {
+// findDamaged returns an unreadable or foreign document by its token or its id. `ls` and
+// `check` print these.
+func (s Survey) findDamaged(token string) (d Document, what string, ok bool) {
 	if _, is := s.find(token); is {
 		return d, "", false
 	}
 	named := func(id string) bool { return id == token || strings.TrimPrefix(id, s.Codec.LeasePrefix()) == token }
 	for _, d := range s.Broken {
 		if named(d.ID) {
-			return d, d.ID + ", which can't be understood", true
+			return d, d.ID + ", which cannot be read", true
 		}
 	}
 	for _, f := range s.Foreign {

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// lsnOf reads the LSN of a continuation, which on Azure Cosmos DB and on the embedded
-// store is a quoted number; ok is false where it is something else.
+// lsnOf returns the LSN of a continuation. On Azure Cosmos DB and on the embedded store
+// it is a quoted number. ok is false for other continuations.
 func lsnOf(c feed.Continuation) (lsn int64, ok bool) {
 	text := strings.TrimSuffix(strings.TrimPrefix(string(c), `"`), `"`)
 	if len(text) != len(c)-2 {
@@ -23,7 +23,7 @@ func lsnOf(c feed.Continuation) (lsn int64, ok bool) {
 	return lsn, err == nil
 }
 
-// Position is where a lease's reading goes on, for people.
+// Position returns as text where reading of a lease resumes.
 func Position(l lease.Lease) string {
 	if l.Continuation != "" {
 		if lsn, ok := lsnOf(l.Continuation); ok {
@@ -48,10 +48,11 @@ func shortened(s string) string {
 	return s[:20] + "..."
 }
 
-var errNotComparable = errors.New("can't be compared")
+var errNotComparable = errors.New("cannot be compared")
 
-// older compares the positions of two leases that share keys, of which the LSNs
-// therefore are of one line of partitions: -1, a is older; 1, b is; 0, they are the same.
+// older compares the positions of two leases that share keys. Their partitions are
+// related, so their LSNs can be compared. It returns -1 if a is older, 1 if b is older,
+// and 0 if they are equal.
 func older(a, b lease.Lease) (int, error) {
 	if a.Continuation == b.Continuation && (a.Continuation != "" || a.Properties[lease.PropertyStart] == b.Properties[lease.PropertyStart]) {
 		return 0, nil
@@ -70,31 +71,31 @@ func older(a, b lease.Lease) (int, error) {
 	case sa.Kind() == feed.StartTime && sb.Kind() == feed.StartTime:
 		return sa.Time().Compare(sb.Time()), nil
 	}
-	return 0, fmt.Errorf("the positions of %s (%s) and %s (%s) %w: nobody can tell which is older; set one with `changefeed leases reset`",
+	return 0, fmt.Errorf("the positions of %s (%s) and %s (%s) %w; set one with `changefeed leases reset`",
 		a.Token, Position(a), b.Token, Position(b), errNotComparable)
 }
 
-// startOf is where l goes on, to be given to another lease; ok is false where only
-// the hosts' configuration says it.
+// startOf returns the position of l as the start of another lease. ok is false if only
+// the hosts' configuration determines it.
 func startOf(l lease.Lease) (start feed.Start, ok bool) {
 	start = l.Start(feed.Now())
 	return start, start.Kind() != feed.StartNow
 }
 
-// placed is l, free, at a start, and without a bound: who sets a position wants what
-// comes after it. A start at now stays to be found.
-func (s Survey) placed(l lease.Lease, start feed.Start) lease.Lease {
+// repositioned returns l as a free lease at a start, without an upper bound. A start at
+// now is resolved later.
+func (s Survey) repositioned(l lease.Lease, start feed.Start) lease.Lease {
 	if s.Codec.Dialect() == lease.JavaLatestVersion && start.Kind() != feed.StartContinuation {
-		l = anew(l) // what such a document was started from goes before everything but a position
+		l = stripped(l) // the start in such a document overrides everything except a position
 	}
 	l = l.Released("").Bounded(time.Time{})
 	l.Continuation = ""
 	return l.StartingAt(start)
 }
 
-// anew is l without what its document has besides: in Java's second dialect mode and start are wrapped together with
-// the position, and stay as they were read.
-func anew(l lease.Lease) lease.Lease {
+// stripped returns l without the additional state of its document. In Java's second
+// dialect, mode and start are wrapped together with the position, and would not change.
+func stripped(l lease.Lease) lease.Lease {
 	return lease.Lease{
 		ID: l.ID, Token: l.Token, PartitionID: l.PartitionID, Range: l.Range, Owner: l.Owner, Continuation: l.Continuation,
 		Mode: l.Mode, Properties: l.Properties, Timestamp: l.Timestamp, Modified: l.Modified, ETag: l.ETag,

@@ -15,43 +15,43 @@ type Item struct {
 	Document
 	lease.Lease
 
-	// created is an item that a plan makes; it has no document yet.
+	// created reports whether a plan creates the item. It has no document yet.
 	created bool
 }
 
-// Foreign is a lease document of another dialect than the store's.
+// Foreign is a lease document of another dialect.
 type Foreign struct {
 	Document
 	Dialect lease.Dialect
 }
 
-// Survey is what a lease container holds of one processor at one moment.
+// Survey is the state of a processor's leases at one moment.
 type Survey struct {
-	// Codec writes documents in the store's dialect.
+	// Codec encodes and decodes documents in the processor's dialect.
 	Codec lease.Codec
-	// Processor is the processor's name, Host the account's as the ids have it.
+	// Processor is the processor's name. Host is the account's host as the ids have it.
 	Processor, Host string
 	// Container is the monitored container's rid.
 	Container string
-	// Items are its leases; those without a range in their documents have that of
-	// their partition, where it can be known.
+	// Items are its leases. A lease without a range in its document has the range of its
+	// partition, if that is known.
 	Items []Item
-	// Unreadable are lease documents that can't be understood, and Foreign those
-	// of another dialect under the same ids. Broken are the Unreadable's documents.
+	// Unreadable are lease documents that cannot be decoded, and Broken are their
+	// documents. Foreign are documents of another dialect under the same ids.
 	Unreadable []lease.Unreadable
 	Broken     []Document
 	Foreign    []Foreign
-	// Marker and Lock are nil where there is none.
+	// Marker and Lock are nil if they do not exist.
 	Marker, Lock *Document
 	// Partitions are the live partitions of the monitored container.
 	Partitions []feed.Partition
 	// Now is the store's clock.
 	Now time.Time
-	// Terms are the hosts': what is live is judged by them.
+	// Terms are the intervals of the hosts. They determine which leases are live.
 	Terms lease.Terms
 }
 
-// withRanges fills in the ranges of leases that have none.
+// withRanges sets the ranges of leases that have none.
 func (s *Survey) withRanges() {
 	l := lease.Listing{Unreadable: s.Unreadable}
 	for _, i := range s.Items {
@@ -64,7 +64,7 @@ func (s *Survey) withRanges() {
 	s.Unreadable = l.Unreadable
 }
 
-// State is what a lease is at the moment.
+// State is the state of a lease.
 type State string
 
 // The states of leases.
@@ -77,8 +77,8 @@ const (
 // State returns the state of l by the store's clock.
 func (s Survey) State(l lease.Lease) State { return StateOf(l.Owner, s.Age(l), s.Terms) }
 
-// StateOf returns the state of a lease that its owner wrote so long ago. Documents do not carry
-// their hosts' expiration, so terms say it.
+// StateOf returns the state of a lease that its owner wrote age ago. The intervals are in
+// terms, because documents do not store them.
 func StateOf(owner string, age time.Duration, terms lease.Terms) State {
 	switch {
 	case owner == "":
@@ -89,7 +89,7 @@ func StateOf(owner string, age time.Duration, terms lease.Terms) State {
 	return Expired
 }
 
-// Age is how long ago the lease was written.
+// Age returns the time since the lease was written.
 func (s Survey) Age(l lease.Lease) time.Duration { return max(0, s.Now.Sub(l.Modified)) }
 
 // Live returns the leases that have a live owner.
@@ -99,7 +99,7 @@ func (s Survey) live(items []Item) []Item {
 	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return s.State(i.Lease) != Live })
 }
 
-// find returns the lease of that token.
+// find returns the lease with a token.
 func (s Survey) find(token string) (Item, bool) {
 	for _, i := range s.Items {
 		if i.Token == token {
@@ -109,7 +109,7 @@ func (s Survey) find(token string) (Item, bool) {
 	return Item{}, false
 }
 
-// ancestor returns a lease in whose shadow l is.
+// ancestor returns an ancestor of l that still exists. l waits for its end.
 func (s Survey) ancestor(l lease.Lease) (lease.Lease, bool) {
 	for _, i := range s.Items {
 		if i.AncestorOf(l) {
@@ -119,7 +119,7 @@ func (s Survey) ancestor(l lease.Lease) (lease.Lease, bool) {
 	return lease.Lease{}, false
 }
 
-// sortItems orders leases as their ranges lie, wider ones first.
+// sortItems sorts leases by their ranges, wider ones first.
 func sortItems(items []Item) {
 	slices.SortStableFunc(items, func(a, b Item) int {
 		return cmp.Or(strings.Compare(a.Range.Min, b.Range.Min), strings.Compare(b.Range.Max, a.Range.Max),

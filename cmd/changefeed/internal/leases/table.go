@@ -12,18 +12,18 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Row is a lease as `leases ls` shows it.
+// Row is a lease in the output of `leases ls`.
 type Row struct {
 	Lease string `json:"lease"`
-	// Token is Lease again, by its key until the next release.
+	// Token is the same as Lease. The next release removes it.
 	Token string `json:"token"`
-	// From and To are the range's borders; both are empty where it isn't known.
+	// From and To are the borders of the range. Both are empty if the range is unknown.
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Owner is the owner text, with the suffix of its run.
 	Owner string `json:"owner,omitempty"`
 	State State  `json:"state"`
-	// AgeSeconds is since the last write.
+	// AgeSeconds is the time since the last write.
 	AgeSeconds   int64  `json:"ageSeconds"`
 	Position     string `json:"position"`
 	Continuation string `json:"continuation,omitempty"`
@@ -32,20 +32,20 @@ type Row struct {
 	WantedBy string `json:"wantedBy,omitempty"`
 }
 
-// Listing is what `leases ls` shows.
+// Listing is the output of `leases ls`.
 type Listing struct {
 	Processor   string    `json:"processor"`
 	Dialect     string    `json:"dialect"`
 	Initialised time.Time `json:"initialised,omitzero"`
 	Locked      time.Time `json:"locked,omitzero"`
 	Leases      []Row     `json:"leases"`
-	// Unreadable are ids of documents that can't be understood, or are of another dialect.
+	// Unreadable are the ids of documents that cannot be read or are of another dialect.
 	Unreadable []string `json:"unreadable,omitempty"`
 
 	dialect lease.Dialect
 }
 
-// List makes a listing of a survey.
+// List returns the listing of a survey.
 func List(s Survey) Listing {
 	l := Listing{Processor: s.Processor, Dialect: s.Codec.Dialect().Name(), dialect: s.Codec.Dialect(), Leases: []Row{}}
 	if s.Marker != nil {
@@ -69,7 +69,7 @@ func List(s Survey) Listing {
 	return l
 }
 
-// WriteJSON writes v for programs.
+// WriteJSON writes v as indented JSON.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -77,7 +77,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Write writes the listing for people.
+// Write writes the listing as a table.
 func (l Listing) Write(w io.Writer) error {
 	var head strings.Builder
 	fmt.Fprintf(&head, "processor %q, in %s\n", l.Processor, l.dialect)

@@ -1,6 +1,7 @@
-// Package metrics is what --metrics does, in every command that runs for long: OpenTelemetry's
-// metrics of whatever the command runs, and the Go runtime's, are offered to Prometheus on a
-// listener of its own. They are signed by nobody, and need not be reached by whom the command serves.
+// Package metrics implements --metrics for all commands that run for long. It serves
+// OpenTelemetry's metrics of the command, and the Go runtime's, to Prometheus. The
+// listener is separate, because its requests are not signed, and the command's own
+// clients need not reach it.
 package metrics
 
 import (
@@ -24,40 +25,40 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 )
 
-// Limits of a client of the endpoint.
+// Limits for a client of the endpoint.
 const (
 	headerTime = 10 * time.Second
 	answerTime = time.Minute
 	idleTime   = 2 * time.Minute
 	maxHeader  = 16 << 10
-	// maxConnections leaves file descriptors and memory to whatever the command does.
+	// maxConnections leaves file descriptors and memory to the command.
 	maxConnections = 8
 )
 
 // Add adds the flag --metrics.
 func Add(flags *pflag.FlagSet, address *string) {
-	flags.StringVar(address, "metrics", "", "`address` of a Prometheus endpoint, /metrics, for everybody who reaches it (default: none)")
+	flags.StringVar(address, "metrics", "", "`address` of a Prometheus endpoint, /metrics; it accepts every client without authentication (default: none)")
 }
 
-// Check refuses an address that is none; "": there are no metrics.
+// Check returns an error if the address is invalid. The empty address means no metrics.
 func Check(address string) error {
 	if address == "" {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return fmt.Errorf("--metrics is %q: it is host:port, as in 127.0.0.1:9081", address)
+		return fmt.Errorf("--metrics is %q: it must be host:port, for instance 127.0.0.1:9081", address)
 	}
 	return nil
 }
 
-// Endpoint is a Prometheus endpoint. A nil one offers nothing.
+// Endpoint is a Prometheus endpoint. A nil Endpoint serves nothing.
 type Endpoint struct {
 	provider *sdk.MeterProvider
 	registry *prometheus.Registry
 	listener net.Listener
 }
 
-// Open listens on an address, host:port; "": there are no metrics, and the endpoint is nil.
+// Open listens on an address, host:port. If the address is empty, it returns nil.
 func Open(ctx context.Context, address string) (*Endpoint, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // none is what was asked for
@@ -76,20 +77,21 @@ func Open(ctx context.Context, address string) (*Endpoint, error) {
 	return &Endpoint{provider: sdk.NewMeterProvider(sdk.WithReader(exporter)), registry: registry, listener: listener}, nil
 }
 
-// Start is what a command does that has nothing to say to the endpoint's users but where it is: it
-// opens and serves it, and tells the URL to errOut, and what goes wrong later. stop waits for its end. Without an address
-// the provider is nil.
+// Start opens and serves an endpoint. It writes the URL and later failures to errOut.
+// stop ends the endpoint and waits for its end. If the address is empty, the provider is
+// nil.
 func Start(ctx context.Context, address string, errOut io.Writer) (provider metric.MeterProvider, stop func(), err error) {
 	e, err := Open(ctx, address)
 	if e == nil || err != nil {
 		return nil, func() {}, err
 	}
 	stop = e.Serve(slog.New(slog.NewTextHandler(errOut, nil)))
-	_, _ = fmt.Fprintf(errOut, "metrics at %s\n", e.URL()) // a command runs without a reader of its errors
+	_, _ = fmt.Fprintf(errOut, "metrics at %s\n", e.URL()) // a command runs even if its error output is closed
 	return e.Provider(), stop, nil
 }
 
-// Provider is what the command's parts make their instruments with; nil: there are no metrics.
+// Provider returns the provider of the command's instruments. It returns nil if there are
+// no metrics.
 func (e *Endpoint) Provider() metric.MeterProvider {
 	if e == nil {
 		return nil
@@ -97,7 +99,7 @@ func (e *Endpoint) Provider() metric.MeterProvider {
 	return e.provider
 }
 
-// URL is where the metrics are; "": nowhere.
+// URL returns the URL of the metrics. It returns "" if there are none.
 func (e *Endpoint) URL() string {
 	if e == nil {
 		return ""
@@ -105,7 +107,8 @@ func (e *Endpoint) URL() string {
 	return "http://" + e.listener.Addr().String() + "/metrics"
 }
 
-// Serve answers until stop is called, which waits for its end. logger is told when the endpoint fails.
+// Serve answers requests until stop is called. stop waits for its end. logger receives
+// the endpoint's failure.
 func (e *Endpoint) Serve(logger *slog.Logger) (stop func()) {
 	if e == nil {
 		return func() {}
@@ -117,11 +120,11 @@ func (e *Endpoint) Serve(logger *slog.Logger) (stop func()) {
 	go func() {
 		defer close(done)
 		if err := srv.Serve(e.listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error("the metrics are not to be had any more", "error", err)
+			logger.Error("metrics endpoint failed", "error", err)
 		}
 	}()
 	return func() {
-		_ = srv.Close() // of a listener: nothing is lost by it
+		_ = srv.Close() // closing a listener loses nothing
 		<-done
 	}
 }
