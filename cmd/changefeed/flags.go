@@ -97,7 +97,7 @@ func flagError(err error) error {
 		case "bool":
 			kind = "true or false"
 		}
-		err = fmt.Errorf("--%s is %q: it is %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
+		err = fmt.Errorf("--%s is %q: it must be %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
 	case errors.As(err, &unknown):
 		name := "--" + unknown.GetSpecifiedName()
 		if short := unknown.GetSpecifiedShortnames(); short != "" {
@@ -132,7 +132,7 @@ func parseMode(text string, warnings io.Writer) (feed.Mode, error) {
 	case modeAVAD:
 		return feed.AllVersionsAndDeletes, nil
 	}
-	return 0, fmt.Errorf("--mode is %q: it is %s or %s", text, modeLatest, modeAVAD)
+	return 0, fmt.Errorf("--mode is %q: it must be %s or %s", text, modeLatest, modeAVAD)
 }
 
 // warn prints a warning. A failure to print it is not an error.

@@ -48,7 +48,7 @@ or in memory if that directory cannot be written. Only its owner can read the da
 				return err
 			}
 			if err := cfg.LogLevel.UnmarshalText([]byte(level)); err != nil {
-				return &usageError{fmt.Errorf("--log-level is %q: it is debug, info, warn or error", level)}
+				return &usageError{fmt.Errorf("--log-level is %q: it must be debug, info, warn or error", level)}
 			}
 			if err := files.read(&cfg); err != nil {
 				return &usageError{err}

@@ -31,7 +31,7 @@ func New(endpoint, key string, c *http.Client) (*Client, error) {
 	}
 	k, err := wire.ParseKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("--key can't be used: %w", err)
+		return nil, fmt.Errorf("--key is invalid: %w", err)
 	}
 	return &Client{endpoint: u, key: k, http: c}, nil
 }

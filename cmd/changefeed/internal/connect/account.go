@@ -51,16 +51,16 @@ func NewAccount(prefix string) *Account {
 func (a *Account) Add(flags *pflag.FlagSet) {
 	a.flags = flags
 	p, e := a.prefix, a.env
-	flags.StringVar(&a.endpoint, p+"endpoint", "", "`URL` of the account ("+e+"ENDPOINT); without a key it is reached by Microsoft Entra ID, on this machine by the emulators' key")
-	flags.StringVar(&a.key, p+"key", "", "account `key` in base64 ("+e+"KEY); others on this machine see it in the list of processes")
+	flags.StringVar(&a.endpoint, p+"endpoint", "", "`URL` of the account ("+e+"ENDPOINT); without a key, Microsoft Entra ID is used, or the emulators' key on this machine")
+	flags.StringVar(&a.key, p+"key", "", "account `key` in base64 ("+e+"KEY); it is visible in this machine's list of processes")
 	flags.StringVar(&a.keyFile, p+"key-file", "", "`file` that holds the account key ("+e+"KEY_FILE)")
-	flags.StringVar(&a.connection, p+"connection-string", "", "`text` with endpoint and key ("+e+"CONNECTION_STRING)")
-	flags.StringVar(&a.certificate, p+"certificate", "", "`file` of a certificate in PEM to trust, as that of `changefeed serve` ("+e+"CERTIFICATE)")
+	flags.StringVar(&a.connection, p+"connection-string", "", "`text` that contains endpoint and key ("+e+"CONNECTION_STRING)")
+	flags.StringVar(&a.certificate, p+"certificate", "", "PEM `file` of a certificate to trust, for instance that of `changefeed serve` ("+e+"CERTIFICATE)")
 }
 
 // AddData adds --data, which names an embedded store instead of an account.
 func (a *Account) AddData(flags *pflag.FlagSet) {
-	flags.StringVar(&a.data, a.prefix+"data", "", "`directory` of an embedded store, in place of an account")
+	flags.StringVar(&a.data, a.prefix+"data", "", "`directory` of an embedded store, instead of an account")
 }
 
 // OrLocal makes a local `changefeed serve`, at its default address, the account if
@@ -158,12 +158,12 @@ func (a *Account) Settings() (Settings, error) {
 // replaces the string's key.
 func (a *Account) connected(s Settings, connection, from string) (Settings, error) {
 	if err := s.parse(connection); err != nil {
-		return Settings{}, refuse("%s can't be used: %v", from, err)
+		return Settings{}, refuse("%s is invalid: %v", from, err)
 	}
 	of := origin{endpoint: "AccountEndpoint in " + from, key: "AccountKey in " + from}
 	if a.connection == "" {
 		if endpoint := a.getenv(a.env + "ENDPOINT"); endpoint != "" && !sameAccount(endpoint, s.Endpoint) {
-			return Settings{}, refuse("%[1]sENDPOINT is %[2]q, and %[1]sCONNECTION_STRING names another account, %[3]q; unset one of them, or give --%[4]sendpoint",
+			return Settings{}, refuse("%[1]sENDPOINT is %[2]q, but %[1]sCONNECTION_STRING names another account, %[3]q; unset one of them, or use --%[4]sendpoint",
 				a.env, redacted(endpoint), redacted(s.Endpoint), a.prefix)
 		}
 		key, keyFrom, err := a.keyText()
@@ -175,7 +175,7 @@ func (a *Account) connected(s Settings, connection, from string) (Settings, erro
 		case a.key != "" || a.keyFile != "":
 			s.Key, of.key = key, keyFrom
 		default:
-			return Settings{}, refuse("%s and the AccountKey in %s are different keys; unset one of the variables, or give --%skey-file", keyFrom, from, a.prefix)
+			return Settings{}, refuse("%s and the AccountKey in %s are different keys; unset one of the variables, or use --%skey-file", keyFrom, from, a.prefix)
 		}
 	}
 	return s, s.complete(of)
@@ -228,7 +228,7 @@ func (a *Account) missing() error {
 	if a.flags != nil && a.flags.Lookup(p+"data") != nil {
 		or = fmt.Sprintf(", or --%sdata DIR for an embedded store", p)
 	}
-	return refuse("which account? Give --%sendpoint URL (with --%skey-file, or by Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
+	return refuse("no account is named; use --%sendpoint URL (with --%skey-file, or with Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
 }
 
 // keyText returns the key, and the flag or variable that it is from. Flags override
@@ -282,9 +282,9 @@ func (s *Settings) parse(connection string) error {
 	}
 	switch {
 	case s.Endpoint == "":
-		return errors.New("it has no AccountEndpoint")
+		return errors.New("AccountEndpoint is missing")
 	case s.Key == "":
-		return errors.New("it has no AccountKey")
+		return errors.New("AccountKey is missing")
 	}
 	return nil
 }
@@ -294,11 +294,11 @@ func (s *Settings) parse(connection string) error {
 func (s *Settings) complete(of origin) error {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		return refuse("%s is %q: it is a URL of the form https://account.documents.azure.com:443/", of.endpoint, redacted(s.Endpoint))
+		return refuse("%s is %q: it must be a URL of the form https://account.documents.azure.com:443/", of.endpoint, redacted(s.Endpoint))
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return refuse("%s is %q: its port is a number from 1 to 65535", of.endpoint, redacted(s.Endpoint))
+			return refuse("%s is %q: its port must be a number from 1 to 65535", of.endpoint, redacted(s.Endpoint))
 		}
 	}
 	if s.Key == "" && onThisMachine(u.Hostname()) {
@@ -306,7 +306,7 @@ func (s *Settings) complete(of origin) error {
 	}
 	if s.Key != "" {
 		if _, err := wire.ParseKey(s.Key); err != nil {
-			return refuse("%s can't be used: %v", of.key, err)
+			return refuse("%s is invalid: %v", of.key, err)
 		}
 	}
 	if s.Certificate == "" {

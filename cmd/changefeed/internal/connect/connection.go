@@ -155,7 +155,7 @@ func (o *Opened) sign(ctx context.Context, s Settings) error {
 		}
 		credential, err := azcosmos.NewKeyCredential(s.Key)
 		if err != nil {
-			return refuse("the account key of %s can't be used", s.Endpoint)
+			return refuse("the account key of %s is invalid", s.Endpoint)
 		}
 		o.newDocuments = func(ctx context.Context) (*azcosmos.Client, error) {
 			return azcosmos.NewClientWithKey(s.Endpoint, credential, documents(ctx))

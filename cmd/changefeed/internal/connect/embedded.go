@@ -83,7 +83,7 @@ func (e *embedded) close() error {
 func openExisting(dir string) (*store.DB, error) {
 	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see internal/engine/FORMAT.md
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("there is no store in %s", dir)
+			return nil, fmt.Errorf("%s has no store", dir)
 		}
 		return nil, err
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// serverBackend is `changefeed serve` in this process, with an account on it. It listens on the
-// loopback address. It ends with this process, however that ends.
+// serverBackend is `changefeed serve` in this process, with an account on it. It listens
+// on the loopback address. It ends with this process, even if the process is killed.
 type serverBackend struct {
 	*connect.Opened
 	admin *admin.Client
@@ -54,7 +54,7 @@ func startServer(ctx context.Context, dir string) (*serverBackend, error) {
 	endpoint := endpointLine.FindStringSubmatch(banner.text.String())
 	if endpoint == nil {
 		cancel()
-		return nil, errors.Join(errors.New("serve: it doesn't say its endpoint"), <-s.done)
+		return nil, errors.Join(errors.New("serve: the server did not print its endpoint"), <-s.done)
 	}
 	settings := connect.Settings{Endpoint: endpoint[1], Key: wire.EmulatorKey}
 	var err error
@@ -67,7 +67,7 @@ func startServer(ctx context.Context, dir string) (*serverBackend, error) {
 	return s, nil
 }
 
-// end ends the server in good order.
+// end shuts down the server.
 func (s *serverBackend) end() error {
 	var err error
 	if s.Opened != nil {
@@ -95,13 +95,13 @@ func (b *banner) Write(p []byte) (int, error) {
 func (s *serverBackend) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
 	client := s.Documents()
 	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil); err != nil && connect.Status(err) != http.StatusConflict {
-		return nil, fmt.Errorf("make the database: %w", err)
+		return nil, fmt.Errorf("create the database: %w", err)
 	}
 	db, err := client.NewDatabase(database)
 	if err != nil {
 		return nil, err
 	}
-	// The service gives a container a partition for each 10,000 RU/s, and the server does so too.
+	// Like the service, the server gives a container one partition per 10,000 RU/s.
 	throughput := azcosmos.NewManualThroughputProperties(int32(partitions) * 10_000) //nolint:gosec // a few
 	_, err = db.CreateContainer(ctx, azcosmos.ContainerProperties{
 		ID:                     name,
@@ -181,7 +181,7 @@ func (c serverContainer) leases() lease.Container {
 	return c.server.Leases(database, c.id, cosmos.LeaseOptions{})
 }
 
-// partitionKey returns a key for azcosmos, which has none for a field that is missing.
+// partitionKey returns a key for azcosmos. azcosmos has no value for a missing field.
 func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
 	k := azcosmos.NewPartitionKey()
 	for _, v := range key {
@@ -195,21 +195,22 @@ func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
 		case nil:
 			k = k.AppendNull()
 		default:
-			return k, fmt.Errorf("the key %s can't be written by azcosmos", key)
+			return k, fmt.Errorf("azcosmos cannot write the key %s", key)
 		}
 	}
 	return k, nil
 }
 
-// lsnOf returns the LSN of a write, the end of its session token 0:-1#13.
+// lsnOf returns the LSN of a write. It is the end of the session token, for instance 13
+// in 0:-1#13.
 func lsnOf(token *string) (int64, error) {
 	if token == nil {
-		return 0, errors.New("a write is answered without a session token")
+		return 0, errors.New("the answer to a write has no session token")
 	}
 	_, lsn, _ := strings.Cut(*token, "#")
 	n, err := strconv.ParseInt(lsn, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("a write is answered with the session token %q: %w", *token, err)
+		return 0, fmt.Errorf("the answer to a write has the session token %q: %w", *token, err)
 	}
 	return n, nil
 }

@@ -17,7 +17,7 @@ type storeBackend struct{ db *store.DB }
 
 func (s storeBackend) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
 	if _, err := s.db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil && !errors.Is(err, store.ErrConflict) {
-		return nil, fmt.Errorf("make the database: %w", err)
+		return nil, fmt.Errorf("create the database: %w", err)
 	}
 	c, err := s.db.CreateContainer(ctx, database, store.ContainerProperties{ID: name, KeyPaths: []string{key}, Partitions: partitions})
 	if !errors.Is(err, store.ErrConflict) {
@@ -36,7 +36,7 @@ func (s storeBackend) ensure(ctx context.Context, name, key string, partitions i
 // sameKey returns an error if a container has another partition key.
 func sameKey(has []string, key string) error {
 	if !slices.Equal(has, []string{key}) {
-		return fmt.Errorf("it is there already and keyed by %s, not %s: use another --data, or the same fields as before",
+		return fmt.Errorf("it exists with key %s, not %s: use another --data, or the same fields as before",
 			strings.Join(has, " and "), key)
 	}
 	return nil

@@ -14,11 +14,11 @@ import (
 // comparison is the result of comparing two containers.
 type comparison struct {
 	compared, missing, wrong int
-	// examples name the first findings.
+	// examples describe the first findings.
 	examples []string
 }
 
-// maxExamples is the number of findings that are named.
+// maxExamples is the maximum number of examples.
 const maxExamples = 5
 
 func (v *comparison) find(count *int, format string, args ...any) {
@@ -28,8 +28,8 @@ func (v *comparison) find(count *int, format string, args ...any) {
 	}
 }
 
-// compare reads both containers to their ends and compares each document of source with its
-// copy. Nobody may write meanwhile.
+// compare reads both containers to their ends and compares each document of source with
+// its copy. No client may write meanwhile.
 func compare(ctx context.Context, d dataset, source, target container) (comparison, error) {
 	var v comparison
 	originals, err := digests(ctx, source)
@@ -56,7 +56,7 @@ func compare(ctx context.Context, d dataset, source, target container) (comparis
 		case twin.times > 1:
 			v.find(&v.wrong, "document %s is in %s %d times", id, target.name(), twin.times)
 		case twin.sum != original.sum:
-			v.find(&v.wrong, "document %s is another in %s", id, target.name())
+			v.find(&v.wrong, "document %s is different in %s", id, target.name())
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(copies)) {
@@ -95,8 +95,8 @@ func digests(ctx context.Context, c container) (map[string]digest, error) {
 	return found, nil
 }
 
-// digestOf returns a document's ID and the hash of all members but the store's own, in the
-// order of their names.
+// digestOf returns a document's ID and the hash of all its members except the store's
+// own, in the order of their names.
 func digestOf(body []byte) (id string, sum [sha256.Size]byte, err error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil {

@@ -12,15 +12,15 @@ import (
 
 const (
 	database = "demo"
-	// partitions is the number of physical partitions with which the records' container and
-	// its copy begin.
+	// partitions is the initial number of physical partitions of the records' container
+	// and of its copy.
 	partitions = 4
 	// processorName names the processor in the leases.
 	processorName = "copy"
 )
 
-// backend is where the containers of a run are: a store in this process, or a server that all
-// processes of the run reach.
+// backend holds the containers of a run. It is a store in this process, or a server that
+// all processes of the run use.
 type backend interface {
 	// ensure creates a container, or returns the existing one if it has the same key.
 	ensure(ctx context.Context, name, key string, partitions int) (container, error)
@@ -42,7 +42,8 @@ type container interface {
 // containers are the containers of a run.
 type containers struct{ source, target, leases container }
 
-// ensureContainers creates the missing containers. A run that was killed left some behind.
+// ensureContainers creates the missing containers. A run that was killed left some of
+// them.
 func ensureContainers(ctx context.Context, b backend, d dataset) (containers, error) {
 	var all containers
 	for _, c := range []struct {
@@ -56,13 +57,14 @@ func ensureContainers(ctx context.Context, b backend, d dataset) (containers, er
 	} {
 		var err error
 		if *c.to, err = b.ensure(ctx, c.name, keyPath(c.key), c.partitions); err != nil {
-			return all, fmt.Errorf("make container %s: %w", c.name, err)
+			return all, fmt.Errorf("create container %s: %w", c.name, err)
 		}
 	}
 	return all, nil
 }
 
-// lastLSN returns the last LSN of a container. One count goes through all of its partitions.
+// lastLSN returns the last LSN of a container. LSNs count the writes of all its
+// partitions together.
 func lastLSN(ctx context.Context, source feed.Source) (int64, error) {
 	partitions, err := source.Partitions(ctx)
 	if err != nil {
@@ -96,7 +98,7 @@ func keyPath(field string) string {
 
 // keyOf returns the logical partition key of a document in a container keyed by field.
 func keyOf(body []byte, field string) (feed.PartitionKey, error) {
-	var object map[string]json.RawMessage // another field's number may be one that no float64 holds
+	var object map[string]json.RawMessage // another field's number may not fit into a float64
 	if err := json.Unmarshal(body, &object); err != nil {
 		return nil, err
 	}

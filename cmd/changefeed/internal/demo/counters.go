@@ -8,8 +8,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// counters count the writes, deliveries and lease moves of a run. Their methods may be called
-// concurrently.
+// counters count the writes, deliveries and lease moves of a run. They are safe for
+// concurrent use.
 type counters struct {
 	began time.Time
 	// before is the last LSN of earlier runs on the same data.
@@ -17,14 +17,15 @@ type counters struct {
 
 	mu sync.Mutex // guards everything below; held for short updates only
 
-	// earlier counts the deliveries of changes that earlier runs wrote, delivered all others.
+	// earlier counts the deliveries of changes that earlier runs wrote, and delivered
+	// counts all others.
 	written, delivered, earlier, redelivered, moves int
-	// waiting holds the writes that were acknowledged and not delivered yet,
-	// seen the LSN of the last delivery, each by document id.
+	// waiting holds the writes that were acknowledged and not delivered yet. seen holds
+	// the LSN of the last delivery. Both are by document id.
 	waiting map[string]write
 	seen    map[string]int64
-	// ranges holds when each range was last worked on. A range without an entry is a part
-	// of one that has one, or the other way round: split or merged.
+	// ranges holds the time of the last work on each range. After a split or merge, a
+	// range without an entry is part of one with an entry, or contains one.
 	ranges map[feed.Range]time.Time
 	// longest is the longest time in which a range, longestIn, had changes and none was
 	// delivered.
@@ -58,18 +59,18 @@ func newCounters(now time.Time, before int64) *counters {
 	}
 }
 
-// wrote notes a write that was just acknowledged.
+// wrote records a write that was just acknowledged.
 func (t *counters) wrote(id string, lsn int64) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.written++
-	if t.seen[id] < lsn { // else it was delivered before the writer got its answer
+	if t.seen[id] < lsn { // otherwise it was delivered before the writer got its answer
 		t.waiting[id] = write{lsn: lsn, at: now}
 	}
 }
 
-// deliver notes a batch that begins to be handled.
+// deliver records that a host begins to handle a batch.
 func (t *counters) deliver(e event) {
 	now := time.Now()
 	t.mu.Lock()
@@ -97,9 +98,10 @@ func (t *counters) deliver(e event) {
 	t.ranges[e.Range] = now
 }
 
-// pause measures how long nobody worked on the range of a batch: since it was last worked on, or
-// since its first change was acknowledged, if that is later. A change that is delivered before
-// its writer has the answer has not waited. A change of an earlier run is not measured.
+// pause measures how long no host worked on the range of a batch. The time counts from
+// the last work on it, or from the acknowledgment of its first change if that is later. A
+// change that is delivered before its acknowledgment has not waited. Changes of earlier
+// runs are not measured.
 func (t *counters) pause(e event, now time.Time) {
 	first := e.IDs[0]
 	w, waits := t.waiting[first]
@@ -123,7 +125,7 @@ func (t *counters) pause(e event, now time.Time) {
 	}
 }
 
-// handled notes that a batch of a range was copied.
+// handled records that a batch of a range was copied.
 func (t *counters) handled(r feed.Range) {
 	now := time.Now()
 	t.mu.Lock()
@@ -131,7 +133,7 @@ func (t *counters) handled(r feed.Range) {
 	t.ranges[r] = now
 }
 
-// acquired notes that host has the lease now.
+// acquired records that host owns the lease now.
 func (t *counters) acquired(host, token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +143,7 @@ func (t *counters) acquired(host, token string) {
 	t.owners[token] = owner{host: host, held: true}
 }
 
-// released notes that host no longer has the lease.
+// released records that host no longer owns the lease.
 func (t *counters) released(host, token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,18 +1,18 @@
-// Package demo moves a data set to another partition key while it is being
-// written: the work of `changefeed demo`.
+// Package demo implements `changefeed demo`. It moves a data set to another partition key
+// while the data is being written.
 //
-// Writers put records into one container. Hosts, each a processor of its own,
-// copy every change into a second container that is keyed by another field. In
-// the meantime hosts join, a partition is split, one host crashes in the middle
-// of a batch without releasing its leases, and a second wave updates a quarter of the
-// records. At the end both containers are compared document by document.
+// Writers put records into one container. Hosts, each a processor of its own, copy every
+// change into a second container that has another partition key. In the meantime hosts
+// join and a partition is split. One host crashes in the middle of a batch without
+// releasing its leases. A second wave updates a quarter of the records. At the end both
+// containers are compared document by document.
 //
-// The hosts share nothing besides the containers. A host that crashes is isolated: from then
-// on none of its calls is carried out or answered. With [Config.Processes] each host is a process of its own over
-// `changefeed serve`, and the crash is SIGKILL.
+// The hosts share only the containers. A host that crashes is isolated: from then on none
+// of its calls is carried out or answered. With [Config.Processes] each host is a process
+// of its own, uses a `changefeed serve`, and crashes by SIGKILL.
 //
-// Nothing of a run is kept outside the store, so a run that was killed is
-// finished by the next one on the same directory.
+// All state of a run is in the store, so the next run on the same directory finishes a
+// run that was killed.
 package demo
 
 import (
@@ -40,40 +40,40 @@ const (
 
 // Config is the configuration of a run.
 type Config struct {
-	// Input is a file of records: a JSON array, or one JSON object per line.
-	// Default: the 20,000 flights that are built in.
+	// Input is a file of records: a JSON array, or one JSON object per line. If empty,
+	// the 20,000 built-in flights are used.
 	Input string
-	// Records is the number of records of the input to take. Default: all.
+	// Records is the number of records of the input to use. If zero, all are used.
 	Records int
-	// ID is the field that names a record. Default: "id" if the first record has it.
-	// Otherwise the row number, counted from 1.
+	// ID is the field that names a record. If empty, it is "id" if the first record has
+	// that field, and otherwise the row number, counted from 1.
 	ID string
-	// Key is the field that the records' container is keyed by. Required with
-	// Input; default for the flights: origin.
+	// Key is the field that is the partition key of the records' container. It is
+	// required with Input. The default for the flights is origin.
 	Key string
-	// NewKey is the field that the copy is keyed by. Default: the id; for the
-	// flights: destination.
+	// NewKey is the field that is the partition key of the copy. If empty, it is the id.
+	// The default for the flights is destination.
 	NewKey string
-	// Hosts is the number of hosts that share the work. Default: 3.
+	// Hosts is the number of hosts that share the work. The default is 3.
 	Hosts int
-	// Data is the store's directory, which is kept. Default: a temporary one,
+	// Data is the store's directory, which is kept. If empty, a temporary one is used and
 	// removed at the end.
 	Data string
-	// Seed decides what happens when: which partition is split, which host
-	// crashes, which records are updated.
+	// Seed determines the order of events: which partition is split, which host crashes,
+	// and which records are updated.
 	Seed uint64
-	// Processes runs each host as a process of its own, over a server. The one that
+	// Processes runs each host in a process of its own, against a server. The host that
 	// crashes is killed.
 	Processes bool
-	// Metrics gets the hosts' metrics, of hosts in this process. Default: none.
+	// Metrics receives the metrics of hosts in this process. It may be nil.
 	Metrics metric.MeterProvider
 	// View shows the events and the progress. Required.
 	View view.View
 }
 
-// Run moves the records. It returns when everything was copied and compared, when ctx ends
-// (with ctx's error), or when the copy has made no progress for too long. Then the report
-// counts the missing documents.
+// Run moves the records. It returns when everything was copied and compared, or when ctx
+// ends, with ctx's error. It also returns when the copy has made no progress for too
+// long. The report then counts the missing documents.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -148,7 +148,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, configError("--hosts is %d: it must be from 1 to %d", c.Hosts, maxHosts)
 	}
 	if c.Records < 0 {
-		return c, configError("--records is %d: it can't be negative", c.Records)
+		return c, configError("--records is %d: it must not be negative", c.Records)
 	}
 	if c.Input == "" {
 		if c.ID != "" || c.Key != "" || c.NewKey != "" {
@@ -158,7 +158,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, nil
 	}
 	if c.Key == "" {
-		return c, configError("--key is missing: it names the field of --input that the records' container is keyed by")
+		return c, configError("--key is missing: it must name the field of --input that is the partition key of the records' container")
 	}
 	return c, nil
 }
@@ -172,17 +172,18 @@ func configError(format string, args ...any) error {
 	return &ConfigError{fmt.Sprintf(format, args...)}
 }
 
-// maxHosts keeps a run within its minute: one host joins after the other.
+// maxHosts limits the duration of a run to a minute, because hosts join one after the
+// other.
 const maxHosts = 16
 
-// directory returns the store's directory and what removes it.
+// directory returns the store's directory, and a function that removes it.
 func directory(data string) (dir string, remove func() error, err error) {
 	if data != "" {
 		return data, func() error { return nil }, datadir.Check(data)
 	}
 	dir, err = os.MkdirTemp("", "changefeed-demo-*")
 	if err != nil {
-		return "", nil, fmt.Errorf("make a temporary directory: %w", err)
+		return "", nil, fmt.Errorf("create a temporary directory: %w", err)
 	}
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is a host of the processor that copies: in this process, or in one of its own.
+// host is a host of the processor that copies, in this process or in a process of its
+// own.
 type host interface {
 	called() string
 	// doom makes the next batch the host's last: it crashes in the middle.
@@ -25,8 +26,8 @@ type host interface {
 	end() error
 }
 
-// event is something that a host does. A host of its own process writes events as JSON, one a
-// line.
+// event is an action of a host. A host in a process of its own writes its events as JSON,
+// one per line.
 type event struct {
 	Event string `json:"event"`
 	// Lease is the token of a lease that was acquired or released.
@@ -47,12 +48,12 @@ const (
 	eventAcquired  = "acquired"
 	eventReleased  = "released"
 	eventFailed    = "failed"
-	eventDelivered = "delivered" // a batch begins to be handled
+	eventDelivered = "delivered" // the host begins to handle a batch
 	eventHandled   = "handled"
 	eventDying     = "dying"
 )
 
-// delivery returns the event of a batch that begins to be handled.
+// delivery returns the event of a batch that the host begins to handle.
 func delivery(b *changefeed.Batch) (event, error) {
 	e := event{Event: eventDelivered, Range: b.Range}
 	for _, c := range b.Changes {
@@ -69,8 +70,8 @@ func delivery(b *changefeed.Batch) (event, error) {
 type copier struct {
 	// report takes the host's events.
 	report func(event)
-	// write copies changes. In latest version mode no document is in a batch twice. The
-	// store replaces the system properties that the changes carry.
+	// write copies changes. In latest version mode each document is at most once in a
+	// batch. The store replaces the system properties in the changes.
 	write func(ctx context.Context, changes []feed.Change) error
 	// hang waits for the end of a host that crashes.
 	hang func(ctx context.Context) error
@@ -110,7 +111,7 @@ func (c *copier) notify(n changefeed.Notification) {
 	}
 }
 
-// lastBatch is the size, at least, of the batch in whose middle a host crashes.
+// lastBatch is the minimum size of the batch during which a host crashes.
 const lastBatch = 4
 
 // Handle copies a batch, or half of it if it is the last.

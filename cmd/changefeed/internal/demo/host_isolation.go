@@ -8,10 +8,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// isolation lies between a host and everything that it reaches: source, lease store and copy.
-// Once the host has crashed, no later call is carried out, and none is answered, not even one
-// under way. The host can then neither write nor release, as after a crash of its machine. A
-// call that was sent before may still be carried out, as there.
+// isolation is between a host and everything that it calls: source, lease store and copy.
+// After a crash, no call is carried out or answered, including those in flight. The host
+// can then neither write nor release, as after a crash of its machine. A call that was
+// sent before may still be carried out, as in a real crash.
 type isolation struct {
 	cut chan struct{} // closed by the crash
 	// over is closed at the end of the run, so that calls that hang return and the host's
@@ -41,7 +41,7 @@ func (i *isolation) crashed() bool {
 	}
 }
 
-// hang waits until the caller gives up.
+// hang blocks until the caller gives up.
 func (i *isolation) hang(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// localHost is a host in this process. It shares nothing with the others, and reaches everything
-// through its isolation.
+// localHost is a host in this process. It shares no state with the others, and makes all
+// calls through its isolation.
 type localHost struct {
 	copier
 	name      string
@@ -89,11 +89,11 @@ func (h *localHost) crash(how string, args ...any) {
 	})
 }
 
-// copiers is the number of documents of a batch that are written at a time. Each waits for
-// the disk, and the store commits those that wait together.
+// copiers is the number of documents of a batch that are written concurrently. Each write
+// waits for the disk, and the store commits waiting writes together.
 const copiers = 16
 
-// copy writes changes to the other container, side by side.
+// copy writes changes to the other container, concurrently.
 func (h *localHost) copy(ctx context.Context, changes []feed.Change) error {
 	var (
 		workers sync.WaitGroup

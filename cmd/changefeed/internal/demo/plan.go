@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// plan is the course of a run, which the seed decides before it begins. Moments are shares of
-// the first wave: 0.5 is when half of the records are written.
+// plan is the course of a run. The seed determines it. Moments are shares of the first
+// wave: 0.5 is when half of the records are written.
 type plan struct {
-	// wave is the least time that the first wave takes.
+	// wave is the minimum duration of the first wave.
 	wave time.Duration
 	// joins are the moments at which the second and further hosts join.
 	joins []float64
-	// split is when a partition is split, and splitAt which one: its place
-	// among the partitions of that moment, as a share.
+	// split is when a partition is split. splitAt selects the partition by its index, as
+	// a share of the partitions at that moment.
 	split, splitAt float64
-	// crash is when a host crashes, and victim which one.
+	// crash is when a host crashes, and victim is its index.
 	crash  float64
 	victim int
 	seed   uint64
 }
 
-// perRecord and the bounds of a wave keep a run of any size watchable: the flights are
-// written in ten seconds.
+// perRecord and the bounds of a wave give a run of any size a duration that can be
+// watched. The flights are written in ten seconds.
 const (
 	perRecord = 500 * time.Microsecond
 	minWave   = 4 * time.Second
@@ -45,7 +45,7 @@ func newPlan(seed uint64, records, hosts int) plan {
 	return p
 }
 
-// updates reports whether the second wave updates the record of that row: about
+// updates reports whether the second wave updates the record in a row. It does for about
 // every fourth.
 func (p plan) updates(row int) bool {
 	return rand.NewPCG(p.seed, uint64(row)).Uint64()%4 == 0

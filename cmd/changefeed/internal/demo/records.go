@@ -28,8 +28,9 @@ var flights []byte
 // more with each update.
 const revision = "demo_revision"
 
-// maxRecord is the size of a record at most: that of a document, less what the first container adds to it, since
-// the copy is written with that.
+// maxRecord is the maximum size of a record, in bytes. It is the maximum size of a
+// document without the members that the first container adds, because the copy contains
+// them.
 const maxRecord = store.MaxDocumentSize - 1<<10
 
 // record is one document to move.
@@ -43,7 +44,7 @@ type dataset struct {
 	name        string
 	records     []record
 	key, newKey string
-	ids         string // where the ids come from, for people
+	ids         string // the origin of the ids, for messages
 }
 
 // load reads cfg's records and checks them.
@@ -61,7 +62,7 @@ func load(cfg Config) (dataset, error) {
 		if err != nil {
 			return d, fmt.Errorf("--input: %w", err)
 		}
-		defer func() { _ = file.Close() }() // it was only read
+		defer func() { _ = file.Close() }() // the file was only read
 		in = file
 		d.name = containerName(cfg.Input)
 	}
@@ -71,10 +72,10 @@ func load(cfg Config) (dataset, error) {
 	}
 	d.records = read.records
 	if len(d.records) == 0 {
-		return d, fmt.Errorf("%s: there is no record in it", sourceName(cfg))
+		return d, fmt.Errorf("%s has no records", sourceName(cfg))
 	}
 	if cfg.Records > len(d.records) {
-		return d, fmt.Errorf("--records is %d: there are only %d in %s", cfg.Records, len(d.records), sourceName(cfg))
+		return d, fmt.Errorf("--records is %d, but there are only %d in %s", cfg.Records, len(d.records), sourceName(cfg))
 	}
 	d.ids = read.idField
 	if d.ids == "" {
@@ -93,7 +94,7 @@ func sourceName(cfg Config) string {
 	return "--input " + cfg.Input
 }
 
-// containerName makes a container's name of a file's.
+// containerName returns a container's name for a file.
 func containerName(path string) string {
 	base := filepath.Base(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
@@ -109,7 +110,7 @@ func containerName(path string) string {
 	return name
 }
 
-// reader turns objects into records.
+// reader converts objects to records.
 type reader struct {
 	cfg     Config
 	records []record
@@ -151,7 +152,7 @@ func (r *reader) add(object map[string]json.RawMessage) error {
 		return fmt.Errorf("record %d: %w", row, err)
 	}
 	if len(body) > maxRecord {
-		return fmt.Errorf("record %d has %d bytes, and %d at most are possible", row, len(body), maxRecord)
+		return fmt.Errorf("record %d has %d bytes, but the maximum is %d", row, len(body), maxRecord)
 	}
 	r.records = append(r.records, record{id: id, body: body})
 	if row == r.cfg.Records {
@@ -160,13 +161,13 @@ func (r *reader) add(object map[string]json.RawMessage) error {
 	return nil
 }
 
-// identify finds the record's id and puts it into the object, with the revision.
+// identify sets the record's id and revision in the object. It returns the id.
 func (r *reader) identify(object map[string]json.RawMessage, row int) (string, error) {
 	id := strconv.Itoa(row)
 	if r.idField != "" {
 		raw, has := object[r.idField]
 		if !has {
-			return "", fmt.Errorf("record %d has no field %q, which names the others (--id)", row, r.idField)
+			return "", fmt.Errorf("record %d has no field %q, which is the id of the others (--id)", row, r.idField)
 		}
 		var err error
 		if id, err = idOf(raw); err != nil {
@@ -174,7 +175,7 @@ func (r *reader) identify(object map[string]json.RawMessage, row int) (string, e
 		}
 	}
 	if _, has := object["id"]; has && r.idField != "id" {
-		return "", fmt.Errorf("record %d has a field \"id\" as well: use --id id", row)
+		return "", fmt.Errorf("record %d also has a field \"id\": use --id id", row)
 	}
 	quoted, err := json.Marshal(id)
 	if err != nil {
@@ -184,7 +185,7 @@ func (r *reader) identify(object map[string]json.RawMessage, row int) (string, e
 	return id, nil
 }
 
-// idOf makes a document id of a field: a text, or a whole number.
+// idOf returns a document id for a field, which must be a text or a whole number.
 func idOf(raw json.RawMessage) (string, error) {
 	var value any
 	decode := json.NewDecoder(bytes.NewReader(raw))
@@ -199,15 +200,15 @@ func idOf(raw json.RawMessage) (string, error) {
 	case json.Number:
 		id = v.String()
 	default:
-		return "", errors.New("an id is a text or a number")
+		return "", errors.New("an id must be a text or a number")
 	}
 	if id == "" || len(id) > 1023 || strings.ContainsAny(id, `/\?#`) {
-		return "", errors.New(`an id has 1 to 1023 bytes and none of / \ ? #`)
+		return "", errors.New(`an id must have 1 to 1023 bytes and none of / \ ? #`)
 	}
 	return id, nil
 }
 
-// checkKey refuses what can't be a partition key.
+// checkKey returns an error if a field is not a valid partition key.
 func checkKey(object map[string]json.RawMessage, field, flag string, row int) error {
 	if field == "" {
 		return nil
@@ -217,7 +218,7 @@ func checkKey(object map[string]json.RawMessage, field, flag string, row int) er
 		return fmt.Errorf("record %d has no field %q (%s)", row, field, flag)
 	}
 	if value[0] == '{' || value[0] == '[' {
-		return fmt.Errorf("record %d: %s is %s (%s): a partition key is a text, a number, true, false or null",
+		return fmt.Errorf("record %d: %s is %s (%s): a partition key must be a text, a number, true, false or null",
 			row, field, shorten(value), flag)
 	}
 	if err := json.Unmarshal(value, new(any)); err != nil {
@@ -269,10 +270,10 @@ func eachObject(in io.Reader, do func(map[string]json.RawMessage) error) error {
 		}
 	}
 	if _, err := decode.Token(); err != nil {
-		return fmt.Errorf("the array doesn't end: %w", err)
+		return fmt.Errorf("the array has no end: %w", err)
 	}
 	if _, err := decode.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the array: a file holds one array, or objects without one")
+		return errors.New("unexpected data after the array: a file must contain one array, or objects without an array")
 	}
 	return nil
 }

@@ -19,17 +19,19 @@ type Report struct {
 	Delivered int
 	// Earlier is the number of delivered changes that earlier runs on the same data wrote.
 	Earlier int
-	// Redelivered is the number of both that were delivered again, as after a crash.
+	// Redelivered is the number of both that were delivered again, for instance after a
+	// crash.
 	Redelivered int
-	// Missing is the number of records that are not in the first container, and of
-	// documents of it that have no copy.
+	// Missing is the number of records that are not in the first container, plus the
+	// number of its documents that have no copy.
 	Missing int
-	// Wrong is the number of copies that differ from their document, or have none.
+	// Wrong is the number of copies that differ from their document, or that belong to no
+	// document.
 	Wrong int
 	// LeaseMoves is the number of times that a lease went from one host to another.
 	LeaseMoves int
-	// LongestPause is the longest time in which a partition had a change that no host took
-	// up, and LongestPauseIn that partition's range.
+	// LongestPause is the longest time in which a partition had a change that no host
+	// handled. LongestPauseIn is the range of that partition.
 	LongestPause   time.Duration
 	LongestPauseIn feed.Range
 	// PerSecond is the number of changes delivered per second, from the first to the last.

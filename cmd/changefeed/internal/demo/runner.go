@@ -13,13 +13,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// runner carries out the plan of a run: it starts and stops everything. Its methods run on one
-// goroutine, besides write, say and hear.
+// runner carries out the plan of a run: it starts and stops everything. Its methods run
+// on one goroutine, except write, say and hear.
 type runner struct {
 	cfg        Config
 	data       dataset
 	containers containers
-	server     *serverBackend // nil: the hosts are in this process
+	server     *serverBackend // nil if the hosts are in this process
 	count      *counters
 	began      time.Time
 
@@ -60,8 +60,8 @@ func newRunner(cfg Config, data dataset, all containers, before int64) (*runner,
 const (
 	// tick is the time between two measurements of the progress.
 	tick = 200 * time.Millisecond
-	// patience is the time without progress after which a run is given up: several times the
-	// duration of a takeover.
+	// patience is the time without progress after which a run fails. It is several times
+	// the duration of a takeover.
 	patience = 30 * time.Second
 	// lastWait is the longest time that a doomed host waits for a batch to crash in.
 	lastWait = 3 * time.Second
@@ -74,8 +74,8 @@ func (r *runner) say(format string, args ...any) {
 	r.cfg.View.Say(time.Since(r.began), fmt.Sprintf(format, args...))
 }
 
-// run carries out the plan. It returns when everything is copied or nothing moves any more, and
-// every writer and host has ended.
+// run carries out the plan. It returns when everything is copied, or when there is no
+// more progress. Every writer and host has ended then.
 func (r *runner) run(ctx context.Context) (err error) {
 	r.introduce()
 	defer func() { err = errors.Join(err, r.endHosts()) }()
@@ -103,16 +103,16 @@ func (r *runner) run(ctx context.Context) (err error) {
 
 // introduce shows the plan and the intervals.
 func (r *runner) introduce() {
-	r.say("%s records (id: %s) are written to %s, key %s, %d partitions",
+	r.say("writing %s records (id: %s) to %s, key %s, %d partitions",
 		view.Thousands(len(r.data.records)), r.data.ids, r.containers.source.name(), keyPath(r.data.key), partitions)
-	r.say("meanwhile hosts copy them to %s, key %s; seed %d", r.containers.target.name(), keyPath(r.data.newKey), r.cfg.Seed)
+	r.say("hosts copy them meanwhile to %s, key %s; seed %d", r.containers.target.name(), keyPath(r.data.newKey), r.cfg.Seed)
 	r.say("acquire, renew and request timeout are %s, expiration is %s:", acquireInterval, expiration)
-	r.say("the defaults would need over a minute to notice a crash")
+	r.say("with the defaults, a crash would be noticed after more than a minute")
 	if r.cfg.Data != "" {
-		r.say("the store in %s is kept: a run that is killed is finished by the next", r.cfg.Data)
+		r.say("the store in %s is kept: the next run finishes one that was killed", r.cfg.Data)
 	}
 	if r.count.before > 0 {
-		r.say("an earlier run wrote records here: what it left to be delivered counts as \"from before\"")
+		r.say("an earlier run wrote records here: its changes that are not delivered yet count as \"from before\"")
 	}
 }
 
@@ -126,7 +126,7 @@ func (r *runner) write(ctx context.Context) error {
 }
 
 // disturb carries out the joins, the split and the crash, each at its moment of the first
-// wave. It returns at the end of the second.
+// wave. It returns at the end of the second wave.
 func (r *runner) disturb(ctx context.Context) error {
 	for _, moment := range r.plan.joins {
 		if err := r.until(ctx, func() bool { return r.first.share() >= moment }); err != nil {
@@ -164,8 +164,8 @@ func (r *runner) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// join starts the next host. Hosts outlive ctx: they are stopped at the end, in the
-// same way whatever the end is.
+// join starts the next host. Hosts outlive ctx, so that they are always stopped in the
+// same way at the end.
 func (r *runner) join(ctx context.Context) error {
 	name := fmt.Sprintf("host-%d", len(r.hosts)+1)
 	h, err := r.start(context.WithoutCancel(ctx), name)
@@ -205,7 +205,7 @@ func (r *runner) hear(h host, e event) {
 	}
 }
 
-// split splits a partition, while it is written to and read.
+// split splits a partition while it is written and read.
 func (r *runner) split(ctx context.Context) error {
 	live, err := r.containers.source.source().Partitions(ctx)
 	if err != nil {
@@ -220,8 +220,8 @@ func (r *runner) split(ctx context.Context) error {
 	return nil
 }
 
-// crash lets a host crash that has a lease: the planned one, or the next that has.
-// If it was the only one, another joins.
+// crash makes the planned host crash, or the next one that owns a lease. If it was the
+// only host, another joins.
 func (r *runner) crash(ctx context.Context) error {
 	victim := r.hosts[r.plan.victim]
 	for i := range r.hosts {
@@ -244,7 +244,7 @@ func (r *runner) crash(ctx context.Context) error {
 	return nil
 }
 
-// finish waits until the copy has caught up, or nothing moves any more.
+// finish waits until the copy has caught up, or until there is no more progress.
 func (r *runner) finish(ctx context.Context) error {
 	r.say("everything is written; waiting for the copy to catch up")
 	var last []view.Lease
@@ -258,7 +258,7 @@ func (r *runner) finish(ctx context.Context) error {
 			moved, last = time.Now(), r.leases
 		}
 		if time.Since(moved) > patience {
-			r.say("nothing has moved for %s: giving up", patience)
+			r.say("no progress for %s: giving up", patience)
 			return nil
 		}
 		if err := pause(ctx, tick); err != nil {
@@ -268,7 +268,7 @@ func (r *runner) finish(ctx context.Context) error {
 }
 
 // look measures the progress and shows it. It reports whether the copy has caught up: the
-// leases cover all keys, and none has a lag.
+// leases cover all keys, and none lags.
 func (r *runner) look(ctx context.Context) (caughtUp bool, err error) {
 	report, err := r.estimator.Report(ctx)
 	if err != nil && (!errors.Is(err, feed.ErrNotFound) || report.Time.IsZero()) { // there may be no lease yet

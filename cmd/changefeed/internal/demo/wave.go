@@ -24,19 +24,19 @@ type wave struct {
 	data  dataset
 	to    container
 	count *counters
-	// lasts is the least time that the wave takes.
+	// lasts is the minimum duration of the wave.
 	lasts time.Duration
 	// rows are the indices of the records that are written. write writes one.
 	rows  []int
 	write func(ctx context.Context, w *wave, r record) error
-	// done counts the rows dealt with.
+	// done counts the finished rows.
 	done atomic.Int64
 }
 
 // share returns the part of the wave that is done, from 0 to 1.
 func (w *wave) share() float64 { return float64(w.done.Load()) / float64(max(len(w.rows), 1)) }
 
-// run writes all rows, each at its time, and returns when every writer has ended.
+// run writes all rows, each at its time. It returns when every writer has ended.
 func (w *wave) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -84,7 +84,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// insert writes a record for the first time. A record of an earlier run is left as it is.
+// insert writes a record for the first time. It does not change a record of an earlier
+// run.
 func insert(ctx context.Context, w *wave, r record) error {
 	key, err := keyOf(r.body, w.data.key)
 	if err != nil {
@@ -101,7 +102,7 @@ func insert(ctx context.Context, w *wave, r record) error {
 	return nil
 }
 
-// update replaces a record by its next revision. If-Match proves that it has no other writer.
+// update replaces a record by its next revision. If-Match detects another writer.
 func update(ctx context.Context, w *wave, r record) error {
 	key, err := keyOf(r.body, w.data.key)
 	if err != nil {
@@ -123,7 +124,7 @@ func update(ctx context.Context, w *wave, r record) error {
 	return nil
 }
 
-// nextRevision returns a document with its revision counted up.
+// nextRevision returns a document with the next revision.
 func nextRevision(body []byte) ([]byte, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil {

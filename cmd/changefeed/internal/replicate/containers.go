@@ -24,8 +24,7 @@ type Container struct {
 
 func (p Container) String() string { return p.Database + "/" + p.Container }
 
-// ConfigError tells that what was asked for can't be done so. Its text says what
-// to change.
+// ConfigError reports a configuration that cannot be run. Its text contains the remedy.
 type ConfigError struct{ reason string }
 
 func (e *ConfigError) Error() string { return e.reason }
@@ -34,13 +33,14 @@ func refuse(format string, args ...any) error {
 	return &ConfigError{reason: fmt.Sprintf(format, args...)}
 }
 
-// described is what has to be known of a container.
+// described holds the properties of a container.
 type described struct {
 	properties *azcosmos.ContainerProperties
 	paths      []string
 }
 
-// describe reads a container's properties; nil: there is none.
+// describe reads a container's properties. It returns nil if the container does not
+// exist.
 func describe(ctx context.Context, p Container) (*described, error) {
 	c, err := p.Account.Documents().NewContainer(p.Database, p.Container)
 	if err != nil {
@@ -56,14 +56,14 @@ func describe(ctx context.Context, p Container) (*described, error) {
 	return &described{properties: got.ContainerProperties, paths: got.ContainerProperties.PartitionKeyDefinition.Paths}, nil
 }
 
-// prepare describes both containers, and makes the target if that is asked for. Nothing is made
-// before everything that can be checked without it has been.
+// prepare describes both containers. With Create it creates the target, after all checks
+// that are possible before.
 func (cfg Config) prepare(ctx context.Context) (source, target *described, err error) {
 	if source, err = describe(ctx, cfg.From); err != nil {
 		return nil, nil, err
 	}
 	if source == nil {
-		return nil, nil, refuse("there is no container %s in %s", cfg.From, cfg.From.Account.Settings)
+		return nil, nil, refuse("container %s does not exist in %s", cfg.From, cfg.From.Account.Settings)
 	}
 	for _, paths := range [][]string{source.paths, cfg.Key} {
 		if _, err := parseKeyPaths(paths); err != nil {
@@ -79,7 +79,7 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 		return nil, nil, err
 	}
 	if target == nil && !cfg.Create {
-		return nil, nil, refuse("there is no container %s in %s; --create makes it", cfg.To, cfg.To.Account.Settings)
+		return nil, nil, refuse("container %s does not exist in %s; --create creates it", cfg.To, cfg.To.Account.Settings)
 	}
 	if target != nil {
 		if err := cfg.fits(ctx, target); err != nil {
@@ -103,27 +103,27 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 		return nil, nil, err
 	}
 	if target, err = describe(ctx, cfg.To); err != nil || target == nil {
-		return nil, nil, errors.Join(fmt.Errorf("container %s was made, and is not to be found", cfg.To), err)
+		return nil, nil, errors.Join(fmt.Errorf("container %s was created but cannot be found", cfg.To), err)
 	}
-	return source, target, cfg.fits(ctx, target) // another process may have made it
+	return source, target, cfg.fits(ctx, target) // another process may have created it
 }
 
-// fits refuses a target that is keyed otherwise than --key says, or is the source.
+// fits returns an error if the target has another key than --key, or is the source.
 func (cfg Config) fits(ctx context.Context, target *described) error {
 	if len(cfg.Key) > 0 && !slices.Equal(cfg.Key, target.paths) {
-		return refuse("container %s is keyed by %s, and --key says %s", cfg.To, strings.Join(target.paths, ","), strings.Join(cfg.Key, ","))
+		return refuse("container %s has key %s, but --key is %s", cfg.To, strings.Join(target.paths, ","), strings.Join(cfg.Key, ","))
 	}
 	switch same, err := sameContainer(ctx, cfg.From, cfg.To); {
 	case err != nil:
 		return err
 	case same:
-		return refuse("%s is both sides: a container can't be copied into itself", cfg.From)
+		return refuse("%s is source and target: a container cannot be copied into itself", cfg.From)
 	}
 	return nil
 }
 
-// unused refuses the leases of a replication whose target is gone: a new target would lack what
-// they say was copied.
+// unused returns an error if the leases belong to a replication whose target no longer
+// exists. A new target would lack the documents that they record as copied.
 func (cfg Config) unused(ctx context.Context) error {
 	states, err := cfg.states()
 	if err != nil {
@@ -133,19 +133,20 @@ func (cfg Config) unused(ctx context.Context) error {
 	if err != nil || was == nil {
 		return err
 	}
-	return refuse("the leases are of a replication into another container (rid %s), and %s does not exist yet%s", was.ToRID, cfg.To, was.way())
+	return refuse("the leases belong to a replication into another container (rid %s), but %s does not exist yet%s", was.ToRID, cfg.To, was.way())
 }
 
-// leasesApart refuses a lease container that is one of both sides: as the source it changes with every
-// checkpoint, so a copy never catches up; as the target documents come to lie among the leases, and over them.
-// leases is nil if there is no lease container yet.
+// leasesApart returns the lease container, or nil if it does not exist yet. It returns an
+// error if the lease container is also the source or the target. A source would change
+// with every checkpoint, so that a copy would never catch up. In a target, documents
+// would mix with leases and overwrite them.
 func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *described, err error) {
 	leases, err = describe(ctx, cfg.Leases)
 	switch {
 	case err != nil:
 		return nil, err
 	case leases == nil && !cfg.Create:
-		return nil, refuse("there is no lease container %s in %s; --create makes it, --leases and --lease-database name another", cfg.Leases, cfg.Leases.Account.Settings)
+		return nil, refuse("lease container %s does not exist in %s; --create creates it, or name another with --leases and --lease-database", cfg.Leases, cfg.Leases.Account.Settings)
 	}
 	for _, side := range []struct {
 		name      string
@@ -162,13 +163,14 @@ func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *d
 			same = side.container.String() == cfg.Leases.String() // one of them does not exist yet
 		}
 		if same {
-			return nil, refuse("%s is the %s and the lease container: say --leases with another one", side.container, side.name)
+			return nil, refuse("%s is both the %s and the lease container; name another one with --leases", side.container, side.name)
 		}
 	}
 	return leases, nil
 }
 
-// sameContainer reports whether a and b are one container, by whatever endpoints their accounts are reached.
+// sameContainer reports whether a and b are one container, even if their accounts have
+// different endpoints.
 func sameContainer(ctx context.Context, a, b Container) (bool, error) {
 	source := func(p Container) feed.Source {
 		return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{})
@@ -176,7 +178,7 @@ func sameContainer(ctx context.Context, a, b Container) (bool, error) {
 	return feed.SameContainer(ctx, source(a), source(b))
 }
 
-// maxFind is how many ids are looked up by one query: its text is bounded.
+// maxFind is the number of ids in one query, whose text has a maximum length.
 const maxFind = 100
 
 // lookUp finds documents of the target by their ids.
@@ -210,7 +212,7 @@ func (l lookUp) find(ctx context.Context, ids []string) ([]found, error) {
 	return all, nil
 }
 
-// query asks for the ids, the etags, and the members that keys begin with.
+// query returns a query for the ids, the etags, and the members at which key paths begin.
 func (l lookUp) query(ids []string) (string, *azcosmos.QueryOptions) {
 	names := []string{"c.id", "c._etag"}
 	known := map[string]bool{"id": true, "_etag": true}
@@ -238,7 +240,7 @@ func isEmpty(ctx context.Context, c *azcosmos.ContainerClient) (bool, error) {
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
-			return false, fmt.Errorf("is the target empty: %w", err)
+			return false, fmt.Errorf("check whether the target is empty: %w", err)
 		}
 		if len(page.Items) > 0 {
 			return false, nil

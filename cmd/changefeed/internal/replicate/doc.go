@@ -1,35 +1,30 @@
-// Package replicate is the work of `changefeed replicate`: it copies a container
-// into another one, which may be keyed by other properties, and keeps the copy up
-// to date, by processors whose leases several processes share.
+// Package replicate implements `changefeed replicate`: it copies a container into another
+// one, which may have another partition key, and keeps the copy up to date. It runs
+// processors whose leases several processes share.
 //
-// # A change's way
+// # The path of a change
 //
-// A batch of changes is collapsed to one [plan] per document: what the document
-// is at last, and under which keys of the target it was before ([collapse]). The
-// writer carries the plans out by bulk writes, and the batch's position is
-// checkpointed when all of it is in the target. So a crash repeats writes, and
-// loses none.
+// A batch of changes is collapsed to one [plan] per document: its last version, and the
+// keys of the target under which it was before ([collapse]). The writer carries out the
+// plans with bulk writes. The batch's position is checkpointed when all of it is in the
+// target. A crash therefore repeats writes, and loses none.
 //
 // # Another key
 //
-// A document is known by its key in the source and its id. The target may hold
-// one document per key of its own and id, so
+// A document is identified by its key in the source and its id. The target may hold one
+// document per id and key of its own. This has two consequences:
 //
-//   - a document whose new key changes has to leave its old place: the new one is
-//     written first, then the old one deleted, if it still is this document's;
-//   - two documents of the source may ask for one place. That is found because
-//     nothing is written over a document that wasn't read: writes are creates, or
-//     replaces by etag. Before the run stops, the source says whether both really
-//     are there: a copy may be behind it.
+//   - When a document's new key changes, its old copy must be deleted. The new copy is written first. Then the old one is deleted, if it still belongs to this document.
+//   - Two documents of the source may have the same id and new key. The writer detects that, because it never overwrites a document that it has not read: it creates, or replaces by etag. Before the run fails, it checks in the source that both documents really exist, because a copy may be outdated.
 //
-// Where a document was before is told by its previous image in all versions and deletes mode, else
-// by a look-up of its id in the target. A change that was made before the
-// replication began into an empty target can't have been copied under another
-// key, and needs none.
+// In all versions and deletes mode, the previous image contains a document's old key. In
+// latest version mode, its id is looked up in the target. If the target was empty when
+// the replication began, older changes need no look-up: they cannot have been copied
+// under another key.
 //
 // # All versions and deletes
 //
-// That feed has no past. So its leases are made first, at now, and held while the
-// latest versions are copied; then its changes are applied. What they repeat ends
-// as the source does.
+// That feed has no past. So its leases are created first, at now, and their batches wait
+// while the latest versions are copied. Then its changes are applied. Changes that are
+// thus applied twice end in the source's state.
 package replicate

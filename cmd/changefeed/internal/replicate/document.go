@@ -11,19 +11,20 @@ import (
 	"github.com/changefeed-go/changefeed/internal/keypath"
 )
 
-// maxDepth is how deep a document may be nested: more than the service takes.
+// maxDepth is the maximum nesting of a document. It is more than the service accepts.
 const maxDepth = 512
 
-// systemProperties are the service's own members of a document, which a copy gets anew.
+// systemProperties are the members that the service adds to a document. A copy gets new
+// ones.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
-// parseKeyPaths reads paths as the service writes them: /address/city is {"address", "city"}.
+// parseKeyPaths parses paths in the service's form: /address/city is {"address", "city"}.
 func parseKeyPaths(paths []string) ([][]string, error) {
 	all := make([][]string, len(paths))
 	for i, path := range paths {
 		names, err := keypath.Parse(path)
 		if err == nil && len(names) == 0 {
-			err = errors.New("it has the form /name")
+			err = errors.New("it must have the form /name")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the path of a key is %q: %w", path, err)
@@ -33,28 +34,28 @@ func parseKeyPaths(paths []string) ([][]string, error) {
 	return all, nil
 }
 
-// shape is how both containers are keyed.
+// shape holds the partition key paths of both containers.
 type shape struct {
 	source, target [][]string
 }
 
-// document is a document of either container, taken apart.
+// document is a parsed document of either container.
 type document struct {
 	id string
-	// source and target are its keys in both containers. They are compared by
-	// their texts.
+	// source and target are its keys in both containers. They are compared by their
+	// texts.
 	source, target feed.PartitionKey
 	// body is the document without the system properties.
 	body json.RawMessage
 }
 
-// errNoID tells of a document that can't be copied.
+// errNoID reports a document that cannot be copied.
 var errNoID = errors.New("the document has no id")
 
-// parse takes a document apart. What it returns shares nothing with raw.
+// parse parses a document. The result does not share memory with raw.
 func (s shape) parse(raw json.RawMessage) (document, error) {
 	var d document
-	members := map[string]json.RawMessage{} // those that keys begin with
+	members := map[string]json.RawMessage{} // the members at which key paths begin
 	body := make([]byte, 0, len(raw))
 	in := jsonscan.New(raw, maxDepth)
 	in.Space()
@@ -126,8 +127,8 @@ func (s shape) wanted(name jsonscan.Text) (first string, ok bool) {
 	return "", false
 }
 
-// keyOf finds a document's key. What isn't there, or is an object or an array,
-// is undefined, as it is to the service.
+// keyOf returns a document's key. A missing value, an object or an array is undefined, as
+// in the service.
 func keyOf(members map[string]json.RawMessage, paths [][]string) (feed.PartitionKey, error) {
 	key := make(feed.PartitionKey, len(paths))
 	for i, path := range paths {
@@ -153,5 +154,5 @@ func keyOf(members map[string]json.RawMessage, paths [][]string) (feed.Partition
 	return key, nil
 }
 
-// name names a document of the source in messages.
+// name identifies a document of the source in messages.
 func (d document) name() string { return fmt.Sprintf("id %q of key %s", d.id, d.source) }

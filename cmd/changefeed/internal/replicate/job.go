@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// versionsSuffix makes the name of the processor that applies all versions.
+// versionsSuffix is added to the name of the processor that applies all versions.
 const versionsSuffix = "-versions"
 
 // job is one processor of the replication, with its hosts in this process.
@@ -24,7 +24,7 @@ type job struct {
 	mode      feed.Mode
 	start     feed.Start
 	rules     rules
-	// ready holds batches back until it is closed. If nil, none is held back.
+	// ready delays batches until it is closed. If nil, batches are not delayed.
 	ready <-chan struct{}
 }
 
@@ -40,13 +40,13 @@ func (r *replication) runLatest(ctx context.Context) error {
 	return errors.Join(err, stop())
 }
 
-// note notes whether the copy has caught up. It reports whether the run ends then.
+// note records whether the copy has caught up. It reports whether the run ends then.
 func (r *replication) note(s measurement) (end bool, err error) {
 	r.caughtUp = r.caughtUp || s.caughtUp
 	return r.UntilCaughtUp && s.caughtUp, nil
 }
 
-// runVersions holds the leases of all versions at where they are made, copies the
+// runVersions creates the leases of all versions and delays their batches. It copies the
 // latest versions, and then applies all versions.
 func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	ready := make(chan struct{})
@@ -65,7 +65,8 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 			return err
 		}
 	}
-	// An old version that another process has yet to write must not come after a newer one.
+	// An old version that another process still has to write must not come after a newer
+	// one.
 	copying, err := r.openLag(ctx, r.Processor, feed.LatestVersion)
 	if err != nil {
 		return err
@@ -81,8 +82,8 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	return r.watch(ctx, lag, "copied", r.note)
 }
 
-// checkVersions returns an error if the source does not show all versions: a processor would ask for
-// them again and again.
+// checkVersions returns an error if the source does not support all versions. A processor
+// would retry forever.
 func checkVersions(ctx context.Context, source feed.Source) error {
 	partitions, err := source.Partitions(ctx)
 	if err != nil {
@@ -92,20 +93,20 @@ func checkVersions(ctx context.Context, source feed.Source) error {
 	if errors.Is(err, feed.ErrUnsupported) {
 		return err
 	}
-	return nil // any other error is retried by the processor
+	return nil // the processor retries any other error
 }
 
 // copyFirst copies the latest versions until all processes have caught up.
 func (r *replication) copyFirst(ctx context.Context) error {
 	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
-	// Whatever changes from now on is applied again, with its moves.
+	// Changes after this point are applied again, with their moves.
 	j.rules.ends = []end{{feed.Full(), math.MaxInt64}}
 	lag, err := r.openLag(ctx, j.processor, j.mode)
 	if err != nil {
 		return err
 	}
 	stop := r.start(ctx, j)
-	err = r.watch(ctx, lag, "what is there: copied", func(s measurement) (bool, error) {
+	err = r.watch(ctx, lag, "existing documents: copied", func(s measurement) (bool, error) {
 		if s.caughtUp {
 			return true, r.state.copied(ctx)
 		}
@@ -115,7 +116,7 @@ func (r *replication) copyFirst(ctx context.Context) error {
 	return errors.Join(err, stop())
 }
 
-// until waits for something to become true.
+// until waits until is returns true, or ctx ends. It prints and retries errors.
 func (r *replication) until(ctx context.Context, is func(ctx context.Context) (bool, error)) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -125,17 +126,18 @@ func (r *replication) until(ctx context.Context, is func(ctx context.Context) (b
 		case yes:
 			return nil
 		case err != nil && ctx.Err() == nil:
-			r.progress.say("%s; it is tried again", connect.Text(err))
+			r.progress.say("%s; retrying", connect.Text(err))
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil // Run tells why
+			return nil // Run returns the reason
 		}
 	}
 }
 
-// openLag opens the leases of one of the replication's processors. It retries what waiting heals.
+// openLag opens the leases of one of the replication's processors. It retries temporary
+// errors.
 func (r *replication) openLag(ctx context.Context, processor string, mode feed.Mode) (l *lag, err error) {
 	untilErr := r.until(ctx, func(ctx context.Context) (bool, error) {
 		l, err = r.lag(ctx, processor, mode)
@@ -147,7 +149,7 @@ func (r *replication) openLag(ctx context.Context, processor string, mode feed.M
 	return l, errors.Join(err, untilErr)
 }
 
-// watch prints progress until done says so, or ctx ends.
+// watch prints progress until done returns true, or ctx ends.
 func (r *replication) watch(ctx context.Context, l *lag, what string, done func(measurement) (bool, error)) error {
 	tick := time.NewTicker(r.Interval)
 	defer tick.Stop()
@@ -171,14 +173,14 @@ func (r *replication) watch(ctx context.Context, l *lag, what string, done func(
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			r.progress.say("%s; it is tried again", connect.Text(err))
+			r.progress.say("%s; retrying", connect.Text(err))
 		case end:
 			return nil
 		}
 	}
 }
 
-// start starts the hosts of a job. stop ends them, and waits.
+// start starts the hosts of a job. stop ends them, and waits for their end.
 func (r *replication) start(ctx context.Context, j job) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
@@ -222,13 +224,13 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 		Mode:      j.mode,
 		MaxItems:  maxItems,
 		ReadAhead: readAhead,
-		// As Expiration says, in the proportions of the defaults.
+		// The intervals follow Expiration, in the proportions of the defaults.
 		ExpirationInterval: r.Expiration,
 		AcquireInterval:    r.Expiration * 17 / 60,
 		RenewInterval:      r.Expiration * 13 / 60,
 		RequestTimeout:     min(10*time.Second, r.Expiration/3),
 		Notify:             failures.notify,
-		Logger:             slog.New(slog.DiscardHandler), // failures prints
+		Logger:             slog.New(slog.DiscardHandler), // failures prints the errors
 		Metrics:            r.Metrics,
 	})
 	if err != nil {
@@ -237,10 +239,10 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 	return p.Run(ctx)
 }
 
-// errHeld tells that a stop came while a batch was held back.
+// errHeld reports that the replication ended while a batch was delayed.
 var errHeld = errors.New("the replication ends before this batch is applied")
 
-// handle copies one batch. run is the host's context, ctx the lease's.
+// handle copies one batch. run is the host's context, and ctx is the lease's.
 func (r *replication) handle(run, ctx context.Context, j job, b *changefeed.Batch) error {
 	if j.ready != nil {
 		select {

@@ -15,10 +15,10 @@ import (
 // measurement is the progress of a processor, over all of its hosts.
 type measurement struct {
 	at time.Time
-	// leases counts the leases, owned those with a live owner.
+	// leases is the number of leases, and owned is the number of those with a live owner.
 	leases, owned int
-	// behind is the sum of the leases' distances from the ends of their partitions, in LSNs,
-	// and part the share of the feed that is copied, 0 to 1.
+	// behind is the sum of the leases' lags, in LSNs. part is the copied share of the
+	// feed, from 0 to 1.
 	behind int64
 	part   float64
 	// caughtUp reports whether everything written before the last measurement is
@@ -26,22 +26,22 @@ type measurement struct {
 	caughtUp bool
 }
 
-// lag measures the progress of a processor, by its leases and one read for each. It is not
-// safe for concurrent use.
+// lag measures the progress of a processor. It reads the leases, and one change of each.
+// It is not safe for concurrent use.
 type lag struct {
 	source feed.Source
 	store  lease.Store
 	mode   feed.Mode
 	start  feed.Start
-	// expiration is the leases'.
+	// expiration is the leases' expiration interval.
 	expiration time.Duration
 
 	// ends are the partitions' ends at the last measurement.
 	ends []end
 }
 
-// errNoLeases reports that no host has made the leases yet.
-var errNoLeases = errors.New("the leases aren't made yet")
+// errNoLeases reports that no host has created the leases yet.
+var errNoLeases = errors.New("the leases do not exist yet")
 
 // measure measures once.
 func (l *lag) measure(ctx context.Context) (measurement, error) {
@@ -68,12 +68,12 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 		page, err := l.source.Read(ctx, feed.Request{
 			Partition: feed.Partition{ID: x.PartitionID}, Range: x.Range, From: x.Start(l.start), Mode: l.mode, MaxItems: 1,
 		})
-		if _, ok := errors.AsType[*feed.GoneError](err); ok { // its owner is about to split it
+		if _, ok := errors.AsType[*feed.GoneError](err); ok { // the owner is about to split the lease
 			s.caughtUp = false
 			continue
 		}
 		if err != nil {
-			return s, fmt.Errorf("read behind lease %s: %w", x.Token, err)
+			return s, fmt.Errorf("read the feed of lease %s: %w", x.Token, err)
 		}
 		covered = append(covered, rng)
 		if page.End > 0 {
@@ -94,8 +94,8 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 	return s, nil
 }
 
-// passed reports whether a lease, by the LSN of its first unread change, has everything that its
-// range had at the last measurement.
+// passed reports whether a lease has read all changes that its range had at the last
+// measurement. first is the LSN of its first unread change.
 func (l *lag) passed(rng feed.Range, first int64) bool {
 	known := false
 	for _, e := range l.ends {
@@ -109,12 +109,12 @@ func (l *lag) passed(rng feed.Range, first int64) bool {
 	return known
 }
 
-// live reports whether a lease has an owner that is alive.
+// live reports whether a lease has a live owner.
 func (l *lag) live(x lease.Lease, now time.Time) bool {
 	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.expiration+time.Second)
 }
 
-// idle reports whether no host works on the processor's leases.
+// idle reports whether no live host owns any of the processor's leases.
 func (l *lag) idle(ctx context.Context) (bool, error) {
 	listing, err := l.store.List(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (l *lag) idle(ctx context.Context) (bool, error) {
 	return !slices.ContainsFunc(listing.Leases, func(x lease.Lease) bool { return l.live(x, listing.Now) }), nil
 }
 
-// made reports whether the processor's leases are there.
+// made reports whether the processor's leases exist.
 func (l *lag) made(ctx context.Context) (bool, error) {
 	listing, err := l.store.List(ctx)
 	if err != nil {
@@ -132,7 +132,8 @@ func (l *lag) made(ctx context.Context) (bool, error) {
 	return !listing.Initialized.IsZero(), nil
 }
 
-// rangeOf is a lease's range, or its partition's; empty: the partition is gone.
+// rangeOf returns the range of a lease or of its partition. It returns an empty range if
+// the partition does not exist.
 func rangeOf(x lease.Lease, partitions []feed.Partition) feed.Range {
 	if !x.Range.IsZero() {
 		return x.Range

@@ -6,31 +6,32 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// plan is what a batch comes to for one document of the source.
+// plan is the collapsed changes of one document of the source in a batch.
 type plan struct {
 	document
-	// gone: the document was deleted; it has no body, and maybe no target key.
+	// gone reports whether the document was deleted. It then has no body, and may have no
+	// target key.
 	gone bool
-	// left are the keys of the target, by their texts, under which the document was
-	// before, and isn't at last.
+	// left holds the keys of the target, by their texts, under which the document was
+	// before, and no longer is.
 	left map[string]feed.PartitionKey
-	// search: where else the document is has to be looked up by its id.
+	// search reports whether other copies of the document must be looked up by its id.
 	search bool
-	// there: the target is likely to have the document at its key already.
+	// there reports whether the target probably has the document at its key already.
 	there bool
-	// changes is how many changes were collapsed.
+	// changes is the number of collapsed changes.
 	changes int
 }
 
-// rules are what decides about plans.
+// rules determine how plans are made.
 type rules struct {
 	shape
-	// rekeyed: the target is keyed by other properties.
+	// rekeyed reports whether the target has another key than the source.
 	rekeyed bool
-	// moves: documents whose key may have changed are looked up.
+	// moves reports whether documents whose key may have changed are looked up.
 	moves bool
-	// empty: the target had no document when the replication began, and the ranges of
-	// the source ended at ends.
+	// empty reports whether the target had no document when the replication began. The
+	// ranges of the source then ended at ends.
 	empty bool
 	ends  []end
 }
@@ -41,10 +42,10 @@ type end struct {
 	lsn int64
 }
 
-// first reports whether changes of a range up to some LSN were made before the
-// replication began into an empty target: no copy of their documents was made
-// under another key, because the feed shows a document at its last write only. LSNs
-// go on where a partition is split.
+// first returns the LSN up to which the changes of a range need no look-up, or -1. They
+// were made before the replication began into an empty target. The feed shows only a
+// document's last write, so no earlier change was copied under another key. A split does
+// not restart LSNs.
 func (r rules) first(rng feed.Range) (upTo int64) {
 	if !r.empty {
 		return -1
@@ -61,9 +62,9 @@ func (r rules) first(rng feed.Range) (upTo int64) {
 	return upTo
 }
 
-// collapse makes plans of changes of a range, one for each document, in the order in which
-// documents were first changed. unsure counts documents that may be doubled because
-// they aren't looked up.
+// collapse returns one plan for each document in changes, in the order of the documents'
+// first changes. unsure counts documents that may have an old copy, because they are not
+// looked up.
 func (r rules) collapse(rng feed.Range, changes []feed.Change) (plans []*plan, unsure int, err error) {
 	upTo := r.first(rng)
 	byName := make(map[string]*plan, len(changes))
@@ -108,11 +109,11 @@ func (r rules) collapse(rng feed.Range, changes []feed.Change) (plans []*plan, u
 	return plans, unsure, nil
 }
 
-// leave notes a place where the document was.
+// leave records a key where the document was.
 func (p *plan) leave(key feed.PartitionKey) { p.left[key.String()] = key }
 
-// read takes a change apart: the document after it, of which a delete has id and
-// source key alone, and the one before it, if the feed tells.
+// read parses a change. next is the document after it; for a delete, it has only the id
+// and the source key. previous is the document before it, if the feed includes it.
 func (r rules) read(c feed.Change) (next document, previous *document, err error) {
 	if c.Previous != nil {
 		d, err := r.parse(c.Previous)
@@ -134,7 +135,7 @@ func (r rules) read(c feed.Change) (next document, previous *document, err error
 	case previous != nil:
 		next.source = previous.source
 	default:
-		return document{}, nil, fmt.Errorf("the delete of %q says no partition key", next.id)
+		return document{}, nil, fmt.Errorf("the delete of %q has no partition key", next.id)
 	}
 	if !r.rekeyed {
 		next.target = next.source

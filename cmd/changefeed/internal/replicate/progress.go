@@ -19,19 +19,19 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// window is over how long rates are taken.
+// window is the time over which rates are measured.
 const window = time.Minute
 
-// progress prints how far the replication has come.
+// progress prints the progress of the replication.
 type progress struct {
 	mu    sync.Mutex // guards out
 	out   io.Writer
 	write *writer
 	began time.Time
-	// seen are the measurements of the last window, the oldest first, with the
-	// documents that this process had copied.
+	// seen holds the measurements of the last window, the oldest first. Each has the
+	// number of documents that this process had copied.
 	seen []sample
-	// behind is that of the last measurement.
+	// behind is the lag at the last measurement.
 	behind atomic.Int64
 }
 
@@ -40,7 +40,7 @@ type sample struct {
 	copied int64
 }
 
-// forget begins anew: what follows is another feed.
+// forget discards the measurements, because another feed follows.
 func (p *progress) forget() { p.seen = nil }
 
 // add adds a measurement.
@@ -52,7 +52,7 @@ func (p *progress) add(s measurement) {
 	}
 }
 
-// line is a line about the last measurement.
+// line returns a line about the last measurement.
 func (p *progress) line(what string) string {
 	last := p.seen[len(p.seen)-1]
 	parts := []string{fmt.Sprintf("%s %s documents", what, view.Thousands(p.write.copied.Load()))}
@@ -69,7 +69,7 @@ func (p *progress) line(what string) string {
 	case last.caughtUp && last.behind == 0:
 		parts = append(parts, "caught up")
 	case last.caughtUp:
-		parts = append(parts, "caught up but for the last seconds")
+		parts = append(parts, "caught up except for the last seconds")
 	default:
 		parts = append(parts, fmt.Sprintf("%d %% of the way", int(last.part*100)))
 		if left, ok := p.left(); ok {
@@ -84,7 +84,7 @@ func (p *progress) line(what string) string {
 	return strings.Join(parts, ", ")
 }
 
-// rate is how many documents a second this process copies.
+// rate returns the documents per second that this process copies.
 func (p *progress) rate() (perSecond float64, ok bool) {
 	first, last := p.seen[0], p.seen[len(p.seen)-1]
 	took := last.at.Sub(first.at).Seconds()
@@ -94,8 +94,8 @@ func (p *progress) rate() (perSecond float64, ok bool) {
 	return float64(last.copied-first.copied) / took, true
 }
 
-// left is the time that is left while all processes go on as they do: LSNs are
-// compared with LSNs alone, whatever a service counts by them.
+// left estimates the remaining time from the progress of all processes. It compares LSNs
+// only with LSNs, so their unit does not matter.
 func (p *progress) left() (time.Duration, bool) {
 	first, last := p.seen[0], p.seen[len(p.seen)-1]
 	took, done := last.at.Sub(first.at), first.behind-last.behind
@@ -109,7 +109,8 @@ func (p *progress) left() (time.Duration, bool) {
 	return left.Round(time.Second), true
 }
 
-// say prints a line. The caller of Run notices that its output has no reader, and ends ctx.
+// say prints a line. It ignores errors: the caller of Run notices that the reader of its
+// output has gone, and ends ctx.
 func (p *progress) say(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	p.mu.Lock()
@@ -117,12 +118,13 @@ func (p *progress) say(format string, args ...any) {
 	_, _ = io.WriteString(p.out, text)
 }
 
-// errorLog prints errors that are retried. It prints the same error only now and then.
+// errorLog prints errors that are retried. It does not repeat the same error within a
+// time.
 type errorLog struct {
 	progress *progress
 	fail     context.CancelCauseFunc
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	last string
 	at   time.Time
 }
@@ -131,7 +133,7 @@ type errorLog struct {
 type lostError struct{ err error }
 
 func (e *lostError) Error() string {
-	return connect.Text(e.err) + "; changes are lost, so the copy has to begin anew: with another --processor, into an empty target"
+	return connect.Text(e.err) + "; changes are lost, so the copy must begin again with another --processor, into an empty target"
 }
 
 // Unwrap returns the error underneath.
@@ -144,7 +146,7 @@ func (t *errorLog) notify(n changefeed.Notification) {
 	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) {
 		return
 	}
-	// A lease that isn't there any more is the processor's to see to; a container is not.
+	// The processor handles a missing lease. A missing container ends the run.
 	var source *changefeed.SourceError
 	var handler *changefeed.HandlerError
 	if fatal(n.Err) && (errors.As(n.Err, &source) || errors.As(n.Err, &handler)) {
@@ -168,15 +170,15 @@ func (t *errorLog) print(err error) {
 	}
 	t.mu.Unlock()
 	if !again {
-		t.progress.say("%s; it is tried again", text)
+		t.progress.say("%s; retrying", text)
 	}
 }
 
-// instrument offers what the replication counts, beside the metrics of its processors; a
-// nil provider: nothing.
+// instrument registers the metrics of the replication, in addition to those of its
+// processors. If provider is nil, it does nothing.
 //
 //	changefeed.replicate.documents  {document}  documents of this process, by what was done: copied, moved, deleted, unsure
-//	changefeed.replicate.behind     {LSN}       how far all processes together are behind the source, at the last look
+//	changefeed.replicate.behind     {LSN}       lag of all processes together, at the last measurement
 func (r *replication) instrument(provider metric.MeterProvider) (stop func() error, err error) {
 	if provider == nil {
 		return func() error { return nil }, nil

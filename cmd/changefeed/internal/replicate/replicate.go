@@ -16,62 +16,65 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config says what is copied where.
+// Config configures [Run].
 type Config struct {
-	// From and To are the two containers, Leases the lease container.
+	// From and To are the source and the target. Leases is the lease container.
 	From, To, Leases Container
-	// Key are the paths by which the target is keyed. Default: those that it has, or
-	// the source's where it is made.
+	// Key holds the partition key paths of the target. If empty, they are the existing
+	// target's, or the source's for a new target.
 	Key []string
-	// Versions copies what is there, and then applies all versions and deletes.
+	// Versions copies the existing documents, and then applies all versions and deletes.
 	Versions bool
-	// NoMoves saves the look-up by id of documents whose key may have changed.
+	// NoMoves skips the look-up by id of documents whose key may have changed.
 	NoMoves bool
-	// Create makes a missing target, like the source, and a missing lease container.
+	// Create creates the target, like the source, and the lease container if they are
+	// missing.
 	Create bool
-	// Throughput is that of a target that is made, in RU/s. Default: the source's. -1: none of its
-	// own.
+	// Throughput is the throughput of a new target, in RU/s. If zero, it is the source's.
+	// If -1, the target has none of its own.
 	Throughput int
-	// UntilCaughtUp ends Run when all that was written a few seconds ago is copied.
+	// UntilCaughtUp ends Run when every change older than a few seconds is copied.
 	UntilCaughtUp bool
-	// Processor names the replication: processes of one name share the work, and
-	// a later one goes on where they ended. Default: of the target's names.
+	// Processor names the replication. Processes of one name share the work, and a later
+	// one resumes where they ended. If empty, the name is made from the target's names.
 	Processor string
-	// Hosts is how many processors this process runs. Default: 1.
+	// Hosts is the number of processors in this process. The default is 1.
 	Hosts int
-	// Expiration is how long the leases of a process that was killed stay with it; the same
-	// in all processes. Default: 60 s.
+	// Expiration is how long a killed process keeps its leases. It must be the same in
+	// all processes. The default is 60 s.
 	Expiration time.Duration
-	// Interval is the time between two lines of progress. Default: 5 s.
+	// Interval is the time between two lines of progress. The default is 5 s.
 	Interval time.Duration
-	// Out gets the lines of progress, and what went wrong and is tried again.
+	// Out receives the lines of progress, and the errors that are retried.
 	Out io.Writer
-	// Metrics gets the processors' metrics, and this package's. Default: none.
+	// Metrics receives the metrics of the processors and of this package. It may be nil.
 	Metrics metric.MeterProvider
 
-	// made is what the start of this run has made.
+	// made records the containers that the start of this run has created.
 	made *made
 }
 
 const (
 	defaultExpiration = time.Minute
 	defaultInterval   = 5 * time.Second
-	// maxItems is the size of a page: large, because each is a round of writes.
+	// maxItems is the size of a page. It is large, because each page is a round of
+	// writes.
 	maxItems = 1000
-	// bulkRequests is how many requests with writes are under way at a time, and
-	// batches how many batches are worked on: they bound the memory of many leases.
+	// bulkRequests is the number of concurrent write requests, and batches is the number
+	// of concurrent batches. They limit the memory of many leases.
 	bulkRequests = 8
 	batches      = 8
-	// readAhead bounds what is read before it can be written, per lease.
+	// readAhead is the number of bytes, per lease, that are read before they can be
+	// written.
 	readAhead = 1 << 20
-	// modes, in the state.
+	// The modes, in the state.
 	modeLatest, modeVersions = "latest version", "all versions and deletes"
 )
 
 func (cfg Config) withDefaults() Config {
 	if cfg.Processor == "" {
 		cfg.Processor = strings.Map(func(r rune) rune {
-			if strings.ContainsRune(`/\?#`, r) { // an id can't have them
+			if strings.ContainsRune(`/\?#`, r) { // an id cannot contain them
 				return '-'
 			}
 			return r
@@ -87,7 +90,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// replication is one at work.
+// replication is a running replication.
 type replication struct {
 	Config
 	rules
@@ -96,18 +99,18 @@ type replication struct {
 	leases   *cosmos.Leases
 	state    stateStore
 	progress *progress
-	// slots bounds the batches that are worked on.
+	// slots limits the number of concurrent batches.
 	slots chan struct{}
 	// caughtUp reports whether the copy has caught up once in this run.
 	caughtUp bool
-	// fail ends the run with an error that will stay.
+	// fail ends the run with a permanent error.
 	fail context.CancelCauseFunc
 }
 
-// Run copies until ctx ends, or until it has caught up if that is asked for. Errors:
-// *[UnfinishedError] if ctx ends before the copy has caught up once in this run, *[ConfigError],
-// *[CollisionError], and whatever will not go away by trying again; what may,
-// is told and tried again.
+// Run copies until ctx ends or, with UntilCaughtUp, until the copy has caught up. It
+// prints and retries errors that may be temporary. It returns a *[UnfinishedError] if ctx
+// ends before the copy has caught up in this run, a *[ConfigError], a *[CollisionError],
+// or another permanent error.
 func Run(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.withDefaults()
 	r, st, err := begin(ctx, cfg)
@@ -148,7 +151,7 @@ func (e *UnfinishedError) Error() string { return "before the copy had caught up
 // Unwrap returns the context's error, and others if there are any.
 func (e *UnfinishedError) Unwrap() error { return e.err }
 
-// open looks at both containers, and at where an earlier run ended.
+// open reads both containers, and the state of an earlier run.
 func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	source, target, err := cfg.prepare(ctx)
 	if err != nil {
@@ -165,7 +168,7 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	r.moves = !cfg.NoMoves
 	r.source = cfg.source()
 	r.leases = cfg.Leases.Account.Leases(cfg.Leases.Database, cfg.Leases.Container, cosmos.LeaseOptions{Create: cfg.Create})
-	if _, err := r.lag(ctx, cfg.Processor, feed.LatestVersion); err != nil { // makes the lease container, or says how
+	if _, err := r.lag(ctx, cfg.Processor, feed.LatestVersion); err != nil { // creates the lease container, or returns the remedy
 		return nil, nil, err
 	}
 	documents, err := cfg.To.Account.Documents().NewContainer(cfg.To.Database, cfg.To.Container)
@@ -198,7 +201,7 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	return r, st, nil
 }
 
-// source is the feed of the source.
+// source returns the feed of the source.
 func (cfg Config) source() *cosmos.Source {
 	return cfg.From.Account.Source(cfg.From.Database, cfg.From.Container, cosmos.SourceOptions{})
 }
@@ -227,30 +230,30 @@ func (r *replication) lag(ctx context.Context, processor string, mode feed.Mode)
 	return &lag{source: r.source, store: store, mode: mode, start: start, expiration: r.Expiration}, nil
 }
 
-// announce says what is done, and what isn't.
+// announce prints what the run copies, and what it does not.
 func (r *replication) announce(st *state) {
-	how := "keyed alike"
+	how := "with the same key"
 	if r.rekeyed {
-		how = "keyed by " + strings.Join(st.TargetKey, ",") + " instead of " + strings.Join(st.SourceKey, ",")
+		how = "with key " + strings.Join(st.TargetKey, ",") + " instead of " + strings.Join(st.SourceKey, ",")
 	}
 	processor := r.Processor
-	if r.Versions { // `changefeed lag` of the first stands still once it has copied what was there
-		processor += " for what is there, " + r.Processor + versionsSuffix + " for what comes since"
+	if r.Versions { // `changefeed lag` of the first one stops changing after the initial copy
+		processor += " for existing documents, " + r.Processor + versionsSuffix + " for later changes"
 	}
 	r.progress.say("%s of %s to %s of %s, %s; leases in %s, processor %s",
 		r.From, r.From.Account.Settings, r.To, r.To.Account.Settings, how, r.Leases, processor)
 	if !r.Versions {
-		r.progress.say("deletes are not copied: latest version mode doesn't show them (--mode avad does)")
+		r.progress.say("deletes are not copied: latest version mode does not report them (--mode avad does)")
 	}
 	if r.rekeyed && r.NoMoves {
-		r.progress.say("--no-moves: a document whose new key changes is not looked up, and stays at its old key, too")
+		r.progress.say("--no-moves: when a document's new key changes, its old copy stays")
 	}
 	if r.rekeyed && !r.NoMoves && !r.empty {
-		r.progress.say("the target had documents when the replication began: each document is looked up by its id before it is copied")
+		r.progress.say("the target had documents when the replication began, so each document is looked up by id before it is copied")
 	}
 }
 
-// summary is the last line.
+// summary prints the last line.
 func (r *replication) summary() {
 	w := r.writer
 	text := fmt.Sprintf("this process copied %s documents in %s", view.Thousands(w.copied.Load()), time.Since(r.progress.began).Round(time.Second))
@@ -262,6 +265,6 @@ func (r *replication) summary() {
 	}
 	r.progress.say("%s", text)
 	if n := w.unsure.Load(); n > 0 {
-		r.progress.say("%s changes of documents whose old key isn't known were not looked up (--no-moves): their old copies may still be there", view.Thousands(n))
+		r.progress.say("%s changes of documents with an unknown old key were not looked up (--no-moves): their old copies may still exist", view.Thousands(n))
 	}
 }

@@ -23,22 +23,23 @@ const (
 	// minRetryDelay and maxRetryDelay bound the time between two attempts to start.
 	minRetryDelay = 500 * time.Millisecond
 	maxRetryDelay = 15 * time.Second
-	// undoTime bounds the removal of what a start has made.
+	// undoTime is the timeout for deleting what a failed start has created.
 	undoTime = 10 * time.Second
 )
 
-// made is what the start of a run has made. All attempts of a start share it.
+// made records what the start of a run has created. All attempts of a start share it.
 type made struct {
 	// met reports whether all accounts have answered.
 	met bool
-	// database, target and leases report whether this start has made them: they were missing.
+	// database, target and leases report whether this start has created them.
 	database, target, leases bool
 	// narrow reports whether the target may have too few partitions.
 	narrow bool
 }
 
-// begin opens the replication. It prints and retries errors that waiting heals, such as a broken
-// connection. After any other error it deletes what it has made and returns the error.
+// begin opens the replication. It prints and retries temporary errors, such as a broken
+// connection. After any other error it deletes what it has created, and returns the
+// error.
 func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 	cfg.made = &made{}
 	failures := &errorLog{progress: &progress{out: cfg.Out}}
@@ -69,8 +70,9 @@ func (cfg Config) renew(ctx context.Context) error {
 	return errors.Join(cfg.From.Account.Renew(ctx), cfg.To.Account.Renew(ctx), cfg.Leases.Account.Renew(ctx))
 }
 
-// heals reports whether waiting heals an error of a start. met reports whether the accounts have
-// answered before: then nobody who listens is a server that restarts, else it is a wrong address.
+// heals reports whether err is temporary. met reports whether the accounts have answered
+// before. If they have, a refused connection means that the server restarts. Otherwise it
+// means a wrong address.
 func heals(err error, met bool) bool {
 	var (
 		config    *ConfigError
@@ -97,11 +99,12 @@ func heals(err error, met bool) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// statusRetryWith is the service's answer to a write that met another one.
+// statusRetryWith is the service's answer to a write that conflicts with another one.
 const statusRetryWith = 449
 
-// undo deletes the containers and the database that this start has made, unless the replication has
-// a state, or they have documents or, the database, containers: then another process uses them.
+// undo deletes the containers and the database that this start has created. It keeps
+// everything if the replication has a state. It also keeps a container with documents,
+// and a database with containers: another process uses them.
 func (cfg Config) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
@@ -111,7 +114,7 @@ func (cfg Config) undo(ctx context.Context) error {
 	errs := []error{cfg.renew(ctx)}
 	if states, err := cfg.states(); err == nil {
 		if st, err := states.read(ctx); err == nil && st != nil {
-			return nil // another process, or a later run, goes on
+			return nil // another process, or a later run, resumes
 		}
 	}
 	for _, c := range []struct {
@@ -153,10 +156,11 @@ func (cfg Config) undoDatabase(ctx context.Context) error {
 	return err
 }
 
-// left names what could not be deleted. What is not there needs no deletion.
+// left returns an error that names an object that could not be deleted. A missing object
+// needs no deletion.
 func left(name string, err error) error {
 	if err == nil || connect.Status(err) == http.StatusNotFound {
 		return nil
 	}
-	return fmt.Errorf("%s was made and could not be deleted: %w", name, err)
+	return fmt.Errorf("%s was created but could not be deleted: %w", name, err)
 }

@@ -17,29 +17,30 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// state is a replication's document in the lease container, beside the leases: what
-// a later run, and other processes, have to know of its beginning. Its id begins
-// with no processor's name and host, so that no processor takes it for a lease.
+// state is a replication's document in the lease container, beside the leases. It records
+// the beginning of the replication for later runs and other processes. Its id does not
+// begin with a processor's name and host, so that no processor takes it for a lease.
 type state struct {
 	ID string `json:"id"`
-	// PartitionKey is the id, for a lease container that is keyed by it.
+	// PartitionKey is the id, for a lease container that is partitioned by it.
 	PartitionKey string `json:"partitionKey"`
 	Version      int    `json:"version"`
-	// FromRID and ToRID are the containers, SourceKey and TargetKey how they are keyed.
+	// FromRID and ToRID identify the containers. SourceKey and TargetKey are their
+	// partition key paths.
 	FromRID   string   `json:"fromRid"`
 	ToRID     string   `json:"toRid"`
 	SourceKey []string `json:"sourceKey"`
 	TargetKey []string `json:"targetKey"`
 	Mode      string   `json:"mode"`
-	// TargetEmpty tells that the target had no document when the replication began, and
-	// Ends where the source's ranges ended then.
+	// TargetEmpty reports whether the target had no document when the replication began.
+	// Ends are the ends of the source's ranges at that time.
 	TargetEmpty bool       `json:"targetEmpty"`
 	Ends        []stateEnd `json:"ends"`
-	// Copied tells, in all versions and deletes mode, that the latest versions are
-	// copied, and all processes apply changes.
+	// Copied reports, in all versions and deletes mode, that the latest versions are
+	// copied. All processes then apply changes.
 	Copied bool `json:"copied"`
 
-	// ETag is the service's.
+	// ETag is the document's etag.
 	ETag string `json:"_etag,omitempty"`
 }
 
@@ -50,7 +51,7 @@ type stateEnd struct {
 	LSN int64  `json:"lsn"`
 }
 
-// ends are the ends of the source's ranges when the replication began.
+// ends returns the ends of the source's ranges when the replication began.
 func (st *state) ends() []end {
 	all := make([]end, 0, len(st.Ends))
 	for _, e := range st.Ends {
@@ -59,8 +60,8 @@ func (st *state) ends() []end {
 	return all
 }
 
-// endsOf returns the ends of a source's ranges. If the source does not report an end, the range
-// ends before its first change. A partition that splits or merges meanwhile costs an attempt.
+// endsOf returns the ends of a source's ranges. If the source does not report an end, the
+// range ends before its first change. A split or merge in the meantime costs an attempt.
 func endsOf(ctx context.Context, source feed.Source) (all []stateEnd, err error) {
 	for range maxAttempts {
 		all, err = readEnds(ctx, source)
@@ -111,7 +112,7 @@ func (cfg Config) states() (stateStore, error) {
 
 func (s stateStore) key() azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s.id) }
 
-// read returns the state; nil: there is none.
+// read returns the state. It returns nil if there is none.
 func (s stateStore) read(ctx context.Context) (*state, error) {
 	got, err := s.container.ReadItem(ctx, s.key(), s.id, nil)
 	if connect.Status(err) == http.StatusNotFound {
@@ -125,14 +126,14 @@ func (s stateStore) read(ctx context.Context) (*state, error) {
 		return nil, fmt.Errorf("read the replication's state (document %q of the lease container): %w", s.id, err)
 	}
 	if st.Version != stateVersion {
-		return nil, refuse("document %q of the lease container has version %d, and this program understands %d", s.id, st.Version, stateVersion)
+		return nil, refuse("document %q of the lease container has version %d, but this program supports version %d", s.id, st.Version, stateVersion)
 	}
 	return &st, nil
 }
 
-// begin makes the state of a replication that begins, or returns that of one that
-// has begun. It is refused if that one is another's. first completes it at the first
-// beginning.
+// begin creates the state of a new replication, or returns the existing state. first
+// completes a new state. begin returns an error if the existing state belongs to another
+// replication.
 func (s stateStore) begin(ctx context.Context, want state, first func(ctx context.Context, st *state) error) (*state, error) {
 	was, err := s.read(ctx)
 	if err != nil {
@@ -151,35 +152,35 @@ func (s stateStore) begin(ctx context.Context, want state, first func(ctx contex
 			return nil, fmt.Errorf("write the replication's state: %w", err)
 		}
 		if was, err = s.read(ctx); err != nil || was == nil {
-			return nil, errors.Join(err, errors.New("the replication's state was written, and is gone"))
+			return nil, errors.Join(err, errors.New("the replication's state was written but no longer exists"))
 		}
 	}
 	return was, was.fits(want)
 }
 
-// way is the remedy where the leases are of another replication.
+// way returns the remedy if the leases belong to another replication.
 func (st *state) way() string {
-	return fmt.Sprintf("; give this one another --processor, or delete that one's leases (`changefeed leases delete --all`) and its state first, which is the document %q of the lease container", st.ID)
+	return fmt.Sprintf("; use another --processor, or first delete the other replication's leases (`changefeed leases delete --all`) and its state, document %q of the lease container", st.ID)
 }
 
-// fits refuses to go on with the leases of another replication.
+// fits returns an error if the state belongs to another replication.
 func (st *state) fits(want state) error {
 	way := st.way()
 	switch {
 	case st.FromRID != want.FromRID:
-		return refuse("the leases are of a replication from another container (rid %s, and this one has %s): was it made anew?%s", st.FromRID, want.FromRID, way)
+		return refuse("the leases belong to a replication from another container (rid %s, not %s): was the container recreated?%s", st.FromRID, want.FromRID, way)
 	case st.ToRID != want.ToRID:
-		return refuse("the leases are of a replication into another container (rid %s, and this one has %s): was it made anew?%s", st.ToRID, want.ToRID, way)
+		return refuse("the leases belong to a replication into another container (rid %s, not %s): was the container recreated?%s", st.ToRID, want.ToRID, way)
 	case st.Mode != want.Mode:
-		return refuse("the leases are of a replication in mode %s, and this one is in %s%s", st.Mode, want.Mode, way)
+		return refuse("the leases belong to a replication in mode %s, but this one is in mode %s%s", st.Mode, want.Mode, way)
 	case !slices.Equal(st.TargetKey, want.TargetKey) || !slices.Equal(st.SourceKey, want.SourceKey):
-		return refuse("the leases are of a replication from key %s to %s, and this one is from %s to %s%s",
+		return refuse("the leases belong to a replication from key %s to %s, but this one is from %s to %s%s",
 			strings.Join(st.SourceKey, ","), strings.Join(st.TargetKey, ","), strings.Join(want.SourceKey, ","), strings.Join(want.TargetKey, ","), way)
 	}
 	return nil
 }
 
-// copied notes that the latest versions are copied.
+// copied records that the latest versions are copied.
 func (s stateStore) copied(ctx context.Context) error {
 	for range maxAttempts {
 		st, err := s.read(ctx)
@@ -187,7 +188,7 @@ func (s stateStore) copied(ctx context.Context) error {
 			return err
 		}
 		if st == nil {
-			return errors.New("the replication's state is gone: it was deleted from the lease container")
+			return errors.New("the replication's state was deleted from the lease container")
 		}
 		if st.Copied {
 			return nil

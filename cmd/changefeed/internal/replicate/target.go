@@ -13,8 +13,9 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 )
 
-// makeTarget makes the target like the source, but for its key. An answer may be lost, so what was
-// not there before it was asked for counts as made.
+// makeTarget creates the target like the source, except for its key. The answer to a
+// creation may be lost. So a database or container that did not exist before the request
+// counts as created.
 func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	throughput, err := cfg.throughput(ctx)
 	if err != nil {
@@ -32,26 +33,26 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 		cfg.made.database = true
 	}
 	if err != nil && connect.Status(err) != http.StatusConflict {
-		return fmt.Errorf("make database %s: %w", cfg.To.Database, err)
+		return fmt.Errorf("create database %s: %w", cfg.To.Database, err)
 	}
 	_, err = database.CreateContainer(ctx, cfg.likeSource(source), &azcosmos.CreateContainerOptions{ThroughputProperties: throughput})
 	cfg.made.narrow = true
 	if maybeApplied(err) {
 		cfg.made.target = true
 	}
-	if err != nil && connect.Status(err) != http.StatusConflict { // another process may have been faster
-		return fmt.Errorf("make container %s: %w", cfg.To, err)
+	if err != nil && connect.Status(err) != http.StatusConflict { // another process may have created it first
+		return fmt.Errorf("create container %s: %w", cfg.To, err)
 	}
 	return cfg.spread(ctx)
 }
 
-// maybeApplied reports whether a request with that error may have been carried out.
+// maybeApplied reports whether a request that returned err may have been carried out.
 func maybeApplied(err error) bool {
 	return err == nil || heals(err, true) || errors.Is(err, context.Canceled)
 }
 
-// likeSource returns the properties of the target. Unique keys are for items of one partition key,
-// so they stay behind where that changes.
+// likeSource returns the properties of the target. Unique keys apply to items of one
+// partition key, so they are not copied if the partition key changes.
 func (cfg Config) likeSource(source *described) azcosmos.ContainerProperties {
 	from := source.properties
 	p := azcosmos.ContainerProperties{
@@ -70,7 +71,8 @@ func (cfg Config) likeSource(source *described) azcosmos.ContainerProperties {
 	return p
 }
 
-// throughput returns that of the target: of the flag, or the source's own. nil: it has none.
+// throughput returns the throughput of the target: the flag's, or the source's own. It
+// returns nil if the target has none.
 func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputProperties, error) {
 	if cfg.Throughput > 0 {
 		t := azcosmos.NewManualThroughputProperties(int32(cfg.Throughput)) //nolint:gosec // the flag bounds it
@@ -85,11 +87,12 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 	}
 	got, err := source.ReadThroughput(ctx, nil)
 	switch status := connect.Status(err); {
-	// It has none of its own: its database's, or it is serverless. Or the credential may not know.
+	// The source uses its database's throughput, or is serverless. Or the credential does
+	// not allow the request.
 	case status == http.StatusNotFound, status == http.StatusBadRequest, status == http.StatusForbidden:
 		return nil, nil //nolint:nilnil // as the comment says
 	case err != nil:
-		return nil, fmt.Errorf("read the throughput of container %s (--throughput says one): %w", cfg.From, err)
+		return nil, fmt.Errorf("read the throughput of container %s (or set it with --throughput): %w", cfg.From, err)
 	}
 	if most, auto := got.ThroughputProperties.AutoscaleMaxThroughput(); auto {
 		t := azcosmos.NewAutoscaleThroughputProperties(most)
@@ -102,8 +105,8 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 	return nil, nil //nolint:nilnil // it has none
 }
 
-// spread splits a target that this run has made, until it has as many partitions as the source.
-// Of Azure Cosmos DB nobody can ask that: there the throughput decides.
+// spread splits a target that this run has created, until it has as many partitions as
+// the source. In Azure Cosmos DB the throughput decides that, and clients cannot.
 func (cfg Config) spread(ctx context.Context) error {
 	if !cfg.made.narrow {
 		return nil
@@ -119,14 +122,15 @@ func (cfg Config) spread(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // nor with another answer
 	}
-	// Those that an attempt before this one has split come last.
+	// Partitions that an earlier attempt has split come last.
 	slices.SortStableFunc(there, func(a, b admin.Partition) int { return len(a.Parents) - len(b.Parents) })
 	wanted, err := cfg.source().Partitions(ctx)
 	if err != nil {
 		return fmt.Errorf("list the partitions of container %s: %w", cfg.From, err)
 	}
 	for len(there) < len(wanted) {
-		// The oldest is the widest: halves are listed behind those that are still whole.
+		// The first partition is the widest: halves are appended after those that are
+		// still whole.
 		halves, err := server.Split(ctx, cfg.To.Database, cfg.To.Container, there[0].ID, "")
 		if err != nil {
 			return fmt.Errorf("split container %s: %w", cfg.To, err)

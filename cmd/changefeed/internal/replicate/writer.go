@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// bulk is a container that is read and written by bulk: *cosmos.Bulk.
+// bulk reads and writes a container with bulk requests. *cosmos.Bulk implements it.
 type bulk interface {
 	Do(ctx context.Context, operations []cosmos.BulkOperation) ([]cosmos.BulkResult, error)
 }
@@ -29,13 +29,14 @@ type found struct {
 	etag string
 }
 
-// writer carries plans out. Its methods may be called concurrently.
+// writer carries out plans. It is safe for concurrent use.
 type writer struct {
 	source, target bulk
 	finder         finder
 
-	// copied counts documents written, moved those that left an old place, deleted
-	// those that are gone, unsure those that may be doubled, or not deleted.
+	// copied counts documents that were written, and moved counts those that left an old
+	// key. deleted counts documents that were deleted. unsure counts documents whose old
+	// copy may still exist.
 	copied, moved, deleted, unsure atomic.Int64
 }
 
@@ -44,8 +45,8 @@ type writer struct {
 type CollisionError struct {
 	ID  string
 	Key string
-	// First is the key, in the source, of the document that the target has, Second that of
-	// the one that was to be written.
+	// First is the source key of the document that the target has. Second is the source
+	// key of the document that was to be written.
 	First, Second string
 }
 
@@ -54,7 +55,7 @@ func (e *CollisionError) Error() string {
 		"choose another key, or change one of the two, and run again", e.ID, e.First, e.ID, e.Second, e.Key)
 }
 
-// refusedError reports a document that the target refuses.
+// refusedError reports a document that the target rejects.
 type refusedError struct {
 	document string
 	status   int
@@ -62,7 +63,7 @@ type refusedError struct {
 }
 
 func (e *refusedError) Error() string {
-	return fmt.Sprintf("the target refuses the document with %s: status %d %s %s", e.document, e.status, http.StatusText(e.status), e.message)
+	return fmt.Sprintf("the target rejects the document with %s: status %d %s %s", e.document, e.status, http.StatusText(e.status), e.message)
 }
 
 // fatal reports whether an error is permanent.
@@ -76,7 +77,7 @@ func fatal(err error) bool {
 	return errors.As(err, &collision) || errors.As(err, &lost) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
 }
 
-// documentError reports a change that cannot be understood.
+// documentError reports a change that cannot be parsed.
 type documentError struct{ err error }
 
 func (e *documentError) Error() string { return e.err.Error() }
@@ -109,7 +110,7 @@ func (w *writer) handle(ctx context.Context, r rules, b *changefeed.Batch) error
 	return nil
 }
 
-// same writes to a target that is keyed as the source.
+// same writes to a target that has the same key as the source.
 func (w *writer) same(ctx context.Context, plans []*plan) error {
 	ops := make([]cosmos.BulkOperation, 0, len(plans))
 	for _, p := range plans {
@@ -138,9 +139,9 @@ func refused(p *plan, r cosmos.BulkResult) error {
 // write is a document to write to the target.
 type write struct {
 	*plan
-	// etag is that of the document that is replaced. If empty, there is none.
+	// etag is the etag of the document that is replaced. If empty, there is none.
 	etag string
-	// look reports whether the target's document has to be read first.
+	// look reports whether the target's document must be read first.
 	look bool
 }
 
@@ -151,8 +152,8 @@ type erase struct {
 	etag string
 }
 
-// rekey writes to a target that is keyed by other properties. It writes the documents under
-// their new keys first, so that each is always there, and then deletes the old copies.
+// rekey writes to a target that has another key. It first writes the documents under
+// their new keys, so that each always exists. Then it deletes the old copies.
 func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
 	writes, erases, err := w.locate(ctx, plans)
 	if err != nil {
@@ -164,8 +165,8 @@ func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
 	return w.clear(ctx, r, erases)
 }
 
-// locate returns the writes and the deletions of plans. It looks documents up where a plan
-// demands it.
+// locate returns the writes and the deletions of plans. It looks up the documents whose
+// plans demand it.
 func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, erases []erase, err error) {
 	var ids []string
 	for _, p := range plans {
@@ -208,14 +209,15 @@ func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, era
 	return writes, erases, nil
 }
 
-// maxAttempts bounds the attempts to write a document that others write, too. The batch is
-// retried then.
+// maxAttempts is the number of attempts to write a document that other clients also
+// write. Then the batch is retried.
 const maxAttempts = 10
 
-// errContended reports that others write the same documents of the target all the time.
-var errContended = errors.New("documents of the target change while they are written; do others write to it?")
+// errContended reports that other clients write the same documents of the target all the
+// time.
+var errContended = errors.New("documents of the target change while they are written; do other clients write to it?")
 
-// put writes documents. It replaces only what it has read and found to be the same document.
+// put writes documents. It replaces only documents that it has read and identified.
 func (w *writer) put(ctx context.Context, r rules, writes []write) error {
 	for range maxAttempts {
 		var err error
@@ -306,10 +308,10 @@ func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write,
 	return left, nil
 }
 
-// resolve decides between two documents of the source that claim one key of the target: the
-// copy of one of them may be old. write reports whether the new one is written. Otherwise it
-// has another key by now or was deleted, and a later change follows. It returns a
-// *[CollisionError] if both still claim the key.
+// resolve decides between two documents of the source that claim one key of the target.
+// The copy of one of them may be old. write reports whether the new one is written. If
+// not, it has moved or was deleted meanwhile, and a later change follows. resolve returns
+// a *[CollisionError] if both still claim the key.
 func (w *writer) resolve(ctx context.Context, r rules, p *plan, there document) (write bool, err error) {
 	results, err := w.source.Do(ctx, []cosmos.BulkOperation{
 		{Kind: cosmos.BulkRead, Key: p.source, ID: p.id},
@@ -387,7 +389,7 @@ func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
 	return nil
 }
 
-// parseFound takes a row of a look-up apart.
+// parseFound parses a row of a look-up.
 func (s shape) parseFound(row json.RawMessage) (found, error) {
 	var meta struct {
 		ETag string `json:"_etag"`

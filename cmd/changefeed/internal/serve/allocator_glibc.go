@@ -14,12 +14,14 @@ static void return_large_blocks(int bytes) {
 */
 import "C"
 
-// largeBlock is the size, in bytes, of blocks that C's allocator takes from the system and gives back one by one.
+// largeBlock is the size in bytes from which C's allocator takes blocks from the system
+// and returns them one by one.
 const largeBlock = 256 << 10
 
-// returnLargeBlocks has C's allocator give large blocks back to the system.
+// returnLargeBlocks makes C's allocator return large blocks to the system.
 //
-// Without it, glibc keeps freed blocks of up to 32 MiB for later: each freed block raises the size from which it
-// gives blocks back. The store's cache and its memtables are C memory, and with documents of 2 MB a server with
-// --memory-limit 256 took more than 300 MiB. A fixed size ends that.
+// Without it, glibc keeps freed blocks of up to 32 MiB, because each freed block raises
+// the size from which it returns blocks. The store's cache and its memtables are C
+// memory. With documents of 2 MB, a server with --memory-limit 256 took more than 300
+// MiB. A fixed size prevents that.
 func returnLargeBlocks() { C.return_large_blocks(largeBlock) }

@@ -2,5 +2,5 @@
 
 package serve
 
-// returnLargeBlocks does nothing: the store's memory is Go's, or another allocator's than glibc's.
+// returnLargeBlocks does nothing: glibc does not manage the store's memory.
 func returnLargeBlocks() {}

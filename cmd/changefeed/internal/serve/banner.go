@@ -11,15 +11,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// banner is what a client has to know, as text: names and values, a line to paste
-// for each SDK, and "ready" as its last line, for scripts to wait for.
+// banner is the text for clients: names and values, a line to paste for each SDK, and
+// "ready" as the last line. Scripts wait for that line.
 type banner struct {
 	Config
 	address     net.Addr
 	certificate string
-	// unkept is why the certificate is in no file; nil if it is, or there is none of ours.
+	// unkept is the error that prevented storing the certificate in a file. It is nil if
+	// the certificate is stored, or if the server did not create one.
 	unkept error
-	// metrics is the URL of the Prometheus endpoint; empty: there is none.
+	// metrics is the URL of the Prometheus endpoint. It may be empty.
 	metrics string
 }
 
@@ -37,14 +38,14 @@ func (b banner) endpoint() string {
 		return scheme + "://" + b.address.String() + "/"
 	}
 	if host == "" || tcp.IP.IsUnspecified() {
-		host = "127.0.0.1" // the name that others have for this machine is theirs to know
+		host = "127.0.0.1" // other machines' name for this one is unknown
 	}
 	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port)) + "/"
 }
 
 func (b banner) write(w io.Writer) error {
 	var t strings.Builder
-	where := "in memory (everything is gone at its end; --data DIR keeps it)"
+	where := "in memory (all data is lost when it ends; --data DIR keeps it)"
 	if b.Data != "" {
 		where = "from " + b.Data
 	}
@@ -54,7 +55,7 @@ func (b banner) write(w io.Writer) error {
 	row := func(name, value string) { fmt.Fprintf(&t, "%-18s %s\n", name, value) }
 	row("endpoint", endpoint)
 	if b.PublicEndpoint != "" {
-		row("listens on", b.address.String()) // with port 0 nobody could know it
+		row("listens on", b.address.String()) // port 0 would otherwise be unknown
 	}
 	for _, k := range b.shown(b.keys()) {
 		row("key", k)
@@ -63,14 +64,14 @@ func (b banner) write(w io.Writer) error {
 		row("read-only key", k)
 	}
 	if len(b.Keys)+len(b.ReadOnlyKeys) > 0 && !b.PrintKeys {
-		row("", "("+hiddenKey+" stands for a key that was given; --print-key prints it)")
+		row("", "("+hiddenKey+" replaces a key that you gave; --print-key prints it)")
 	}
 	row("connection string", connection)
 	if b.certificate != "" {
 		row("certificate", b.certificate)
 	}
 	if b.unkept != nil {
-		row("certificate", fmt.Sprintf("in memory, and another one at the next start, since no file can be made for it (%v); --data DIR keeps it", b.unkept))
+		row("certificate", fmt.Sprintf("in memory, and a new one at each start, because its file cannot be written (%v); --data DIR keeps it", b.unkept))
 	}
 	if b.metrics != "" {
 		row("metrics", b.metrics)
@@ -90,11 +91,11 @@ func (b banner) write(w io.Writer) error {
 	return err
 }
 
-// hiddenKey stands for a key that is not printed.
+// hiddenKey replaces a key that is not printed.
 const hiddenKey = "KEY"
 
-// shown returns keys as they are printed. The output of a server lands in journals, so a key that
-// was given is not in it; the well-known one is no secret.
+// shown returns keys as they are printed. The output of a server may be kept in a
+// journal, so given keys are hidden. The well-known one is public.
 func (b banner) shown(keys []string) []string {
 	out := make([]string, len(keys))
 	for i, k := range keys {
@@ -105,8 +106,9 @@ func (b banner) shown(keys []string) []string {
 	return out
 }
 
-// sdkLine is how an SDK gets a client: the line to paste, and what its program is started with so
-// that it trusts the certificate, or goes without TLS.
+// sdkLine describes how to create a client with an SDK. line is the code to paste. trust
+// and plain are environment variables or options of the program: trust makes it accept
+// the certificate, and plain makes it work without TLS.
 type sdkLine struct{ name, line, trust, plain string }
 
 func (b banner) sdks(endpoint, key, connection string) []sdkLine {
@@ -144,8 +146,8 @@ func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 	}
 }
 
-// trusting returns what a program is started with so that it trusts the certificate: file
-// where that is in a file, unchecked where it is in memory.
+// trusting returns file if the certificate is in a file, and unchecked if it is in
+// memory. Otherwise it returns "".
 func (b banner) trusting(file, unchecked string) string {
 	switch {
 	case b.certificate != "":
@@ -156,9 +158,10 @@ func (b banner) trusting(file, unchecked string) string {
 	return ""
 }
 
-// pythonTrust is what a Python program is started with: one variable for the synchronous client, one for the
-// asynchronous one. The SDK (4.17) checks no certificate of an emulator's hosts, and takes a path in
-// connection_verify for "do check", not for the certificate.
+// pythonTrust returns the environment of a Python program: one variable for the
+// synchronous client, and one for the asynchronous one. For an emulator's hosts, the SDK
+// (4.17) does not check certificates. It takes a path in connection_verify as "check",
+// and not as the certificate.
 func pythonTrust(endpoint, certificate string) string {
 	if emulatorsHost(endpoint) {
 		return ""
@@ -166,14 +169,14 @@ func pythonTrust(endpoint, certificate string) string {
 	return "REQUESTS_CA_BUNDLE=" + shellQuote(certificate) + " SSL_CERT_FILE=" + shellQuote(certificate)
 }
 
-// emulatorsHost is whether SDKs take the server for an emulator by its name.
+// emulatorsHost reports whether SDKs assume an emulator because of the host name.
 func emulatorsHost(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1")
 }
 
-// javaTrust is what a JVM is started with. The SDK's own switch is for these two hosts only; for others the
-// certificate goes into a trust store.
+// javaTrust returns the options of a JVM. The SDK's own option works only for an
+// emulator's hosts. For other hosts, the certificate must be in a trust store.
 func javaTrust(endpoint, certificate string) string {
 	if unchecked := javaUnchecked(endpoint); unchecked != "" {
 		return unchecked
@@ -182,7 +185,8 @@ func javaTrust(endpoint, certificate string) string {
 		" -alias changefeed -storetype PKCS12 -storepass changeit -keystore changefeed.p12 -file " + shellQuote(certificate) + ")"
 }
 
-// javaUnchecked is what makes a JVM's SDK check no certificate of an emulator's host; empty for other hosts.
+// javaUnchecked returns the option that makes Java's SDK skip the certificate check for
+// an emulator's host. It returns "" for other hosts.
 func javaUnchecked(endpoint string) string {
 	if emulatorsHost(endpoint) {
 		return "-DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true"
@@ -190,7 +194,7 @@ func javaUnchecked(endpoint string) string {
 	return ""
 }
 
-// shellQuote quotes a word for a shell where it needs to be.
+// shellQuote quotes a word for a shell if that is necessary.
 func shellQuote(s string) string {
 	if !strings.ContainsAny(s, " '\"$`\\!*?;&|<>()#~[]{}\t") {
 		return s

@@ -23,38 +23,39 @@ import (
 	"time"
 )
 
-// A self-signed certificate is made once and used again, so that clients need to
-// trust it once. It is no authority: trusting it trusts this one server, and
-// whoever steals its key can pose as nobody else.
+// A self-signed certificate is created once and used again, so that clients need to trust
+// it only once. It is not an authority: a client that trusts it trusts only this server.
+// A thief of its key cannot impersonate any other server.
 const (
-	// certificateLife is short of the 398 days that some platforms accept at most.
+	// certificateLife is less than 398 days, the maximum that some platforms accept.
 	certificateLife = 397 * 24 * time.Hour
-	// renewBefore its end it is made anew.
+	// renewBefore is the time before its end at which the certificate is replaced.
 	renewBefore = 30 * 24 * time.Hour
-	// clockSlack is how far a client's clock may be behind.
+	// clockSlack is the maximum delay of a client's clock.
 	clockSlack = time.Hour
 )
 
 // identity is the server's certificate, with its key.
 type identity struct {
-	// path is the certificate's file (PEM), for clients; empty when they need none of ours, and when
-	// it is in memory only.
+	// path is the certificate's PEM file, for clients. It is empty if the user gave the
+	// certificate, or if it is only in memory.
 	path string
-	// unkept is why the certificate is in memory only; nil if it is not.
+	// unkept is the error that keeps the certificate in memory. It is nil if there is
+	// none.
 	unkept error
-	// make makes or loads the certificate.
+	// make creates or loads the certificate. It is nil if the user gave the certificate.
 	make func(now time.Time) (*tls.Certificate, error)
 
 	mu      sync.Mutex // guards current
 	current *tls.Certificate
 }
 
-// identity loads the certificate that the flags say, or makes one.
+// identity loads the certificate that the flags name, or creates one.
 func (c Config) identity() (*identity, error) {
 	if cert, key, pair := strings.Cut(c.TLS, ","); pair {
 		loaded, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return nil, refuse("--tls %s can't be used: %v", c.TLS, err)
+			return nil, refuse("--tls %s is invalid: %v", c.TLS, err)
 		}
 		return &identity{current: &loaded}, nil
 	}
@@ -69,20 +70,22 @@ func (c Config) identity() (*identity, error) {
 			return id, nil
 		}
 	}
-	// A server without data needs no directory, and so none to keep a certificate in.
+	// A server without data needs no directory, so the certificate stays in memory.
 	id := &identity{unkept: err, make: func(now time.Time) (*tls.Certificate, error) { return certificateInMemory(hosts, now) }}
 	_, err = id.get(time.Now())
 	return id, err
 }
 
-// keptIdentity loads a certificate for hosts from the directory dir, or makes one there.
+// keptIdentity loads a certificate for hosts from the directory dir, or creates one
+// there.
 func keptIdentity(dir string, hosts []string) (*identity, error) {
-	// For lines that are pasted elsewhere.
+	// The path must be absolute, because users paste it elsewhere.
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("find a place for the certificate: %w", err)
+		return nil, fmt.Errorf("find the certificate's directory: %w", err)
 	}
-	// One file per set of names, so that servers with different ones don't replace each other's.
+	// Each set of names has its own file, so that servers with different names do not
+	// replace each other's certificates.
 	base := filepath.Join(dir, "localhost")
 	if more := hosts[len(localHosts):]; len(more) > 0 {
 		base = filepath.Join(dir, strings.ReplaceAll(strings.Join(more, "+"), ":", "_"))
@@ -93,11 +96,11 @@ func keptIdentity(dir string, hosts []string) (*identity, error) {
 	return id, err
 }
 
-// localHosts are the names of one's own machine.
+// localHosts are the names of the local machine.
 var localHosts = []string{"localhost", "127.0.0.1", "::1"}
 
-// hosts returns the names that the server is reached by, which the certificate is for. The names
-// of one's own machine come first.
+// hosts returns the names by which clients reach the server. The certificate is valid for
+// them. The names of the local machine come first.
 func (c Config) hosts() []string {
 	hosts := slices.Clone(localHosts)
 	add := func(host string) {
@@ -118,7 +121,7 @@ func (c Config) hosts() []string {
 	return hosts
 }
 
-// listener speaks TLS on the connections of l.
+// listener returns a listener that uses TLS on the connections of l.
 func (id *identity) listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -129,7 +132,7 @@ func (id *identity) listener(l net.Listener) net.Listener {
 	})
 }
 
-// get returns the certificate; one that we made is renewed in time.
+// get returns the certificate. It renews one that the server has created in time.
 func (id *identity) get(now time.Time) (*tls.Certificate, error) {
 	id.mu.Lock()
 	current := id.current
@@ -147,12 +150,12 @@ func (id *identity) get(now time.Time) (*tls.Certificate, error) {
 	return made, nil
 }
 
-// certificateIn loads the certificate base.crt with its key base.key, or makes both when
+// certificateIn loads the certificate base.crt and its key base.key. It creates both if
 // they are missing, about to expire, or for other names.
 func certificateIn(base string, hosts []string, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(base+".crt", base+".key")
 	if err == nil && covers(pair.Leaf, hosts) && now.Before(pair.Leaf.NotAfter.Add(-renewBefore)) && !now.Before(pair.Leaf.NotBefore) {
-		_ = os.Chmod(base+".crt", publicFile) // one of somebody else is used as it is
+		_ = os.Chmod(base+".crt", publicFile) // another user's file is used as it is
 		return &pair, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && errors.Is(err, fs.ErrPermission) {
@@ -160,38 +163,39 @@ func certificateIn(base string, hosts []string, now time.Time) (*tls.Certificate
 	}
 	cert, key, err := newCertificate(hosts, now)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("create the certificate: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
-		return nil, fmt.Errorf("keep the certificate: %w", err)
+		return nil, fmt.Errorf("write the certificate: %w", err)
 	}
-	// The key first: a crash between the two leaves a pair that doesn't fit, which is made anew.
+	// The key is written first. A crash between the two writes leaves a pair that does
+	// not match, which is replaced.
 	if err := replaceFile(base+".key", key, secretFile); err != nil {
-		return nil, fmt.Errorf("keep the certificate's key: %w", err)
+		return nil, fmt.Errorf("write the certificate's key: %w", err)
 	}
 	if err := replaceFile(base+".crt", cert, publicFile); err != nil {
-		return nil, fmt.Errorf("keep the certificate: %w", err)
+		return nil, fmt.Errorf("write the certificate: %w", err)
 	}
 	made, err := tls.X509KeyPair(cert, key)
 	return &made, err
 }
 
-// certificateInMemory makes a certificate that is kept nowhere.
+// certificateInMemory creates a certificate that is not stored.
 func certificateInMemory(hosts []string, now time.Time) (*tls.Certificate, error) {
 	cert, key, err := newCertificate(hosts, now)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("create the certificate: %w", err)
 	}
 	made, err := tls.X509KeyPair(cert, key)
 	return &made, err
 }
 
-// covers reports whether a certificate is good for all hosts.
+// covers reports whether a certificate is valid for all hosts.
 func covers(cert *x509.Certificate, hosts []string) bool {
 	return !slices.ContainsFunc(hosts, func(host string) bool { return cert.VerifyHostname(host) != nil })
 }
 
-// newCertificate makes a self-signed certificate and its key, in PEM.
+// newCertificate creates a self-signed certificate and its key, in PEM.
 func newCertificate(hosts []string, now time.Time) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -231,17 +235,18 @@ func newCertificate(hosts []string, now time.Time) (cert, key []byte, err error)
 
 func pemOf(kind string, der []byte) []byte {
 	var b bytes.Buffer
-	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // a buffer takes everything
+	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // a buffer accepts every write
 	return b.Bytes()
 }
 
-// The modes of a certificate's key, and of the certificate, which clients of other users read.
+// The file modes of a certificate's key, and of the certificate, which other users'
+// clients read.
 const (
 	secretFile = 0o600
 	publicFile = 0o644
 )
 
-// replaceFile writes a file with a mode, whole or not at all.
+// replaceFile replaces a file atomically.
 func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // with mode 0600
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package serve
 
-// descriptorLimit returns how many files the process may have open; 0: it is not known.
+// descriptorLimit returns 0: the limit of open files is unknown.
 func descriptorLimit() int { return 0 }

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// descriptorLimit returns how many files the process may have open; 0: it is not known. Go's runtime has raised the soft limit to the hard one.
+// descriptorLimit returns the process's limit of open files. It returns 0 if the limit is
+// unknown. Go's runtime has raised the soft limit to the hard one.
 func descriptorLimit() int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

@@ -11,21 +11,22 @@ import (
 	"github.com/changefeed-go/changefeed/server"
 )
 
-// A web page can make its own name point to the address of this server (DNS rebinding). The
-// browser then takes the server for the page's own, lets the page read answers, and sends the
-// page's name in the header Host. So only names that lead here on purpose are served. An IP
-// literal is not a name that DNS can point elsewhere.
+// A web page can make its own name resolve to the address of this server (DNS rebinding).
+// The browser then treats the server as the page's own, lets the page read answers, and
+// sends the page's name in the Host header. So the server accepts only names that are
+// meant for it. IP addresses are accepted, because DNS cannot redirect them.
 
 // hostCheck is a server that answers 421 to requests with another host.
 type hostCheck struct {
 	*server.Server
-	// names are served, in lower case.
+	// names are the accepted hosts, in lower case.
 	names map[string]bool
 	// local reports whether only this machine can reach the server.
 	local bool
 }
 
-// checkHosts returns a server that serves the hosts of the Config, which listens on an address.
+// checkHosts returns a server that accepts only the hosts of the Config. a is its
+// address.
 func (c Config) checkHosts(s *server.Server, a net.Addr) *hostCheck {
 	h := &hostCheck{Server: s, names: map[string]bool{}, local: loopback(a)}
 	for _, name := range c.hosts() {
@@ -34,7 +35,7 @@ func (c Config) checkHosts(s *server.Server, a net.Addr) *hostCheck {
 	return h
 }
 
-// hostName returns a host in lower case, without a port, brackets and the dot at the end.
+// hostName returns a host in lower case, without port, brackets and final dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -43,7 +44,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// serves reports whether requests with a header Host are served. Browsers never leave it out.
+// serves reports whether a Host header is accepted. An empty one is, because browsers
+// always send a name.
 func (h *hostCheck) serves(host string) bool {
 	name := hostName(host)
 	if name == "" || strings.HasSuffix(name, ".localhost") || h.names[name] {
@@ -53,7 +55,7 @@ func (h *hostCheck) serves(host string) bool {
 	return err == nil && (!h.local || ip.Unmap().IsLoopback())
 }
 
-// ServeHTTP refuses requests with another host, and passes on the rest.
+// ServeHTTP rejects requests with another host, and serves the others.
 func (h *hostCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.serves(r.Host) {
 		h.Server.ServeHTTP(w, r)
@@ -64,24 +66,24 @@ func (h *hostCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		", which is not a name of this server. If clients reach the server by that name, start it with `changefeed serve --host " +
 		shortened(name) + "`, or with --public-endpoint."}.JSON()
 	header := w.Header()
-	header["Content-Type"] = nil // else net/http adds it
+	header["Content-Type"] = nil // net/http would add it
 	header["content-type"] = []string{"application/json"}
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(http.StatusMisdirectedRequest)
-	_, _ = w.Write(body) // an error is the connection's end
+	_, _ = w.Write(body) // an error means that the connection has ended
 }
 
-// shortened cuts a name that a stranger sent.
+// shortened truncates a name that a client sent.
 func shortened(name string) string {
 	const most = 255
 	return name[:min(len(name), most)]
 }
 
-// validateHosts judges Config.Hosts.
+// validateHosts checks Config.Hosts.
 func (c Config) validateHosts() error {
 	for _, host := range c.Hosts {
 		if host == "" || hostName(host) != strings.ToLower(strings.TrimSuffix(host, ".")) || strings.ContainsAny(host, "/?#@:*[] ") {
-			return refuse("--host is %q: it is the name of a host without a port, as in changefeed.example.com", host)
+			return refuse("--host is %q: it must be the name of a host without a port, for instance changefeed.example.com", host)
 		}
 	}
 	return nil

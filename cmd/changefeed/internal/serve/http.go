@@ -11,31 +11,32 @@ import (
 	"time"
 )
 
-// What a connection may take of the server. A client that sends or reads slowly
-// holds a connection and a few kilobytes, and nobody waits for it.
+// Timeouts of a connection. A client that sends or reads slowly holds a connection and a
+// few kilobytes, and delays no other client.
 const (
-	// headerTime bounds a request's headers, and the TLS handshake.
+	// headerTime limits a request's headers, and the TLS handshake.
 	headerTime = 10 * time.Second
-	// bodyTime bounds a request's body, from its headers on.
+	// bodyTime limits a request's body, counted from the end of its headers.
 	bodyTime = time.Minute
-	// writeTime bounds one write of an answer, which has a page of 4 MB at most: a client that
-	// reads 70 KB/s keeps up.
+	// writeTime limits one write of an answer. An answer has at most 4 MB, so a client
+	// that reads 70 KB/s keeps up.
 	writeTime = time.Minute
-	// idleTime is how long a connection without a request is kept: longer than any SDK
-	// keeps one in its pool, so that the client closes it, and never at the moment of a request.
+	// idleTime is how long an idle connection is kept. It is longer than in any SDK's
+	// pool. So the client closes the connection, and the server never closes it during a
+	// request.
 	idleTime = 5 * time.Minute
 )
 
-// limits are the limits of a server that its configuration sets.
+// limits are a server's configured limits.
 type limits struct {
-	// drain is how long requests that are under way may take when the server ends.
+	// drain is the time that requests in flight may take when the server ends.
 	drain time.Duration
-	// header bounds a request's line and headers, in bytes: an ETag, a key, a session token of all
-	// partitions and a continuation are the large ones.
+	// header is the maximum size of a request's line and headers, in bytes. The large
+	// ones are ETags, keys, session tokens of all partitions, and continuations.
 	header int
 }
 
-// httpSlack is how many bytes of headers http.Server takes beyond its MaxHeaderBytes.
+// httpSlack is the number of header bytes that http.Server accepts beyond MaxHeaderBytes.
 const httpSlack = 4 << 10
 
 // guard is a handler that watches the connections of its server.
@@ -43,15 +44,15 @@ type guard interface {
 	Guard(h *http.Server, l net.Listener) net.Listener
 }
 
-// drainer is a handler that holds requests, and can be told to let go of them.
+// drainer is a handler that holds requests until Drain is called.
 type drainer interface{ Drain() }
 
-// serveHTTP serves until ctx ends. Then no connection is accepted any more, the requests under way
-// get the time bounds.drain, and what is left of them is cut off. It speaks HTTP/1.1 only:
-// that is what the SDKs speak with a gateway, a dropped connection means one request there, and a
-// slow client can be told from the others by its connection.
+// serveHTTP serves until ctx ends. It then accepts no connections, gives the requests in
+// flight the time bounds.drain, and cuts off the others. It speaks only HTTP/1.1, as SDKs
+// do with a gateway. There a dropped connection affects one request, and a slow client
+// has a connection of its own.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limits, logger *slog.Logger) error {
-	// Requests outlive ctx: they get to their end while the server drains.
+	// Requests outlive ctx, so that they can finish while the server drains.
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	srv := &http.Server{
@@ -61,11 +62,12 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limit
 		MaxHeaderBytes:    bounds.header - httpSlack,
 		Protocols:         new(http.Protocols),
 		BaseContext:       func(net.Listener) context.Context { return base },
-		// Handshakes that fail, and garbage: the client's affair, so at debug level.
+		// Failed handshakes and garbage are the client's problem, so they are logged at
+		// debug level.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	srv.Protocols.SetHTTP1(true)
-	srv.DisableGeneralOptionsHandler = true // OPTIONS * is the handler's, too: nothing is answered without a signature
+	srv.DisableGeneralOptionsHandler = true // OPTIONS * needs a signature, too, so the handler answers it
 	if g, ok := h.(guard); ok {
 		l = g.Guard(srv, l)
 	}
@@ -79,12 +81,12 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limit
 		return fmt.Errorf("accept connections: %w", err)
 	case <-ctx.Done():
 	}
-	logger.Info("ending: no new connections; waiting for requests under way", "at most", bounds.drain)
+	logger.Info("shutting down; waiting for requests in flight", "at most", bounds.drain)
 	wait, cancel := context.WithTimeout(base, bounds.drain)
 	defer cancel()
 	err := srv.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {
-		logger.Warn("requests were cut off: they took longer than the drain time", "drain", bounds.drain)
+		logger.Warn("requests cut off: they took longer than the drain time", "drain", bounds.drain)
 		cut()
 		err = srv.Close()
 	}
@@ -92,22 +94,26 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limit
 		err = errors.Join(err, ended)
 	}
 	if err != nil {
-		return fmt.Errorf("end the server: %w", err)
+		return fmt.Errorf("shut down the server: %w", err)
 	}
 	return nil
 }
 
-// paced bounds the time of a request's body and of each write of its answer. The time-outs of
-// http.Server don't fit: they count from the request's first byte to the answer's last one, so that
-// one which is long enough for a large page would let a client dawdle as long.
+// paced limits the time of a request's body, and of each write of its answer.
+// http.Server's timeouts do not fit: they count from the request's first byte to the
+// answer's last one. A timeout for a large page would give a slow client the same time
+// for a small one.
 func paced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		if r.ContentLength != 0 {
-			// In force beyond the handler's end, when the rest of a body that it didn't want is read.
-			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // an error is the connection's end
-			// A copy: by the body of its own request http.Server knows a client that waits for "100 Continue", and a body that isn't worth
-			// reading to the end. With another one there, it would wait for the body before it sends a refusal.
+			// The deadline also applies after the handler, while http.Server reads the
+			// rest of an unread body.
+			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // an error means that the connection has ended
+			// The original request keeps its body. http.Server uses it to recognize a
+			// client that waits for "100 Continue", and a body that is not worth reading
+			// to the end. With a replaced body, it would wait for the body before it
+			// sends an error.
 			timed := *r
 			timed.Body = &pacedBody{ReadCloser: r.Body, c: c}
 			r = &timed
@@ -116,8 +122,8 @@ func paced(next http.Handler) http.Handler {
 	})
 }
 
-// pacedBody ends the time limit when the body has been read: the connection is read on, to notice
-// that the client is gone, and that has no limit.
+// pacedBody removes the deadline when the body has been read. http.Server then continues
+// to read the connection, to notice its end, and that has no time limit.
 type pacedBody struct {
 	io.ReadCloser
 	c *http.ResponseController
@@ -136,17 +142,18 @@ type pacedWriter struct {
 	c *http.ResponseController
 }
 
-// Write gives each write its time, and so the last one the flush at the end of the answer.
+// Write sets a new deadline for each write. The last one also covers the flush at the end
+// of the answer.
 func (w *pacedWriter) Write(p []byte) (int, error) {
 	_ = w.c.SetWriteDeadline(time.Now().Add(writeTime))
 	return w.ResponseWriter.Write(p)
 }
 
-// WriteHeader may be all there is of an answer.
+// WriteHeader sets a deadline, because an answer may have no body.
 func (w *pacedWriter) WriteHeader(status int) {
 	_ = w.c.SetWriteDeadline(time.Now().Add(writeTime))
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

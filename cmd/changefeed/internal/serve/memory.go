@@ -15,72 +15,77 @@ import (
 	"github.com/changefeed-go/changefeed/server"
 )
 
-// The memory of a server: how much it may take in all, and what for.
+// This file divides the memory of a server.
 
 const (
 	mib = 1 << 20
-	// The default of Config.Memory is a share of what there is. A control group is taken to be for the server alone; a machine is not.
+	// The default of Config.Memory is a share of the available memory. A control group is
+	// assumed to be for the server alone, a machine is not.
 	groupShare   = 0.8
 	machineShare = 0.5
-	// unknownMemory is taken for the machine's memory where the system doesn't report it.
+	// unknownMemory replaces the machine's memory if the system does not report it.
 	unknownMemory = 4 << 30
-	// minMemory is the least Config.Memory, in MiB.
+	// minMemory is the minimum of Config.Memory, in MiB.
 	minMemory = 128
-	// ownMemory is what an idle server takes: its program, its goroutines, its metrics.
+	// ownMemory is the memory of an idle server: its program, goroutines and metrics.
 	ownMemory = 48 * mib
-	// outsideGo is what Go's runtime doesn't manage of it: the program, and memory that C's allocator keeps.
+	// outsideGo is the part of the process's memory that Go's runtime does not manage:
+	// the program, and memory that C's allocator keeps.
 	outsideGo = 52 * mib
-	// cacheShare is the part of the memory that the store's cache may take by default, maxCacheShare by Config.Cache.
+	// The store's cache takes 1/cacheShare of the memory by default, and at most
+	// 1/maxCacheShare.
 	cacheShare, maxCacheShare = 8, 2
-	// garbageFactor is how much memory a byte in use takes, with the garbage that is not collected yet.
+	// garbageFactor is the memory per byte in use, including garbage that is not
+	// collected yet.
 	garbageFactor = 2
-	// connectionShare is the part of the memory that idle connections may take, and connectionMemory what one takes: its goroutine, its
-	// buffers, its TLS state.
+	// Idle connections may take 1/connectionShare of the memory. Each takes
+	// connectionMemory bytes for its goroutine, buffers and TLS state.
 	connectionShare  = 8
 	connectionMemory = 64 << 10
 )
 
 // memoryPlan divides a server's memory. Its fields are in bytes.
 type memoryPlan struct {
-	// limit is all of it.
+	// limit is the whole memory.
 	limit int64
-	// cache is the store's, requests that of all requests.
+	// cache is the store's memory, and requests is the memory of all requests together.
 	cache, requests int64
 }
 
-// memory plans the memory of a server for which a system has so much by default.
+// memory returns the memory plan. system is the default of Config.Memory, in bytes.
 func (c Config) memory(system int64) (memoryPlan, error) {
 	p := memoryPlan{limit: int64(c.Memory) * mib, cache: int64(c.Cache) * mib}
 	if p.limit == 0 {
 		p.limit = max(system, minMemory*mib)
 		if p.cache > p.limit/maxCacheShare {
-			return p, refuse("--cache %d is more than half of the memory that the server may use (%d MiB): choose a smaller --cache, or give --memory-limit",
+			return p, refuse("--cache %d is more than half of the memory that the server may use (%d MiB); choose a smaller --cache, or set --memory-limit",
 				c.Cache, p.limit/mib)
 		}
 	}
 	if p.limit < minMemory*mib || p.limit > maxCache*mib {
-		return p, refuse("--memory-limit is %d: it is %d to %d (MiB)", c.Memory, minMemory, maxCache)
+		return p, refuse("--memory-limit is %d: it must be %d to %d (MiB)", c.Memory, minMemory, maxCache)
 	}
 	if p.cache > p.limit/maxCacheShare {
-		return p, refuse("--cache %d is more than half of --memory-limit %d: choose a smaller cache, or a larger limit", c.Cache, c.Memory)
+		return p, refuse("--cache %d is more than half of --memory-limit %d; choose a smaller cache, or a larger limit", c.Cache, c.Memory)
 	}
 	if p.cache == 0 {
 		p.cache = min(DefaultCache*mib, p.limit/cacheShare)
 	}
 	p.requests = (p.limit - p.cache - ownMemory) / garbageFactor
 	if p.requests < server.MinMemoryLimit {
-		return p, refuse("--memory-limit %d leaves too little for requests beside --cache %d: choose a cache of at most %d, or a larger limit",
+		return p, refuse("--memory-limit %d leaves too little for requests beside --cache %d; choose a cache of at most %d, or a larger limit",
 			p.limit/mib, p.cache/mib, (p.limit-ownMemory-garbageFactor*server.MinMemoryLimit)/mib)
 	}
 	return p, nil
 }
 
-// connections returns how many connections the plan has memory for.
+// connections returns the number of connections that the plan has memory for.
 func (p memoryPlan) connections() int {
 	return int(min(p.limit/connectionShare/connectionMemory, math.MaxInt32))
 }
 
-// collect has Go's garbage collector keep to the plan, unless GOMEMLIMIT is set. undo restores what was before.
+// collect makes Go's garbage collector follow the plan, unless GOMEMLIMIT is set. undo
+// restores the previous limit.
 func (p memoryPlan) collect() (undo func()) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
@@ -93,7 +98,8 @@ func (p memoryPlan) collect() (undo func()) {
 	return func() { debug.SetMemoryLimit(before) }
 }
 
-// cacheOutsideGo reports whether the store's cache is not in Go's heap, as where the program was built with cgo.
+// cacheOutsideGo reports whether the store's cache is outside Go's heap. It is if the
+// program was built with cgo.
 func cacheOutsideGo() bool {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -107,8 +113,9 @@ func cacheOutsideGo() bool {
 	return false
 }
 
-// systemMemory returns the default of Config.Memory, in bytes: a share of the control group's limit or of the machine's memory, and GOMEMLIMIT if
-// that is less. root is the root of the file system.
+// systemMemory returns the default of Config.Memory, in bytes. It is a share of the
+// control group's limit or of the machine's memory, or GOMEMLIMIT if that is less. root
+// is the root of the file system.
 func systemMemory(root fs.FS) int64 {
 	n := int64(machineShare * unknownMemory)
 	machine, known := machineMemory(root)
@@ -121,7 +128,7 @@ func systemMemory(root fs.FS) int64 {
 	return min(n, debug.SetMemoryLimit(-1))
 }
 
-// machineMemory reads the machine's memory, in bytes.
+// machineMemory returns the machine's memory, in bytes.
 func machineMemory(root fs.FS) (n int64, ok bool) {
 	text, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {
@@ -136,8 +143,9 @@ func machineMemory(root fs.FS) (n int64, ok bool) {
 	return 0, false
 }
 
-// groupMemory reads the least memory limit of the process's control group and of those above it, in bytes: of version 2, or of
-// version 1. ok is false if there is none.
+// groupMemory returns the lowest memory limit of the process's control group and its
+// ancestors, in bytes. It reads control groups of version 1 and 2. ok is false if there
+// is no limit.
 func groupMemory(root fs.FS) (n int64, ok bool) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -156,11 +164,12 @@ func groupMemory(root fs.FS) (n int64, ok bool) {
 				continue
 			}
 		}
-		// In a container the path may be the host's. What is not there is passed, up to the mount, which is the container's.
+		// In a container the path may be the host's. Missing files are skipped, up to the
+		// mount, which is the container's.
 		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
 			limit, err := fs.ReadFile(root, path.Join(mount, at, file))
 			if err == nil {
-				if v, err := strconv.ParseInt(strings.TrimSpace(string(limit)), 10, 64); err == nil && v > 0 { // "max" is no number
+				if v, err := strconv.ParseInt(strings.TrimSpace(string(limit)), 10, 64); err == nil && v > 0 { // "max" is not a number
 					n = min(n, v)
 				}
 			}
@@ -173,16 +182,18 @@ func groupMemory(root fs.FS) (n int64, ok bool) {
 }
 
 const (
-	// reclaimEvery is how often a server looks whether memory can be given back, and reclaimPause the least time between two collections for it.
+	// reclaimEvery is the time between two checks whether memory can be returned.
+	// reclaimPause is the minimum time between two collections.
 	reclaimEvery = time.Second
 	reclaimPause = 5 * time.Second
-	// reclaimBytes is the least that is worth it.
+	// reclaimBytes is the minimum that is worth a collection.
 	reclaimBytes = 16 * mib
 )
 
-// reclaim gives memory back to the system when requests have ended that held much of it. A server at rest would keep it for minutes: garbage
-// is collected when as much again is in use, or every two minutes. inFlight returns what requests hold, in bytes; collect
-// collects garbage and gives it back. It returns when ctx ends.
+// reclaim returns memory to the system after requests that held much of it. Without it an
+// idle server would keep the memory for minutes: Go collects garbage when the heap has
+// doubled, or every two minutes. inFlight returns the bytes that requests hold. collect
+// collects garbage and returns it to the system. reclaim returns when ctx ends.
 func reclaim(ctx context.Context, inFlight func() int64, collect func()) {
 	ticker := time.NewTicker(reclaimEvery)
 	defer ticker.Stop()
@@ -204,8 +215,9 @@ func reclaim(ctx context.Context, inFlight func() int64, collect func()) {
 	}
 }
 
-// collectAll collects garbage, that of pools too, and gives it back to the system.
+// collectAll collects garbage, including the content of pools, and returns it to the
+// system.
 func collectAll() {
-	debug.FreeOSMemory() // moves the content of pools aside
-	debug.FreeOSMemory() // collects it
+	debug.FreeOSMemory() // the first call only marks the content of pools
+	debug.FreeOSMemory() // the second one collects it
 }

@@ -1,5 +1,5 @@
-// Package serve is the work of `changefeed serve`: a listener, its certificate,
-// the server over a store, and their end in good order.
+// Package serve implements `changefeed serve`: it opens a listener, its certificate and a
+// server over a store, and shuts them down in order.
 package serve
 
 import (
@@ -26,81 +26,90 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Config says what is served, where, and to whom.
+// Config configures [Run].
 type Config struct {
-	// Listen is the address, host:port. Port 0 is a free one.
+	// Listen is the address, host:port. Port 0 chooses a free port.
 	Listen string
-	// Data is the directory of the store; empty: the store is in memory.
+	// Data is the directory of the store. If empty, the store is in memory.
 	Data string
-	// TLS is "self-signed", "off", or the paths of a certificate and its key in
-	// PEM with a comma between them.
+	// TLS is "self-signed", "off", or the paths of a PEM certificate and its key,
+	// separated by a comma.
 	TLS string
-	// Keys and ReadOnlyKeys are account keys in base64. Without Keys it is the well-known
-	// one of the local emulators.
+	// Keys and ReadOnlyKeys are account keys in base64. If Keys is empty, the local
+	// emulators' well-known key is used.
 	Keys, ReadOnlyKeys []string
-	// AADIssuer is the URL of an issuer whose AAD tokens are taken; empty: only tokens of the emulators' form are. AADAudiences are what
-	// they may be for; see [server.Issuer].
+	// AADIssuer is the URL of an issuer whose AAD tokens are accepted. If empty, only
+	// tokens of the emulators' form are accepted. AADAudiences are the accepted
+	// audiences; see [server.Issuer].
 	AADIssuer    string
 	AADAudiences []string
-	// PrintKeys prints keys that were given, too. The well-known key is always printed.
+	// PrintKeys also prints the given keys. The well-known key is always printed.
 	PrintKeys bool
 	// AllowWellKnownKey allows that key on an address that other machines can reach.
 	AllowWellKnownKey bool
-	// PublicEndpoint is the URL that clients reach the server by, where that isn't
-	// the address it listens on. Default: what each client asked for.
+	// PublicEndpoint is the URL by which clients reach the server, if it differs from the
+	// listening address. If empty, it is the URL that each client uses.
 	PublicEndpoint string
-	// Hosts are further names that clients reach the server by. Requests with another name in
-	// the header Host are refused, but for localhost, IP addresses (loopback ones, where
-	// Listen is one), and the host of PublicEndpoint. The certificate is for these names, too.
+	// Hosts are further names by which clients reach the server. Requests with another
+	// name in the Host header are rejected. Exceptions are localhost, the host of
+	// PublicEndpoint, and IP addresses; if Listen is a loopback address, only loopback
+	// ones. The certificate is valid for these names, too.
 	Hosts []string
-	// Partitions is how many physical partitions a new container has at least.
+	// Partitions is the minimum number of physical partitions of a new container.
 	Partitions int
-	// Cache is how much memory the store may use for blocks that were read and for what isn't in files yet, in MiB. It is at
-	// most half of Memory. 0: [DefaultCache], or an eighth of Memory if that is less.
+	// Cache is the memory in MiB that the store may use for cached blocks and for data
+	// that is not in files yet. It is at most half of Memory. If zero, it is
+	// [DefaultCache], or an eighth of Memory if that is less.
 	Cache int
-	// Memory is how much memory the process may use, in MiB, without the documents of a store in memory. 0: four fifths of the control
-	// group's limit, or half of the machine's memory, or GOMEMLIMIT if that is less.
+	// Memory is the memory in MiB that the process may use, without the documents of a
+	// store in memory. If zero, it is four fifths of the control group's limit, or half
+	// of the machine's memory, or GOMEMLIMIT if that is less.
 	Memory int
-	// MaxHeader bounds a request's line and headers, in KiB. 0: [DefaultMaxHeader].
+	// MaxHeader is the maximum size of a request's line and headers, in KiB. If zero,
+	// [DefaultMaxHeader] is used.
 	MaxHeader int
 	// EnforceThroughput answers 429 when a container's own throughput is used up.
 	EnforceThroughput bool
-	// ServeAllQueries answers queries over a whole container that SDKs otherwise have to ask of each partition and merge.
+	// ServeAllQueries answers cross-partition queries that SDKs otherwise must send to
+	// each partition and merge.
 	ServeAllQueries bool
-	// Metrics is the address of the Prometheus endpoint, host:port. Default: there is none.
+	// Metrics is the address of the Prometheus endpoint, host:port. If empty, there is
+	// none.
 	Metrics string
-	// Versions is how long a container keeps all versions that doesn't say it itself; 0: it keeps none.
+	// Versions is the retention of all versions for containers that do not set one. If
+	// zero, they retain none.
 	Versions time.Duration
-	// Drain is how long requests that are under way may take when the server ends.
+	// Drain is the time that requests in flight may take when the server ends.
 	Drain time.Duration
-	// LogLevel is the least level that is written to Log.
+	// LogLevel is the lowest level that is written to Log.
 	LogLevel slog.Level
-	// Version is shown when the server starts.
+	// Version is the version that the server prints when it starts.
 	Version string
-	// Out gets what there is to know for clients, Log everything else.
+	// Out receives the information for clients. Log receives everything else.
 	Out, Log io.Writer
 }
 
-// The transports of Config.TLS that are no pair of files.
+// The values of Config.TLS other than a pair of files.
 const (
 	selfSigned = "self-signed"
 	plain      = "off"
 )
 
-// DefaultCache is Config.Cache where nobody says more.
+// DefaultCache is the default of Config.Cache, in MiB.
 const DefaultCache = 128
 
-// DefaultMaxHeader is Config.MaxHeader where nobody says more, in KiB. The headers that SDKs send fit into it: the longest continuation, key and
-// token, and a session token of more than a thousand partitions.
+// DefaultMaxHeader is the default of Config.MaxHeader, in KiB. It holds the longest
+// headers that SDKs send: continuation, key, token, and a session token of over a
+// thousand partitions.
 const DefaultMaxHeader = 64
 
-// The bounds of Config.MaxHeader.
+// The bounds of Config.MaxHeader, in KiB.
 const minMaxHeader, maxMaxHeader = 16, 1024
 
-// The bounds of Config.Cache: what a store needs at least, and a TiB.
+// The bounds of Config.Cache, in MiB: the minimum that a store needs, and 1 TiB.
 const minCache, maxCache = 4, 1 << 20
 
-// ConfigError tells that a Config can't be served as it is.
+// ConfigError reports an invalid Config.
 type ConfigError struct{ reason string }
 
 func (e *ConfigError) Error() string { return e.reason }
@@ -109,45 +118,45 @@ func refuse(format string, args ...any) error {
 	return &ConfigError{reason: fmt.Sprintf(format, args...)}
 }
 
-// validate judges what can be judged without looking at the machine.
+// validate checks everything that does not depend on the machine.
 func (c Config) validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return refuse("--listen is %q: it is host:port, as in 127.0.0.1:8081", c.Listen)
+		return refuse("--listen is %q: it must be host:port, for instance 127.0.0.1:8081", c.Listen)
 	}
 	if err := metrics.Check(c.Metrics); err != nil {
 		return refuse("%v", err)
 	}
 	if _, port, _ := net.SplitHostPort(c.Listen); c.Metrics == c.Listen && port != "0" {
-		return refuse("--metrics and --listen are the same address, %s: metrics are on a port of their own, as in 127.0.0.1:9081", c.Listen)
+		return refuse("--metrics and --listen are the same address, %s: metrics need a port of their own, for instance 127.0.0.1:9081", c.Listen)
 	}
 	if cert, key, pair := strings.Cut(c.TLS, ","); c.TLS != selfSigned && c.TLS != plain && (!pair || cert == "" || key == "") {
-		return refuse("--tls is %q: it is self-signed, off, or CERT,KEY (two files)", c.TLS)
+		return refuse("--tls is %q: it must be self-signed, off, or CERT,KEY (two files)", c.TLS)
 	}
 	for flag, keys := range map[string][]string{"--key": c.Keys, "--read-only-key": c.ReadOnlyKeys} {
 		for _, key := range keys {
 			if _, err := wire.ParseKey(key); err != nil {
-				return refuse("%s can't be used: %v", flag, err)
+				return refuse("%s is invalid: %v", flag, err)
 			}
 		}
 	}
 	for _, key := range c.readers() {
 		if slices.Contains(c.keys(), key) {
-			return refuse("--read-only-key is a key that may write, too")
+			return refuse("--read-only-key is also a key that may write")
 		}
 	}
 	if c.Partitions < 1 || c.Partitions > store.MaxPartitions {
-		return refuse("--partitions is %d: it is 1 to %d", c.Partitions, store.MaxPartitions)
+		return refuse("--partitions is %d: it must be 1 to %d", c.Partitions, store.MaxPartitions)
 	}
 	if c.Cache != 0 && (c.Cache < minCache || c.Cache > maxCache) {
-		return refuse("--cache is %d: it is %d to %d (MiB)", c.Cache, minCache, maxCache)
+		return refuse("--cache is %d: it must be %d to %d (MiB)", c.Cache, minCache, maxCache)
 	}
 	if c.MaxHeader != 0 && (c.MaxHeader < minMaxHeader || c.MaxHeader > maxMaxHeader) {
-		return refuse("--max-header is %d: it is %d to %d (KiB)", c.MaxHeader, minMaxHeader, maxMaxHeader)
+		return refuse("--max-header is %d: it must be %d to %d (KiB)", c.MaxHeader, minMaxHeader, maxMaxHeader)
 	}
 	if c.PublicEndpoint != "" {
 		u, err := url.Parse(c.PublicEndpoint)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
-			return refuse("--public-endpoint is %q: it is a URL of the form https://host:port/", c.PublicEndpoint)
+			return refuse("--public-endpoint is %q: it must be a URL of the form https://host:port/", c.PublicEndpoint)
 		}
 	}
 	if err := c.validateHosts(); err != nil {
@@ -157,7 +166,7 @@ func (c Config) validate() error {
 		return refuse("--aad-issuer, --aad-audience: %v", err)
 	}
 	if c.Versions < 0 || c.Versions%time.Minute != 0 {
-		return refuse("--keep-versions is %s: it is whole minutes, as in 60m", c.Versions)
+		return refuse("--keep-versions is %s: it must be whole minutes, for instance 60m", c.Versions)
 	}
 	if c.Drain < 0 {
 		return refuse("--drain is negative")
@@ -169,7 +178,7 @@ func (c Config) issuer() server.Issuer {
 	return server.Issuer{URL: c.AADIssuer, Audiences: c.AADAudiences}
 }
 
-// keys are those that may read and write.
+// keys returns the keys that may read and write.
 func (c Config) keys() []string {
 	if len(c.Keys) == 0 {
 		return []string{wire.EmulatorKey}
@@ -177,35 +186,37 @@ func (c Config) keys() []string {
 	return oneLine(c.Keys)
 }
 
-// readers are the keys that may read only.
+// readers returns the read-only keys.
 func (c Config) readers() []string { return oneLine(c.ReadOnlyKeys) }
 
-// oneLine writes keys as accounts do, so that they can be compared, and pasted. Programs that make one break its lines.
+// oneLine returns keys in the canonical form of accounts, so that they can be compared
+// and pasted. Programs that generate keys break their lines.
 func oneLine(keys []string) []string {
 	out := make([]string, len(keys))
 	for i, text := range keys {
 		out[i] = text
-		if key, err := wire.ParseKey(text); err == nil { // validate says what is wrong with it
+		if key, err := wire.ParseKey(text); err == nil { // validate reports an invalid key
 			out[i] = base64.StdEncoding.EncodeToString(key)
 		}
 	}
 	return out
 }
 
-// Run serves until ctx ends, and returns nil when all requests were answered and the
-// store was closed. Errors: *[ConfigError]; what the operating system says of the address;
-// those of [store.Open].
+// Run serves until ctx ends. It returns nil after it has answered all requests and closed
+// the store. It returns a *[ConfigError], the operating system's error for the address,
+// or an error of [store.Open].
 func Run(ctx context.Context, c Config) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(c.Log, &slog.HandlerOptions{Level: c.LogLevel}))
-	// The address comes first: what most often fails is told before a directory is made.
+	// The address is the most frequent failure, so it is checked before a directory is
+	// created.
 	listener, err := listen.On(ctx, "--listen", c.Listen)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // closed by Serve, but where it isn't reached
+	defer func() { _ = listener.Close() }() // Serve closes it, unless an error comes first
 	if err := c.exposed(listener.Addr()); err != nil {
 		return err
 	}
@@ -260,7 +271,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	return serveHTTP(ctx, listener, c.checkHosts(handler, b.address), limits{drain: c.Drain, header: cmp.Or(c.MaxHeader, DefaultMaxHeader) << 10}, logger)
 }
 
-// startReclaim runs reclaim until stop is called, which waits for its end.
+// startReclaim runs reclaim until stop is called. stop waits for its end.
 func startReclaim(ctx context.Context, s *server.Server) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -283,13 +294,14 @@ func (c Config) open(logger *slog.Logger, m memoryPlan, d descriptorPlan) (*stor
 	return store.Open(c.Data, o)
 }
 
-// exposed refuses the key that everybody has on an address that others can reach, be it only for reading.
+// exposed returns an error if the public well-known key, even as a read-only key, is used
+// on an address that other machines can reach.
 func (c Config) exposed(a net.Addr) error {
 	if c.AllowWellKnownKey || loopback(a) || !slices.Contains(append(c.keys(), c.readers()...), wire.EmulatorKey) {
 		return nil
 	}
-	return refuse("--listen %s can be reached from other machines, and the key is the well-known one, which everybody has: "+
-		"give a --key (as from `openssl rand -base64 64`), listen on 127.0.0.1, or say --allow-well-known-key", c.Listen)
+	return refuse("--listen %s can be reached from other machines, but the key is the public well-known one; "+
+		"use a --key of your own (for instance from `openssl rand -base64 64`), listen on 127.0.0.1, or use --allow-well-known-key", c.Listen)
 }
 
 // loopback reports whether only this machine can reach an address.

@@ -20,8 +20,8 @@ type Live struct {
 	err     error
 }
 
-// NewLive starts a view on the terminal of in and out. It calls interrupt for the keys q and
-// Ctrl-C, of which the terminal makes no signal meanwhile.
+// NewLive starts a view on the terminal of in and out. It calls interrupt for the keys q
+// and Ctrl-C, because the terminal then sends no signal for Ctrl-C.
 func NewLive(ctx context.Context, in io.Reader, out io.Writer, interrupt func()) *Live {
 	v := &Live{done: make(chan struct{})}
 	v.program = tea.NewProgram(screen{interrupt: interrupt},
@@ -39,7 +39,7 @@ func (v *Live) Say(at time.Duration, text string) { v.program.Send(event{at: at,
 // Show implements View.
 func (v *Live) Show(s Snapshot) { v.program.Send(s) }
 
-// Close ends the view; the last picture stays on the terminal.
+// Close ends the view. The last picture stays on the terminal.
 func (v *Live) Close() error {
 	v.program.Quit()
 	<-v.done
@@ -147,7 +147,7 @@ func (s screen) viewLeases(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// fit cuts a line at the terminal's border. A line that wraps would push the picture away.
+// fit truncates a line at the terminal's width. A line that wraps would move the picture.
 func (s screen) fit(line string) string {
 	line = strings.TrimSuffix(line, "\n")
 	if s.width > 0 {

@@ -1,5 +1,5 @@
-// Package view shows people the progress of the hosts of a processor: as a picture on a
-// terminal that is drawn again and again, or as lines of text. It draws a [Snapshot].
+// Package view shows the progress of a processor's hosts, as a picture on a terminal or
+// as lines of text. It draws a [Snapshot].
 package view
 
 import (
@@ -56,8 +56,8 @@ type Lease struct {
 	Range feed.Range
 	// Owner is the host that owns the lease. It is empty for a free lease.
 	Owner string
-	// Position is the LSN of the last checkpoint, Lag the number of transactions that
-	// follow it. Unknown ones are [estimator.Unknown].
+	// Position is the LSN of the last checkpoint, and Lag is the number of transactions
+	// after it. Unknown ones are [estimator.Unknown].
 	Position, Lag int64
 }
 
@@ -99,7 +99,7 @@ const textInterval = 2 * time.Second
 
 // Say implements View.
 func (v *Text) Say(at time.Duration, text string) {
-	_, _ = fmt.Fprintf(v.w, "%s  %s\n", clock(at), text) // a reader that is gone ends no run
+	_, _ = fmt.Fprintf(v.w, "%s  %s\n", clock(at), text) // the run continues without a reader
 }
 
 // Show implements View.
