@@ -267,11 +267,11 @@ func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		{append([]string{"tail", "--endpoint", a.endpoint, "--key", wrong}, container...), "the key is refused"},
+		{append([]string{"tail", "--endpoint", a.endpoint, "--key", wrong}, container...), "the account rejects the key"},
 		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", wrong}, container...), "refused"},
 		{[]string{"tail", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "no container shop/order; there are shop/"},
 		{[]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "no container shop/order; there are shop/"},
-		{append([]string{"leases", "ls", "--leases", "lease", "--endpoint", a.endpoint, "--key", a.key}, container...), "there is no lease container shop/lease: name it with --leases"},
+		{append([]string{"leases", "ls", "--leases", "lease", "--endpoint", a.endpoint, "--key", a.key}, container...), "lease container shop/lease does not exist; name it with --leases"},
 		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key}, container...), "there are no leases of shop/orders in shop/leases"},
 		{append([]string{"leases", "ls", "--leases", "orders", "--endpoint", a.endpoint, "--key", a.key}, container...), "is partitioned by /customer"},
 	} {

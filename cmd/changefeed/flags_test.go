@@ -30,7 +30,7 @@ func TestARetiredWordIsAcceptedWithAWarning(t *testing.T) {
 		if _, _, errOut := command(t, append(args, "--mode", retiredMode)...); !strings.Contains(errOut, "deprecated") {
 			t.Errorf("%v: no warning of %s: %s", args, retiredMode, errOut)
 		}
-		if code, _, errOut := command(t, append(args, "--mode", "some")...); code != exitUsage || !strings.Contains(errOut, `--mode is "some": it is latest or avad`) {
+		if code, _, errOut := command(t, append(args, "--mode", "some")...); code != exitUsage || !strings.Contains(errOut, `--mode is "some": it must be latest or avad`) {
 			t.Errorf("%v: status %d: %s", args, code, errOut)
 		}
 	}

@@ -30,7 +30,7 @@ func lagCommand() *cobra.Command {
 this project's, .NET's or Java's. The command reads the leases, and one change of each lease's feed.
 
 LAG counts transactions of the lease's partition, by the formula of the .NET estimator: the last one
-minus the oldest unread one, plus one. AGE is how long the oldest unread change has been waiting. "?"
+minus the oldest unread one, plus one. AGE is the age of the oldest unread change. "?"
 means unknown: the lease has no position yet, or its partition was split or merged and no host has
 created the new leases. (The .NET estimator returns 1 for those. --json has its number as
 "reference".)

@@ -226,7 +226,7 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 	if code, out, errOut := s.run("release", "--processor", "-FF", "--all"); code != exitFailed || !strings.Contains(errOut, `of the processor "-FF"`) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
-	if code, out, errOut := s.run("release", "-x"); code != exitUsage || !strings.Contains(errOut, "there is no flag -x") {
+	if code, out, errOut := s.run("release", "-x"); code != exitUsage || !strings.Contains(errOut, "unknown flag -x") {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 }

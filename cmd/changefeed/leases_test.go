@@ -243,7 +243,7 @@ func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
 
 // Two things keep a lock: a container in which nothing expires, and a lock that never does.
 func TestLeasesCheckSaysWhyALockStays(t *testing.T) {
-	for ttl, why := range map[string]string{`,"ttl":30`: "the lease container's time to live is off", "": "it has no time to live of its own"} {
+	for ttl, why := range map[string]string{`,"ttl":30`: "the lease container's time to live is off", "": "the lock has no time to live of its own"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := leasesOf(t)
 			s.edit(func(db *store.DB) { s.put(db, fmt.Appendf(nil, `{"id":%q%s}`, s.codec.LockID(), ttl)) })
@@ -424,7 +424,7 @@ func TestLeasesCheckRepairsNoLeaseWhileAHostWorks(t *testing.T) {
 		})
 		s.owned(1, "host-1/0123abcd")
 		code, out, errOut := s.run("check", "--repair", "--yes")
-		if code != exitFailed || !strings.HasPrefix(out, "hole: ") || !strings.Contains(errOut, "the repair is refused: lease "+s.live[1].ID) || len(s.positions()) != 2 {
+		if code != exitFailed || !strings.HasPrefix(out, "hole: ") || !strings.Contains(errOut, "cannot repair: lease "+s.live[1].ID) || len(s.positions()) != 2 {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(whole(s.live[0], 1))); s.drop(db, s.codec.MarkerID()) })

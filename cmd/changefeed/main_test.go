@@ -21,23 +21,23 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"nonsense"}, `unknown command "nonsense"; there are demo, lag, leases, partitions, replicate, serve, tail, version`},
+		{[]string{"nonsense"}, `unknown command "nonsense"; the commands are demo, lag, leases, partitions, replicate, serve, tail, version`},
 		{[]string{"replica"}, `unknown command "replica" (did you mean replicate?)`},
 		{[]string{"leases", "list"}, "unknown command \"list\" of `changefeed leases`"},
-		{[]string{"help", "nosuch"}, `unknown command "nosuch"; there are demo, lag`},
-		{[]string{"help", "leases", "nosuch"}, "unknown command \"nosuch\" of `changefeed leases`; there are check"},
+		{[]string{"help", "nosuch"}, `unknown command "nosuch"; the commands are demo, lag`},
+		{[]string{"help", "leases", "nosuch"}, "unknown command \"nosuch\" of `changefeed leases`; the commands are check"},
 		{[]string{"help", "tail", "nosuch"}, "unknown command \"nosuch\": `changefeed tail` has no subcommands"},
-		{[]string{"completion", "foo"}, "unknown command \"foo\" of `changefeed completion`; there are bash, fish, powershell, zsh"},
-		{[]string{"completion", "bash", "foo"}, `"foo" is one argument too many`},
+		{[]string{"completion", "foo"}, "unknown command \"foo\" of `changefeed completion`; the commands are bash, fish, powershell, zsh"},
+		{[]string{"completion", "bash", "foo"}, `unexpected argument "foo"`},
 		{[]string{"leases", "import"}, "the file is missing, as in `changefeed leases import leases.json`"},
-		{[]string{"leases", "import", "a", "b"}, `"b" is one argument too many`},
-		{[]string{"leases", "check", "--start", "zz"}, `--start is "zz": it is beginning, marker, or a time such as`},
-		{[]string{"leases", "check", "--start", "2999-01-01"}, `--start is "2999-01-01": it is in the future`},
-		{[]string{"leases", "release", "--timeout", "zz"}, `--timeout is "zz": it is a time with its unit`},
-		{[]string{"tail", "--interval", "5"}, `--interval is "5": it is a time with its unit, as in 5s`},
-		{[]string{"tail", "--follow=maybe"}, `--follow is "maybe": it is true or false`},
+		{[]string{"leases", "import", "a", "b"}, `unexpected argument "b"`},
+		{[]string{"leases", "check", "--start", "zz"}, `--start is "zz": it must be beginning, marker, or a time such as`},
+		{[]string{"leases", "check", "--start", "2999-01-01"}, `--start is "2999-01-01": it must not be in the future`},
+		{[]string{"leases", "release", "--timeout", "zz"}, `--timeout is "zz": it must be a duration with its unit`},
+		{[]string{"tail", "--interval", "5"}, `--interval is "5": it must be a duration with its unit, as in 5s`},
+		{[]string{"tail", "--follow=maybe"}, `--follow is "maybe": it must be true or false`},
 		{[]string{"tail", "--from"}, "--from needs a value"},
-		{[]string{"tail", "-x"}, "there is no flag -x"},
+		{[]string{"tail", "-x"}, "unknown flag -x"},
 		{[]string{"demo", "surplus"}, "surplus"},
 		{[]string{"demo", "--nonsense"}, "--nonsense"},
 		{[]string{"demo", "--records", "0"}, "--records is 0"},
@@ -54,10 +54,10 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"tail", "--data", "d", "--database", "b"}, "--container is missing"},
 		{append(tail, "--mode", "some"), `--mode is "some"`},
 		{append(tail, "--from", "yesterday"), `--from is "yesterday"`},
-		{append(tail, "--from", "after:-1"), "an LSN is a whole number"},
-		{append(tail, "--from", "2999-01-01"), "it is in the future"},
-		{append(tail, "--mode", "avad"), "after:0 is all that is retained"},
-		{append(tail, "--mode", "avad", "--from", "2020-01-01"), "after:0 is all that is retained"},
+		{append(tail, "--from", "after:-1"), "an LSN must be a whole number"},
+		{append(tail, "--from", "2999-01-01"), "it must not be in the future"},
+		{append(tail, "--mode", "avad"), "after:0 prints all retained changes"},
+		{append(tail, "--mode", "avad", "--from", "2020-01-01"), "after:0 prints all retained changes"},
 		{[]string{"version", "surplus"}, "surplus"},
 		{[]string{"serve", "surplus"}, "surplus"},
 		{[]string{"serve", "--memory", "--data", "d"}, "exclude each other"},
@@ -67,8 +67,8 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"serve", "--listen", "8081"}, "host:port"},
 		{[]string{"serve", "--tls", "on"}, `--tls is "on"`},
 		{[]string{"serve", "--tls", "no.crt,no.key", "--listen", "127.0.0.1:0"}, "no.crt"},
-		{[]string{"serve", "--key", "?"}, "--key can't be used"},
-		{[]string{"serve", "--key", "YQ==", "--read-only-key", "YQ=="}, "may write, too"},
+		{[]string{"serve", "--key", "?"}, "--key is invalid"},
+		{[]string{"serve", "--key", "YQ==", "--read-only-key", "YQ=="}, "also a key that may write"},
 		{[]string{"serve", "--read-only-key", "?"}, "--read-only-key can't be used"},
 		{[]string{"serve", "--partitions", "0"}, "--partitions is 0"},
 		{[]string{"serve", "--cache", "1"}, "--cache is 1"},
@@ -81,13 +81,13 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"partitions", "split", "--database", "d", "--container", "c"}, "the partition's id is missing, as in `changefeed partitions split 0`"},
 		{[]string{"partitions", "merge"}, "the partition's id is missing"},
 		{[]string{"partitions", "merge", "1", "2", "3"}, "`changefeed partitions merge ID [NEIGHBOUR] [flags]`"},
-		{[]string{"partitions", "split", "0", "--at", "zz", "--database", "d", "--container", "c"}, `--at is "zz": it is an effective partition key in hexadecimal`},
-		{[]string{"serve", "--listen", "127.0.0.1:99999"}, `--listen is "127.0.0.1:99999": its port is a number`},
-		{[]string{"serve", "--listen", "127.0.0.1:http-x"}, `--listen is "127.0.0.1:http-x": its port is a number`},
+		{[]string{"partitions", "split", "0", "--at", "zz", "--database", "d", "--container", "c"}, `--at is "zz": it must be an effective partition key in hexadecimal`},
+		{[]string{"serve", "--listen", "127.0.0.1:99999"}, `--listen is "127.0.0.1:99999": its port must be a number`},
+		{[]string{"serve", "--listen", "127.0.0.1:http-x"}, `--listen is "127.0.0.1:http-x": its port must be a number`},
 		{[]string{"serve", "--listen", "192.0.2.1:0"}, "no interface of this machine has the address"},
-		{[]string{"serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:99999"}, `--metrics is "127.0.0.1:99999": its port is a number`},
+		{[]string{"serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:99999"}, `--metrics is "127.0.0.1:99999": its port must be a number`},
 		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--endpoint", "localhost"}, "--endpoint is"},
-		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--key", "?"}, "--key can't be used"},
+		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--key", "?"}, "--key is invalid"},
 		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--certificate", "no.crt"}, "no.crt"},
 	} {
 		code, out, errOut := command(t, c.args...)
@@ -95,7 +95,7 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 			t.Errorf("%v: status %d, %q on the error output, %q on the other; want %q", c.args, code, errOut, out, c.want)
 		}
 		if !strings.Contains(errOut, "--help") {
-			t.Errorf("%v: nobody says where help is: %q", c.args, errOut)
+			t.Errorf("%v: the error does not name --help: %q", c.args, errOut)
 		}
 	}
 }

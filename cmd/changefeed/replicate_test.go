@@ -28,7 +28,7 @@ func TestReplicateRefusesWhatItCannotUnderstand(t *testing.T) {
 		{append([]string{"--key", "product"}, both...), "--key is \"product\""},
 		{append([]string{"--hosts", "0"}, both...), "--hosts is 0"},
 		{append([]string{"--expiration", "1s"}, both...), "--expiration is 1s"},
-		{append([]string{"--from-key", "?"}, both...), "can't be used"},
+		{append([]string{"--from-key", "?"}, both...), "is invalid"},
 		{append([]string{"--metrics", "nowhere"}, both...), "--metrics"},
 		{append([]string{"--data", ""}, both...), "--data is empty"},
 		{[]string{"--from", "d/a", "--to", "http://127.0.0.1:1/d/b"}, "--from-connection-string"},

@@ -13,7 +13,8 @@ import (
 
 // countedSource counts the reads of `changefeed tail`:
 //
-//	changefeed.tail.reads          {read}    reads, by outcome: changes, nothing, gone (a split or merge), throttled, error
+//	changefeed.tail.reads          {read}    reads, by outcome: changes, nothing, throttled,
+//	                                         error, gone (a split or merge)
 //	changefeed.tail.changes        {change}  changes read
 //	changefeed.tail.request_units  {RU}      request units of the reads
 type countedSource struct {

@@ -94,7 +94,7 @@ func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
 		want string
 	}{
 		{nil, nil, "COSMOS_CONNECTION_STRING, or --data DIR"},
-		{nil, []string{"--key", keyA}, "which account?"},
+		{nil, []string{"--key", keyA}, "no account is named"},
 		{nil, []string{"--endpoint", ""}, "--endpoint is empty"},
 		{map[string]string{"COSMOS_KEY": keyA}, []string{"--endpoint", a, "--key", ""}, "--key is empty"},
 		{map[string]string{"COSMOS_ENDPOINT": a}, []string{"--data", ""}, "--data is empty"},
@@ -107,20 +107,20 @@ func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
 		{nil, []string{"--endpoint", "a.documents.azure.com"}, "--endpoint is"},
 		{nil, []string{"--endpoint", "AccountEndpoint=" + a + ";AccountKey=" + secret}, "--endpoint is"},
 		{nil, []string{"--endpoint", "https://user:" + secret + "@a.documents.azure.com/"}, "--endpoint is"},
-		{nil, []string{"--endpoint", a, "--key", secret + "!"}, "can't be used"},
-		{nil, []string{"--endpoint", "http://127.0.0.1:99999"}, "--endpoint is \"http://127.0.0.1:99999\": its port is a number from 1 to 65535"},
-		{nil, []string{"--connection-string", "AccountKey=" + secret}, "no AccountEndpoint"},
-		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "no AccountKey"},
-		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING can't be used"},
+		{nil, []string{"--endpoint", a, "--key", secret + "!"}, "is invalid"},
+		{nil, []string{"--endpoint", "http://127.0.0.1:99999"}, "--endpoint is \"http://127.0.0.1:99999\": its port must be a number from 1 to 65535"},
+		{nil, []string{"--connection-string", "AccountKey=" + secret}, "AccountEndpoint is missing"},
+		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "AccountKey is missing"},
+		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING is invalid"},
 		// What is wrong is told of where it was found, and of nothing else.
-		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, "AccountKey in --connection-string can't be used"},
-		{map[string]string{"COSMOS_CONNECTION_STRING": "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, nil, "AccountKey in COSMOS_CONNECTION_STRING can't be used"},
+		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, "AccountKey in --connection-string is invalid"},
+		{map[string]string{"COSMOS_CONNECTION_STRING": "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, nil, "AccountKey in COSMOS_CONNECTION_STRING is invalid"},
 		{nil, []string{"--connection-string", "AccountEndpoint=a;AccountKey=" + keyA}, "AccountEndpoint in --connection-string is"},
-		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": secret + "!"}, nil, "COSMOS_KEY can't be used"},
+		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": secret + "!"}, nil, "COSMOS_KEY is invalid"},
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY_FILE": empty}, nil, "COSMOS_KEY_FILE: "},
 		{map[string]string{"COSMOS_ENDPOINT": "a", "COSMOS_KEY": keyA}, nil, "COSMOS_ENDPOINT is"},
 		// Variables that contradict each other: neither wins in silence.
-		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_CONNECTION_STRING": "AccountEndpoint=https://b.test/;AccountKey=" + keyA}, nil, `COSMOS_ENDPOINT is "https://a.documents.azure.com:443/", and COSMOS_CONNECTION_STRING names another account, "https://b.test/"`},
+		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_CONNECTION_STRING": "AccountEndpoint=https://b.test/;AccountKey=" + keyA}, nil, `COSMOS_ENDPOINT is "https://a.documents.azure.com:443/", but COSMOS_CONNECTION_STRING names another account, "https://b.test/"`},
 		{map[string]string{"COSMOS_KEY": keyB, "COSMOS_CONNECTION_STRING": "AccountEndpoint=" + a + ";AccountKey=" + keyA}, nil, "COSMOS_KEY and the AccountKey in COSMOS_CONNECTION_STRING are different keys"},
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA, "COSMOS_KEY_FILE": keyFile}, nil, "COSMOS_KEY and COSMOS_KEY_FILE are different keys"},
 	} {

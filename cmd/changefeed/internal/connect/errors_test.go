@@ -35,11 +35,11 @@ func TestAdviceNamesWhatIsToBeSeenTo(t *testing.T) {
 	refusal := os.NewSyscallError("connect", syscall.ECONNREFUSED)
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: refusal}
 	for want, err := range map[string]error{
-		"start `changefeed serve`":          dial,
-		"the proxy of HTTPS_PROXY":          &net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial},
-		"of the local emulators":            refused(401, "no"),
-		"use https:// in --endpoint":        plainText400,
-		"see to the spelling of --endpoint": &net.DNSError{Name: "a.test", IsNotFound: true},
+		"start `changefeed serve`":         dial,
+		"the proxy of HTTPS_PROXY":         &net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial},
+		"the local emulators' key":         refused(401, "no"),
+		"use https:// in --endpoint":       plainText400,
+		"check the spelling of --endpoint": &net.DNSError{Name: "a.test", IsNotFound: true},
 	} {
 		if got := Advice(&url.Error{Op: "Get", URL: "https://a.test/", Err: err}); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", err, got, want)
@@ -54,7 +54,7 @@ func TestEveryAnswerInAnErrorIsALineAtMost(t *testing.T) {
 		"read 1: the account answers 404: it isn't there; read 2: the account answers 503: come again": fmt.Errorf("read 1: %w; read 2: %w", first, second),
 		"a: the account answers 404: it isn't there\nthe account answers 503: come again":              fmt.Errorf("a: %w", errors.Join(first, second)),
 		"no answer": errors.New("no answer"),
-		"look: the account speaks TLS, and the endpoint is http://": fmt.Errorf("look: %w", Plain(plainText400)),
+		"look: the account requires TLS, but the endpoint is http://": fmt.Errorf("look: %w", Plain(plainText400)),
 	} {
 		if got := Text(err); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -71,7 +71,7 @@ func TestPrepareTakesUpWhatIsThereAndRefusesAnotherKey(t *testing.T) {
 	}
 	data.key = "n"
 	_, err := ensureContainers(t.Context(), storeBackend{db}, data)
-	if err == nil || !strings.Contains(err.Error(), "keyed by /k, not /n") {
+	if err == nil || !strings.Contains(err.Error(), "key /k, not /n") {
 		t.Errorf("with another key: %v", err)
 	}
 }

@@ -92,8 +92,8 @@ func TestBadRecordsAreRefusedByName(t *testing.T) {
 		{"empty", "", Config{Key: "k"}, "no record"},
 		{"empty array", "[]", Config{Key: "k"}, "no record"},
 		{"broken", `{"k":1}{"k"`, Config{Key: "k"}, "record 2"},
-		{"unended array", `[{"k":1}`, Config{Key: "k"}, "the array doesn't end"},
-		{"two arrays", "[{\"k\":1}]\n[{\"k\":2}]", Config{Key: "k"}, "something follows the array"},
+		{"unended array", `[{"k":1}`, Config{Key: "k"}, "the array has no end"},
+		{"two arrays", "[{\"k\":1}]\n[{\"k\":2}]", Config{Key: "k"}, "unexpected data after the array"},
 		{"key is no float64", `{"k":1e999}`, Config{Key: "k"}, "record 1: k is 1e999 (--key)"},
 		{"too large to be copied", `{"k":"` + strings.Repeat("x", store.MaxDocumentSize-100) + `"}`, Config{Key: "k"}, "record 1 has 2097"},
 		{"not an object", `[{"k":1},7]`, Config{Key: "k"}, "record 2"},
@@ -103,11 +103,11 @@ func TestBadRecordsAreRefusedByName(t *testing.T) {
 		{"key is an object", `{"k":{}}`, Config{Key: "k"}, "record 1: k is {} (--key)"},
 		{"no id", `{"id":"1","k":1}{"k":1}`, Config{Key: "k"}, `record 2 has no field "id"`},
 		{"id twice", `{"id":"1","k":1}{"id":"1","k":2}`, Config{Key: "k"}, `records 1 and 2 have the same id "1"`},
-		{"id is a list", `{"id":[],"k":1}`, Config{Key: "k"}, "an id is a text or a number"},
+		{"id is a list", `{"id":[],"k":1}`, Config{Key: "k"}, "an id must be a text or a number"},
 		{"id with a slash", `{"id":"a/b","k":1}`, Config{Key: "k"}, "none of / \\ ? #"},
 		{"two ids", `{"no":"1","id":"x","k":1}`, Config{Key: "k", ID: "no"}, "use --id id"},
 		{"our own field", `{"demo_revision":1,"k":1}`, Config{Key: "k"}, "demo_revision"},
-		{"too few", `{"k":1}`, Config{Key: "k", Records: 5}, "there are only 1"},
+		{"too few", `{"k":1}`, Config{Key: "k", Records: 5}, "but there are only 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.cfg.Input = file(t, "in.json", c.text)

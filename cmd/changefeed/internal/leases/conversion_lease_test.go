@@ -139,7 +139,7 @@ func TestConversionRefusesTheImpossibleByNameAndAsAWhole(t *testing.T) {
 		{"a part of a partition", lease.DotNet, lease.JavaHandleChanges, 0, nil, []lease.Lease{{Token: "-30", Range: feed.Range{Max: "30"}}}, "lease -30 "},
 		{"a range over two partitions", lease.JavaLatestVersion, lease.JavaHandleChanges, 0, nil, []lease.Lease{{Token: "-80", Range: feed.Range{Max: "80"}}}, "lease -80 "},
 		{"all versions and deletes", lease.DotNet, lease.JavaHandleChanges, feed.AllVersionsAndDeletes, nil, []lease.Lease{{Token: "1", PartitionID: "1", Range: range40, Mode: feed.AllVersionsAndDeletes}}, "all versions"},
-		{"a merged partition of unknown range", lease.JavaHandleChanges, lease.DotNet, 0, merged, []lease.Lease{{Token: "1", PartitionID: "1"}}, "lease 1 "},
+		{"a merged partition of unknown range", lease.JavaHandleChanges, lease.DotNet, 0, merged, []lease.Lease{{Token: "1", PartitionID: "1"}}, "lease 1:"},
 		{"the same to ranges", lease.JavaHandleChanges, lease.JavaLatestVersion, 0, merged, []lease.Lease{{Token: "1", PartitionID: "1"}}, "no range"},
 		{"a range and its partition", lease.DotNet, lease.JavaLatestVersion, 0, nil, []lease.Lease{
 			{Token: "1", PartitionID: "1", Range: range40, Continuation: `"9"`}, {Token: "-40", Range: range40, Continuation: `"5"`},
@@ -156,7 +156,7 @@ func TestConversionRefusesTheImpossibleByNameAndAsAWhole(t *testing.T) {
 			good.Token, good.PartitionID = "80-FF", ""
 		}
 		got, _, err := convertLeases(sourceOf(t, c.from, c.partitions, append(c.leases, good)...), codecIn(t, c.to))
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "can't be converted") || len(got) != 0 {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "cannot convert lease") || len(got) != 0 {
 			t.Errorf("%s: %+v, %v; want an error that says %q, and no lease", c.name, got, err, c.want)
 		}
 	}

@@ -282,12 +282,12 @@ func TestAReportForProgramsKeepsItsForm(t *testing.T) {
   "findings": [
     {
       "kind": "hole",
-      "text": "no lease covers 80-FF: nobody reads its changes",
+      "text": "no lease covers 80-FF: no host reads its changes",
       "repairable": true
     }
   ],
   "notes": [
-    "a host holds the lock of the first start since 0s"
+    "a host has held the lock of the first start for 0s"
   ],
   "plan": [
     "create lease 80-FF for 80-FF at beginning: the hole had no position"
@@ -302,9 +302,9 @@ func TestAReportForProgramsKeepsItsForm(t *testing.T) {
       "leases": [
         "<x>"
       ],
-      "text": "the document <x> can't be understood: torn",
+      "text": "the document <x> cannot be read: torn",
       "repairable": false,
-      "remedy": "mend it by hand, or delete it with ~changefeed leases delete~; until then no hole is closed, because what it covers isn't known"
+      "remedy": "repair it by hand, or delete it with ~changefeed leases delete~; until then no hole is filled, because its keys are unknown"
     }
   ]
 }

@@ -163,7 +163,7 @@ func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *d
 			same = side.container.String() == cfg.Leases.String() // one of them does not exist yet
 		}
 		if same {
-			return nil, refuse("%s is both the %s and the lease container; name another one with --leases", side.container, side.name)
+			return nil, refuse("%s is the %s and the lease container; name another one with --leases", side.container, side.name)
 		}
 	}
 	return leases, nil

@@ -43,9 +43,9 @@ func TestReplicateRefusesOneContainerInTwoRolesUnderTwoNames(t *testing.T) {
 	}
 	here, there := open(s.URL), open(strings.Replace(s.URL, "127.0.0.1", "localhost", 1))
 	for want, cfg := range map[string]Config{
-		"can't be copied into itself": {From: Container{here, "shop", "orders"}, To: Container{there, "shop", "orders"}, Leases: Container{here, "shop", "leases"}},
-		"is the source and the lease": {From: Container{here, "shop", "orders"}, To: Container{here, "shop", "copy"}, Leases: Container{there, "shop", "orders"}},
-		"is the target and the lease": {From: Container{here, "shop", "orders"}, To: Container{there, "shop", "copy"}, Leases: Container{here, "shop", "copy"}},
+		"cannot be copied into itself": {From: Container{here, "shop", "orders"}, To: Container{there, "shop", "orders"}, Leases: Container{here, "shop", "leases"}},
+		"is the source and the lease":  {From: Container{here, "shop", "orders"}, To: Container{here, "shop", "copy"}, Leases: Container{there, "shop", "orders"}},
+		"is the target and the lease":  {From: Container{here, "shop", "orders"}, To: Container{there, "shop", "copy"}, Leases: Container{here, "shop", "copy"}},
 	} {
 		cfg.Out = &lines{}
 		err := Run(ctx, cfg)

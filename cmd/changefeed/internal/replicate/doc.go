@@ -14,8 +14,12 @@
 // A document is identified by its key in the source and its id. The target may hold one
 // document per id and key of its own. This has two consequences:
 //
-//   - When a document's new key changes, its old copy must be deleted. The new copy is written first. Then the old one is deleted, if it still belongs to this document.
-//   - Two documents of the source may have the same id and new key. The writer detects that, because it never overwrites a document that it has not read: it creates, or replaces by etag. Before the run fails, it checks in the source that both documents really exist, because a copy may be outdated.
+//   - When a document's new key changes, its old copy must be deleted. The new copy is
+//     written first. Then the old one is deleted, if it still belongs to this document.
+//   - Two documents of the source may have the same id and new key. The writer detects
+//     that, because it never overwrites a document that it has not read: it creates, or
+//     replaces by etag. Before the run fails, it checks in the source that both documents
+//     really exist, because a copy may be outdated.
 //
 // In all versions and deletes mode, the previous image contains a document's old key. In
 // latest version mode, its id is looked up in the target. If the target was empty when

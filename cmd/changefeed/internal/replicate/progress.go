@@ -177,7 +177,8 @@ func (t *errorLog) print(err error) {
 // instrument registers the metrics of the replication, in addition to those of its
 // processors. If provider is nil, it does nothing.
 //
-//	changefeed.replicate.documents  {document}  documents of this process, by what was done: copied, moved, deleted, unsure
+//	changefeed.replicate.documents  {document}  documents of this process,
+//	                                            by operation: copied, moved, deleted, unsure
 //	changefeed.replicate.behind     {LSN}       lag of all processes together, at the last measurement
 func (r *replication) instrument(provider metric.MeterProvider) (stop func() error, err error) {
 	if provider == nil {
@@ -185,9 +186,9 @@ func (r *replication) instrument(provider metric.MeterProvider) (stop func() err
 	}
 	meter := provider.Meter("github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate")
 	documents, err1 := meter.Int64ObservableCounter("changefeed.replicate.documents", metric.WithUnit("{document}"),
-		metric.WithDescription("Documents of this process, by what was done."))
+		metric.WithDescription("Documents of this process, by operation."))
 	behind, err2 := meter.Int64ObservableGauge("changefeed.replicate.behind", metric.WithUnit("{LSN}"),
-		metric.WithDescription("How far all processes together are behind the source, at the last look."))
+		metric.WithDescription("Lag of all processes together, at the last measurement."))
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}

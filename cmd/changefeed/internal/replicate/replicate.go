@@ -40,8 +40,8 @@ type Config struct {
 	Processor string
 	// Hosts is the number of processors in this process. The default is 1.
 	Hosts int
-	// Expiration is how long a killed process keeps its leases. It must be the same in
-	// all processes. The default is 60 s.
+	// Expiration is the time for which a killed process keeps its leases. It must be the
+	// same in all processes. The default is 60 s.
 	Expiration time.Duration
 	// Interval is the time between two lines of progress. The default is 5 s.
 	Interval time.Duration

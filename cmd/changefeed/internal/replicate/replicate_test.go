@@ -250,7 +250,7 @@ func TestReplicateWithoutMovesDoublesAndSaysSo(t *testing.T) {
 		if n := len(s.documents(s.to)); n != 50 { // both copies of 1 have one name
 			t.Errorf("%d documents", n)
 		}
-		for _, want := range []string{"--no-moves: a document whose new key changes", "2 changes of documents whose old key isn't known"} {
+		for _, want := range []string{"--no-moves: when a document's new key changes", "2 changes of documents with an unknown old key"} {
 			if !strings.Contains(s.said.String(), want) {
 				t.Errorf("nobody says %q:\n%s", want, s.said)
 			}
@@ -345,7 +345,7 @@ func TestReplicateOfAllVersionsCopiesWhatIsThereAndThenDeletesAndMoves(t *testin
 		s.remove("0", "customer 0")
 		s.run(cfg)
 		s.equal(239)
-		if !strings.Contains(s.said.String(), "processor replicate-shop-by-product for what is there, replicate-shop-by-product-versions for what comes since") {
+		if !strings.Contains(s.said.String(), "processor replicate-shop-by-product for existing documents, replicate-shop-by-product-versions for later changes") {
 			t.Errorf("nobody says which processors' leases these are:\n%s", s.said)
 		}
 	})
@@ -387,19 +387,19 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 			"into another container": func(c *Config) {
 				c.To.Container, c.Key, c.Processor = "other", []string{"/product"}, "replicate-shop-by-product"
 			},
-			"can't be copied into itself": func(c *Config) { c.To.Container = "orders" },
+			"cannot be copied into itself": func(c *Config) { c.To.Container = "orders" },
 			"the source and the lease container": func(c *Config) {
 				c.From.Container, c.Processor = c.Leases.Container, "of leases"
 			},
 			"the target and the lease container": func(c *Config) {
 				c.To.Container, c.Key, c.Processor = c.Leases.Container, nil, "into leases"
 			},
-			"is keyed by /product": func(c *Config) { c.Key = []string{"/n"} },
-			"there is no container shop/nothing in": func(c *Config) {
+			"has key /product": func(c *Config) { c.Key = []string{"/n"} },
+			"container shop/nothing does not exist in": func(c *Config) {
 				c.From.Container = "nothing"
 			},
-			"--create makes it":                          func(c *Config) { c.Create, c.To.Container = false, "missing" },
-			"there is no lease container shop/no-leases": func(c *Config) { c.Create, c.Leases.Container = false, "no-leases" },
+			"--create creates it":                           func(c *Config) { c.Create, c.To.Container = false, "missing" },
+			"lease container shop/no-leases does not exist": func(c *Config) { c.Create, c.Leases.Container = false, "no-leases" },
 		} {
 			cfg := s.config()
 			change(&cfg)
@@ -407,7 +407,7 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 			var config *ConfigError
 			if !errors.As(err, &config) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
-			} else if strings.Contains(err.Error(), "another --processor") && !strings.Contains(err.Error(), `the document "replicate:`) {
+			} else if strings.Contains(err.Error(), "another --processor") && !strings.Contains(err.Error(), `document "replicate:`) {
 				t.Errorf("%s: what is to be deleted isn't named: %v", name, err)
 			}
 		}

@@ -21,9 +21,9 @@ const (
 	// writeTime limits one write of an answer. An answer has at most 4 MB, so a client
 	// that reads 70 KB/s keeps up.
 	writeTime = time.Minute
-	// idleTime is how long an idle connection is kept. It is longer than in any SDK's
-	// pool. So the client closes the connection, and the server never closes it during a
-	// request.
+	// idleTime is the time for which an idle connection is kept. It is longer than in any
+	// SDK's pool. So the client closes the connection, and the server never closes it
+	// during a request.
 	idleTime = 5 * time.Minute
 )
 

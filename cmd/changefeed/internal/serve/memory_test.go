@@ -27,9 +27,9 @@ func TestMemoryIsDividedBetweenCacheAndRequests(t *testing.T) {
 		{Config{Memory: 140, Cache: 60}, 12 << 30, 0, "choose a cache of at most 28"},
 		{Config{Memory: 256, Cache: 80}, 12 << 30, 80 * mib, ""},
 		{Config{Memory: 256, Cache: 200}, 12 << 30, 0, "--cache 200 is more than half of --memory-limit 256"},
-		{Config{Cache: 4000}, 1 << 30, 0, "give --memory-limit"},
+		{Config{Cache: 4000}, 1 << 30, 0, "set --memory-limit"},
 		{Config{Memory: minMemory}, 12 << 30, 16 * mib, ""},
-		{Config{Memory: minMemory - 1}, 12 << 30, 0, "--memory-limit is 127: it is 128 to"},
+		{Config{Memory: minMemory - 1}, 12 << 30, 0, "--memory-limit is 127: it must be 128 to"},
 		{Config{Memory: -1}, 12 << 30, 0, "--memory-limit is -1"},
 	} {
 		p, err := c.config.memory(c.system)

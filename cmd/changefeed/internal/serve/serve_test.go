@@ -258,7 +258,7 @@ func TestAReadOnlyKeyIsNoneThatMayWriteInOtherWords(t *testing.T) {
 		{ReadOnlyKeys: []string{wrapped(wire.EmulatorKey)}},
 	} {
 		c.Listen, c.TLS, c.Partitions = "127.0.0.1:0", plain, 1
-		if err := c.validate(); err == nil || !strings.Contains(err.Error(), "may write, too") {
+		if err := c.validate(); err == nil || !strings.Contains(err.Error(), "also a key that may write") {
 			t.Errorf("%q, %q: %v", c.Keys, c.ReadOnlyKeys, err)
 		}
 	}
