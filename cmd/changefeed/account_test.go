@@ -21,7 +21,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// account is a server on a port of this machine, over a store in memory: what a command sees of Azure.
+// account is a server on a local port, over a store in memory. To a command it looks like
+// Azure.
 type account struct {
 	t             *testing.T
 	endpoint, key string
@@ -30,7 +31,7 @@ type account struct {
 	leases        *store.Container
 }
 
-// accounts numbers them: no two have the same key.
+// accounts counts the accounts. Each has its own key.
 var accounts atomic.Int64
 
 func newAccount(t *testing.T) *account {
@@ -42,7 +43,8 @@ func newAccount(t *testing.T) *account {
 	}
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	// The host that the store itself goes by, so that its leases in process are those of the account.
+	// This is the host of the store itself, so that leases written in process are those
+	// of the account.
 	a.endpoint = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	ctx := t.Context()
 	if _, err := a.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
@@ -69,7 +71,7 @@ func (a *account) order(i int) {
 	}
 }
 
-// run runs a command on the account, its key from a file.
+// run runs a command on the account, with its key in a file.
 func (a *account) run(args ...string) (code int, out, errOut string) {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "key")
@@ -110,7 +112,8 @@ func TestTailGoesOnBehindItsPlaceThroughSplits(t *testing.T) {
 	}
 }
 
-// Whoever can't keep the place must not have printed anything: it would be printed again.
+// A command that cannot write the position must not print anything, because the next run
+// would print it again.
 func TestTailSaysBeforeItPrintsThatThePlaceCantBeKept(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
@@ -164,7 +167,7 @@ func TestTailFollowsAnAccountThroughASplit(t *testing.T) {
 	}
 }
 
-// The account key is the whole account: it must be in no output, whatever goes wrong.
+// The account key gives full access, so no output may contain it, even after a failure.
 func TestNoCommandPrintsAKey(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
@@ -186,13 +189,13 @@ func TestNoCommandPrintsAKey(t *testing.T) {
 	} {
 		commands = append(commands, append([]string{"leases"}, c...))
 	}
-	// Whatever is added later is tried at least with its name alone.
+	// Commands that are added later are tried at least with their name alone.
 	var add func(c *cobra.Command, path []string)
 	add = func(c *cobra.Command, path []string) {
 		for _, sub := range c.Commands() {
 			add(sub, append(slices.Clone(path), sub.Name()))
 		}
-		if len(path) > 0 && path[0] != "serve" { // which is there to print it
+		if len(path) > 0 && path[0] != "serve" { // serve prints it on purpose
 			commands = append(commands, path)
 		}
 	}
@@ -221,7 +224,7 @@ func TestNoCommandPrintsAKey(t *testing.T) {
 			}
 		}
 	}
-	if said < len(commands)*8 { // nothing is found in what isn't said
+	if said < len(commands)*8 { // an empty text is in every output
 		t.Errorf("of %d commands %d said anything", len(commands)*9, said)
 	}
 }
@@ -282,7 +285,8 @@ func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 	}
 }
 
-// The certificate of a `changefeed serve` on this machine is trusted without a word, that of another store by a flag.
+// The certificate of a `changefeed serve` on this machine is trusted without a flag, that
+// of another store only with one.
 func TestCommandsTrustTheServersOwnCertificate(t *testing.T) {
 	dir := shop(t, 0)
 	endpoint, end := served(t, "--data", dir)
@@ -317,7 +321,7 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &live); err != nil || code != exitOK || len(live) != 4 || len(live[0]) != 8 {
 		t.Fatalf("status %d: %v: %s%s", code, err, out, errOut)
 	}
-	// What is in the partitions that were made isn't known, and isn't printed as nothing.
+	// The sizes of new partitions are unknown, and are not printed as zero.
 	code, out, errOut = command(t, append([]string{"partitions", "split", live[0]["id"].(string), "--json"}, args...)...)
 	var made []map[string]any
 	err := json.Unmarshal([]byte(out), &made)
@@ -326,7 +330,8 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 	}
 }
 
-// azcosmos asks for the account in its first call, and waits a minute for the answer, whatever the context of the call says.
+// azcosmos asks for the account in its first call, and waits up to a minute for the
+// answer. It ignores the context of the call.
 func TestAnAccountThatSaysNothingIsGivenUpWhenInterrupted(t *testing.T) {
 	a := newAccount(t)
 	for _, c := range [][]string{
@@ -366,7 +371,7 @@ func TestAnAccountThatSaysNothingIsGivenUpWhenInterrupted(t *testing.T) {
 	}
 }
 
-// A key on the command line is seen by everybody who lists processes.
+// Every user who lists processes can see a key on the command line.
 func TestServeTakesItsKeysFromFilesAndTheEnvironment(t *testing.T) {
 	dir := shop(t, 0)
 	keys := map[string]string{}

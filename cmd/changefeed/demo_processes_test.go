@@ -28,11 +28,11 @@ func TestDemoOfProcessesLosesNothingWhenOneIsKilled(t *testing.T) {
 	}
 }
 
-// A demo that is killed can't stop its hosts: they have to notice.
+// A demo that is killed cannot stop its hosts. They must notice its end.
 func TestNoHostOutlivesADemoThatWasKilled(t *testing.T) {
 	t.Parallel()
 	cmd := process(t, "demo", "--processes", "--records", "600")
-	// The error output is everybody's: it ends when the last process has.
+	// All processes share the error output. It ends when the last process has ended.
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

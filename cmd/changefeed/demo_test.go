@@ -19,18 +19,17 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The tests run this binary again as the command, to kill it and to see how it
-// ends.
+// The tests run this binary again as the command, to kill it and to see how it ends.
 const asCommand = "CHANGEFEED_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	// An account of whoever runs the tests is none of theirs.
+	// The tests must not use an account from the environment of the person who runs them.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "COSMOS_") || strings.HasPrefix(name, "CHANGEFEED_SERVE_") {
-			_ = os.Unsetenv(name) // a name from the environment is one
+			_ = os.Unsetenv(name) // a name from the environment counts as given
 		}
 	}
 	os.Exit(m.Run())
@@ -47,8 +46,8 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// finishDemo runs the demo on dir to its end, in a bubble: its real seconds
-// would be many.
+// finishDemo runs the demo on dir to its end in a synctest bubble, because it would take
+// many seconds.
 func finishDemo(t *testing.T, dir string, args ...string) (code int, out string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,8 +59,8 @@ func finishDemo(t *testing.T, dir string, args ...string) (code int, out string)
 }
 
 func TestDemoKilledAtAnyMomentIsFinishedByTheNextRun(t *testing.T) {
-	// Each run is killed when it says so much; the next takes it up. One of them
-	// is killed before it has written anything.
+	// Each run is killed when it has printed a number of lines, and the next one finishes
+	// it. One of them is killed before it has written anything.
 	dir := filepath.Join(t.TempDir(), "data")
 	for i, until := range []string{"host-1 joins", "is split into", "crashes", "a second wave"} {
 		cmd := process(t, "demo", "--data", dir, "--records", "1000", "--seed", fmt.Sprint(i))
@@ -101,8 +100,8 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 	if code, out := finishDemo(t, dir); code != exitOK {
 		t.Fatalf("status %d:\n%s", code, out)
 	}
-	// A copy is lost, and one is changed, behind the processor's back. What the
-	// next run's second wave updates would be copied again; these two it doesn't.
+	// A copy is deleted, and another one is changed, without the processor. The next
+	// run's second wave must not update them, because it would copy them again.
 	lost, spoilt := "", ""
 	checkStore(t, dir, func(db *store.DB) {
 		c, err := db.Container(t.Context(), "demo", "flights-by-destination")
@@ -115,7 +114,7 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 		}
 		key := regexp.MustCompile(`"demo_revision":1,"destination":"(\w+)".*"id":"(\d+)"`)
 		for _, item := range page.Items {
-			m := key.FindSubmatch(item.Body) // revision 1: not updated by this seed
+			m := key.FindSubmatch(item.Body) // revision 1: not updated with this seed
 			switch {
 			case m == nil:
 			case lost == "":
@@ -154,7 +153,7 @@ func TestDemoNamesTheProcessThatUsesItsDirectory(t *testing.T) {
 
 func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, and children inherit that
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, and child processes inherit that
 		signals = append(signals, syscall.SIGHUP)
 	}
 	for _, sent := range signals {
@@ -189,7 +188,7 @@ func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// "changefeed demo | head" is no reason to leave a store behind.
+// "changefeed demo | head" must not leave a store.
 func TestDemoThatNobodyReadsLeavesNothingBehind(t *testing.T) {
 	cmd := process(t, "demo", "--records", "500")
 	temporary := temporaryOf(cmd)
@@ -215,7 +214,7 @@ func TestDemoThatNobodyReadsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// temporaryOf is the directory that a process makes its temporary ones in.
+// temporaryOf returns the directory of a process's temporary directories.
 func temporaryOf(cmd *exec.Cmd) (dir string) {
 	for _, v := range cmd.Env {
 		if d, is := strings.CutPrefix(v, "TMPDIR="); is {
@@ -225,7 +224,7 @@ func temporaryOf(cmd *exec.Cmd) (dir string) {
 	return dir
 }
 
-// number reads a number with commas.
+// number parses a number with commas.
 func number(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.ReplaceAll(text, ",", ""))
@@ -235,7 +234,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// row is the value of a row of the demo's last table.
+// row returns the value of a row of the demo's last table.
 func row(t *testing.T, out, name string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^  ` + name + ` +(\S+)$`).FindStringSubmatch(out)
@@ -245,7 +244,7 @@ func row(t *testing.T, out, name string) string {
 	return m[1]
 }
 
-// checkStore opens the store in dir, checks it and lets do use it.
+// checkStore opens the store in dir, checks it and calls do with it.
 func checkStore(t *testing.T, dir string, do func(db *store.DB)) {
 	t.Helper()
 	db, err := store.Open(dir, store.Options{})

@@ -33,7 +33,7 @@ type cuttingProxy struct {
 	open map[net.Conn]bool
 }
 
-// newProxy starts a proxy in front of an endpoint. It ends with the test.
+// newProxy starts a proxy for an endpoint. It ends with the test.
 func newProxy(t *testing.T, endpoint string) *cuttingProxy {
 	t.Helper()
 	u, err := url.Parse(endpoint)
@@ -116,7 +116,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 		cancel()
 	}()
 	var copied *store.Container
-	for copied == nil && ctx.Err() == nil { // until the command has made it
+	for copied == nil && ctx.Err() == nil { // until the command has printed it
 		copied, _ = a.db.Container(ctx, "shop", "copy")
 	}
 	if copied == nil {
@@ -128,7 +128,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 	}
 	const orders = 3
 	arrived := 0
-	for page, err := range reader.Pages(ctx) { // each order is written when the one before has arrived
+	for page, err := range reader.Pages(ctx) { // each order is written after the one before has arrived
 		if err != nil {
 			t.Fatalf("it ended: %v\n%s", <-ended, &said)
 		}
@@ -139,7 +139,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 			break
 		}
 		proxy.cut()
-		_ = cmd.Process.Signal(syscall.SIGPIPE) // an error is the end of the process, which the next page finds
+		_ = cmd.Process.Signal(syscall.SIGPIPE) // an error means that the process has ended, which the next page finds
 		a.order(arrived)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -151,8 +151,8 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 	}
 }
 
-// sayCaughtUp is the line of a replication that has caught up. That of its first part in all
-// versions and deletes mode is another.
+// sayCaughtUp is the line of a replication that has caught up. The first part of all
+// versions and deletes mode prints another line.
 var sayCaughtUp = regexp.MustCompile(`(?m)^copied .*, caught up`)
 
 // statusOfReplicate returns the status with which a signal ends a replication that has printed out.
@@ -166,7 +166,7 @@ func statusOfReplicate(out string, s syscall.Signal) int {
 	return -1 // the output contradicts itself
 }
 
-// unread is a standard output that nobody reads any more after some writes.
+// unread is a standard output that its reader closes after some writes.
 type unread struct{ left int }
 
 func (u *unread) Write(p []byte) (int, error) {
@@ -204,7 +204,7 @@ func TestACommandWhoseOutputNobodyReadsEndsWithAStatusOfItsOwn(t *testing.T) {
 	}
 }
 
-// A server that closes a connection in the middle of a request is an error like others.
+// A server that closes a connection in the middle of a request causes an ordinary error.
 func TestABrokenPipeOfASocketIsReported(t *testing.T) {
 	var said strings.Builder
 	cmd := &cobra.Command{}
@@ -215,7 +215,8 @@ func TestABrokenPipeOfASocketIsReported(t *testing.T) {
 	}
 }
 
-// A store that couldn't be closed may lack what was written: "interrupted" alone would hide that.
+// A store whose close failed may lack acknowledged writes. The message "interrupted"
+// alone would hide that.
 func TestWhatFailsAfterASignalIsTold(t *testing.T) {
 	full := fmt.Errorf("close the store: %w", syscall.ENOSPC)
 	canceled := fmt.Errorf("read: %w", context.Canceled)
@@ -241,7 +242,7 @@ func TestWhatFailsAfterASignalIsTold(t *testing.T) {
 	}
 }
 
-// A script has to know whether the copy is complete.
+// A script must be able to see whether the copy is complete.
 func TestWorkThatASignalStopsEndsWithTheSignalsStatus(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)

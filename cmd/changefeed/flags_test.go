@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// One word for a mode in every command; the other one is accepted for a release.
+// Every command has the same word for a mode. The other word is accepted for one release.
 func TestARetiredWordIsAcceptedWithAWarning(t *testing.T) {
 	dir := shop(t, time.Hour)
 	code, out, errOut := command(t, tailOf(dir, "--mode", modeAVAD, "--from", "after:0")...)
@@ -36,8 +36,8 @@ func TestARetiredWordIsAcceptedWithAWarning(t *testing.T) {
 	}
 }
 
-// sameLines reports whether two texts have the same lines in any order: the order of
-// partitions is not that of a feed.
+// sameLines reports whether two texts have the same lines in any order. The order of
+// partitions is not defined.
 func sameLines(a, b string) bool {
 	lines, others := strings.Split(a, "\n"), strings.Split(b, "\n")
 	slices.Sort(lines)
@@ -45,7 +45,7 @@ func sameLines(a, b string) bool {
 	return slices.Equal(lines, others)
 }
 
-// lag and leases ls have one key for the name of a lease.
+// lag and leases ls use the same key for the name of a lease.
 func TestALeasesNameHasOneKeyInJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// handled lets a processor handle all orders of the account so far.
+// handled makes a processor handle all existing orders of the account.
 func (a *account) handled() {
 	a.t.Helper()
 	stop := a.processing(nil)
@@ -40,7 +40,7 @@ func (a *account) handled() {
 	stop()
 }
 
-// measurement is what `lag --json` prints.
+// measurement is the output of `lag --json`.
 type measurement struct {
 	Processor string
 	Leases    []struct {
@@ -114,7 +114,7 @@ func TestLagFailsWhenALeaseCannotBeReadAndShowsTheOthers(t *testing.T) {
 	}
 }
 
-// The leases of other implementations are there to be looked at, too.
+// lag also shows the leases of other implementations.
 func TestLagKnowsTheLeasesOfJava(t *testing.T) {
 	s := leasesOf(t)
 	s.edit(func(db *store.DB) {
@@ -191,7 +191,7 @@ func TestLagWatchesUntilInterruptedAndOffersMetrics(t *testing.T) {
 	}
 }
 
-// An answer of the account has many lines: one of them says what is wrong, and the table stays one.
+// An answer of the account has many lines. The table shows only its message, in one line.
 func TestLagTellsInALineWhyALeaseCantBeRead(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
@@ -236,7 +236,7 @@ func TestLagTellsInALineWhyALeaseCantBeRead(t *testing.T) {
 	}
 }
 
-// scrape is a page of metrics.
+// scrape returns a page of metrics.
 func scrape(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -266,7 +266,8 @@ func TestLagRefusesWrongFlagsByName(t *testing.T) {
 	}
 }
 
-// A marker alone is a processor whose leases were deleted. A scaler reads the 1 and starts a host.
+// A marker without leases is a processor whose leases were deleted. A scaler reads the 1
+// and starts a host.
 func TestLagOfAProcessorWithoutLeasesIsShownAndFails(t *testing.T) {
 	s := leasesOf(t)
 	codec, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "away", Identity: s.identity}, false)
@@ -360,7 +361,8 @@ func TestLongCommandsOfferTheirMetrics(t *testing.T) {
 	}
 }
 
-// A process that was killed owns its leases until they expire, and for ever in their documents.
+// A process that was killed owns its leases until they expire. Their documents name it
+// forever.
 func TestLagTellsLiveLeasesFromExpiredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

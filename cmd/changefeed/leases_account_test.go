@@ -16,13 +16,15 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// processing runs a processor on the account until the test calls stop. hold, if there is one, is called with each batch.
+// processing runs a processor on the account until the test calls stop. If hold is not
+// nil, it is called with each batch.
 func (a *account) processing(hold func(context.Context)) (stop func()) {
 	a.t.Helper()
 	acquired := make(chan struct{}, 100)
 	p, err := changefeed.New(changefeed.Config{
 		Processor: "p", Instance: "host-1", Source: a.db.Source(a.orders), Leases: a.db.Leases(a.leases), Start: feed.Beginning(),
-		// It renews soon, and looks for leases that are free only much later than the test takes.
+		// The processor renews soon, and acquires free leases only much later than the
+		// test takes.
 		RenewInterval: 200 * time.Millisecond, AcquireInterval: 5 * time.Minute, ExpirationInterval: 30 * time.Second, RequestTimeout: 5 * time.Second,
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, _ *changefeed.Batch) error {
 			if hold != nil {
@@ -117,8 +119,8 @@ func TestLeasesReleaseSaysWhenTheOwnerIsStillBusy(t *testing.T) {
 	}
 }
 
-// In a container that is partitioned by /partitionKey two documents of one id can be, and older
-// .NET hosts made such.
+// A container that is partitioned by /partitionKey may have two documents of one id.
+// Older .NET hosts created such documents.
 func TestLeasesCheckRepairsTwoDocumentsOfOneId(t *testing.T) {
 	a := newAccount(t)
 	var err error
@@ -189,20 +191,21 @@ func TestLeasesMayBeInAnotherAccount(t *testing.T) {
 	}
 }
 
-// deliveries runs a processor until it has handed out want orders and stopped, and returns their ids, sorted.
+// deliveries runs a processor until it has delivered a number of orders and stopped. It
+// returns their ids, sorted.
 func (a *account) deliveries(processor string, d lease.Dialect, want int) []string {
 	a.t.Helper()
 	return a.deliver(processor, d, func(string) bool { want--; return want == 0 })
 }
 
-// deliveriesOf does so until all of want were among them.
+// deliveriesOf runs until all of want were delivered.
 func (a *account) deliveriesOf(processor string, want map[string]bool) []string {
 	a.t.Helper()
 	left := maps.Clone(want)
 	return a.deliver(processor, lease.DotNet, func(id string) bool { delete(left, id); return len(left) == 0 })
 }
 
-// deliver runs a processor until enough says so of an id.
+// deliver runs a processor until enough returns true for an id.
 func (a *account) deliver(processor string, d lease.Dialect, enough func(id string) bool) []string {
 	a.t.Helper()
 	ids := make(chan string, 1000)
@@ -230,7 +233,7 @@ func (a *account) deliver(processor string, d lease.Dialect, enough func(id stri
 		id := <-ids
 		got, done = append(got, id), enough(id)
 	}
-	cancel() // in good order: what is handed out is checkpointed
+	cancel() // a regular stop: delivered changes are checkpointed
 	if err := <-done; err != nil {
 		a.t.Error(err)
 	}
@@ -241,8 +244,8 @@ func (a *account) deliver(processor string, d lease.Dialect, enough func(id stri
 	return got
 }
 
-// A fleet moves from dialect to dialect, and every host goes on where the one before it was: nothing is missed,
-// nothing comes twice.
+// A fleet moves from dialect to dialect. Each host resumes where the last one stopped: no
+// change is lost or delivered twice.
 func TestHostsGoOnBehindAConversion(t *testing.T) {
 	a := newAccount(t)
 	next := 0
@@ -275,7 +278,7 @@ func TestHostsGoOnBehindAConversion(t *testing.T) {
 	}
 }
 
-// What a repair makes of damaged leases, hosts can work with: nothing is missed.
+// Hosts can work with repaired leases, and no change is lost.
 func TestHostsGoOnBehindARepair(t *testing.T) {
 	a := newAccount(t)
 	want := map[string]bool{}
@@ -314,7 +317,8 @@ func TestHostsGoOnBehindARepair(t *testing.T) {
 		a.order(i)
 		want[fmt.Sprint(i)] = true
 	}
-	// What was set back comes again, in whatever number; the new ones have to come.
+	// Changes after the older position are delivered again, in any number. The new ones
+	// must be delivered.
 	for _, id := range a.deliveriesOf("p", want) {
 		delete(want, id)
 	}

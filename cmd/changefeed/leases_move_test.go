@@ -24,7 +24,8 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 			t.Errorf("a second export over the first: status %d: %s", code, errOut)
 		}
 		want := s.positions()
-		// Everything that can differ: one further, one gone, one more, no marker.
+		// This has every difference: a lease further ahead, a missing one, an additional
+		// one, and no marker.
 		s.edit(func(db *store.DB) {
 			s.put(db, s.codec.Encode(whole(s.live[0], 99)))
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
@@ -43,14 +44,14 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 		if code, out, _ := s.run("check"); code != exitOK {
 			t.Errorf("after the import: %s", out)
 		}
-		// Under another name, beside the first.
+		// The leases exist under another name, beside the first.
 		if code, out, errOut := s.run("import", file, "--processor", "q"); code != exitOK || strings.Count(out, "done: create") != 4 {
 			t.Errorf("another processor: status %d: %s%s", code, out, errOut)
 		}
 		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, `--processor "p"`) || !strings.Contains(errOut, `--processor "q"`) {
 			t.Errorf("two processors: status %d: %s", code, errOut)
 		}
-		// A container that was made anew has other positions.
+		// A container that was recreated has other positions.
 		var f map[string]any
 		text, err := os.ReadFile(file)
 		if err == nil {
@@ -128,7 +129,7 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "there is no lease nonsense; there are ") {
 			t.Errorf("status %d: %s", code, errOut)
 		}
-		// What can't be understood is named by its id, and taken by it.
+		// Unreadable documents are named by their ids, and deleted by them.
 		broken := s.codec.LeaseID("broken")
 		s.edit(func(db *store.DB) { s.put(db, fmt.Appendf(nil, `{"id":%q,"version":77}`, broken)) })
 		if _, out, _ := s.run("check"); !strings.Contains(out, "the document "+broken+" can't be understood") {
@@ -177,8 +178,8 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 		if code, out, _ := s.run("check"); code != exitOK || !strings.Contains(out, `3 leases of the processor "back"`) {
 			t.Errorf("status %d: %s", code, out)
 		}
-		// The way back to where they came from is barred by the marker that was left there. What the message says removes
-		// that marker, and none of the leases.
+		// The old marker prevents a conversion back to the first dialect. The command in
+		// the message deletes that marker, and none of the leases.
 		hint := "leases delete --all --processor j --dialect java-latest-version"
 		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-latest-version", "--to-processor", "j"); code != exitFailed || out != "" || !strings.Contains(errOut, "`changefeed "+hint+"`") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
@@ -189,7 +190,7 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("the leases are %v, want %v", got, want)
 		}
-		// A part of a partition has no form there, and nothing is written.
+		// The dialect has no form for a part of a partition, so nothing is written.
 		s.edit(func(db *store.DB) {
 			back, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "back", Identity: s.identity}, false)
 			if err != nil {
@@ -203,7 +204,8 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 	})
 }
 
-// A lease whose range begins where the keys do has a token that begins with "-", and is named by it as others are.
+// A lease whose range begins at the first key has a token that begins with "-". Commands
+// accept it like any other token.
 func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 	s := leasesOf(t)
 	token := "-" + s.live[0].Range.Max
@@ -222,7 +224,7 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
 		}
 	}
-	// A flag's value is none, and what could be no token is a flag that isn't known.
+	// A flag's value is not a token, and other texts with "-" are unknown flags.
 	if code, out, errOut := s.run("release", "--processor", "-FF", "--all"); code != exitFailed || !strings.Contains(errOut, `of the processor "-FF"`) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
@@ -231,7 +233,7 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 	}
 }
 
-// A conversion that was killed anywhere is finished by the same command.
+// The same command finishes a conversion that was killed at any step.
 func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -240,7 +242,7 @@ func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		convert := []string{"convert", "--to", "java-handle-changes"}
-		// One lease was made, and no more; the lock was left.
+		// One lease was created, and the lock was left.
 		s.edit(func(db *store.DB) {
 			s.put(db, to.Encode(whole(s.live[0], 10)))
 			s.put(db, to.Lock())
@@ -252,7 +254,7 @@ func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
 		if code, out, errOut := s.run(append(convert, "--dry-run")...); code != exitOK || !strings.Contains(out, "lease "+s.live[0].ID+" is there already") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
-		// Everything was made, and one of the old leases deleted.
+		// All leases were created, and one of the old ones was deleted.
 		s.edit(func(db *store.DB) {
 			s.put(db, to.Encode(whole(s.live[1], 20)))
 			s.put(db, to.Encode(whole(s.live[2], 30)))
@@ -267,7 +269,7 @@ func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
 		if got := s.positions(); len(got) != 3 {
 			t.Errorf("the leases are %v", got)
 		}
-		// A target where somebody works is no attempt of ours.
+		// A target that a host uses is not an earlier attempt of this conversion.
 		other := leasesOf(t)
 		other.edit(func(db *store.DB) {
 			to, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "p", Identity: other.identity}, false)
@@ -282,7 +284,8 @@ func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
 	})
 }
 
-// Azure Functions' processor has no name by default, and one here must have one.
+// Azure Functions' processor has no name by default, but a processor of this project
+// needs one.
 func TestLeasesOfAProcessorWithoutANameAreMovedToOneWithAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// codecOf makes the leases of processor j.
+// codecOf returns the codec of processor j.
 func codecOf(t *testing.T, d lease.Dialect, monitored feed.Identity) lease.Codec {
 	t.Helper()
 	c, err := lease.NewCodec(d, lease.Key{Processor: "j", Identity: monitored}, false)
@@ -22,8 +22,9 @@ func codecOf(t *testing.T, d lease.Dialect, monitored feed.Identity) lease.Codec
 	return c
 }
 
-// In the dialect of Java's handleChanges leases are named by the container's name, and outlive a container that is deleted and
-// made anew. Hosts refuse them; so whoever looks for the reason has to be told it, by every command, and with a way out that works.
+// In the dialect of Java's handleChanges, lease ids contain the container's name. So they
+// outlive a container that is deleted and recreated. Hosts reject them. Every command
+// must report the reason, and a remedy that works.
 func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -57,7 +58,7 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 		if code, out, errOut := ofJava("convert", "--to", "dotnet", "--to-processor", "q"); code != exitFailed || !strings.Contains(errOut, "which was deleted") {
 			t.Errorf("convert: status %d: %s%s", code, out, errOut)
 		}
-		// One by one they are given positions in the container that is there.
+		// They are moved to positions in the new container one by one.
 		if code, out, errOut := ofJava("reset", "--all", "--to", "beginning"); code != exitOK {
 			t.Fatalf("reset: status %d: %s%s", code, out, errOut)
 		}
@@ -70,7 +71,8 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 	})
 }
 
-// Leases of handleChanges have no ranges: after a merge their hosts wait for ever, and check says why.
+// Leases of handleChanges have no ranges. After a merge their hosts wait forever, and
+// check reports the reason.
 func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -102,7 +104,8 @@ func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 	})
 }
 
-// A lease that has lost its range and has no position yet may be of .NET or of Java's second dialect: it is what the others are.
+// A lease without a range and a position may be in .NET's dialect or in Java's second
+// one. It counts as one of the others' dialect.
 func TestLeasesCheckTakesALeaseWithoutAnyMarkForItsStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

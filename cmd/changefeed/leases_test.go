@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// leaseScene is a store with a monitored container of three partitions, of which two came out of a
-// split, and the leases of the processor "p", all of them right.
+// leaseScene is a store with a monitored container of three partitions, two of which came
+// from a split. It has the leases of the processor "p", which are undamaged.
 type leaseScene struct {
 	t        *testing.T
 	dir      string
@@ -27,7 +27,7 @@ type leaseScene struct {
 	retired  feed.Partition
 }
 
-// leasesOf makes the scene. The leases are free, at LSN 10, 20 and 30.
+// leasesOf creates the scene. The leases are free, at LSN 10, 20 and 30.
 func leasesOf(t *testing.T) *leaseScene {
 	t.Helper()
 	s := &leaseScene{t: t, dir: filepath.Join(t.TempDir(), "data")}
@@ -69,7 +69,7 @@ func leasesOf(t *testing.T) *leaseScene {
 	return s
 }
 
-// whole is the lease of a partition, free, at an LSN; part that of a range.
+// whole returns the free lease of a partition at an LSN. part returns that of a range.
 func whole(p feed.Partition, lsn int) lease.Lease {
 	return lease.Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range, Continuation: at(lsn)}
 }
@@ -115,7 +115,7 @@ func (s *leaseScene) run(args ...string) (code int, out, errOut string) {
 	return command(s.t, append([]string{"leases"}, append(args, "--data", s.dir, "--database", "shop", "--container", "orders")...)...)
 }
 
-// positions are the leases by token, as `leases ls` prints them.
+// positions returns the positions by token, as `leases ls` prints them.
 func (s *leaseScene) positions() map[string]string {
 	s.t.Helper()
 	code, out, errOut := s.run("ls", "--json")
@@ -135,12 +135,12 @@ func (s *leaseScene) positions() map[string]string {
 	return m
 }
 
-// long is time enough for everything that takes time with leases.
+// long is enough time for every timeout of leases.
 const long = time.Hour
 
 func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
 	repaired := map[leases.Kind]bool{}
-	// What is expected of positions: "@n" is the n-th live partition's id.
+	// The expected positions. "@n" is the id of the n-th live partition.
 	for _, c := range []struct {
 		kind   string
 		damage func(s *leaseScene, db *store.DB)
@@ -154,7 +154,7 @@ func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
 			s.put(db, s.codec.Encode(part(s.live[2].Range.Min, "FD", 30)))
 		}, "@0:LSN 10 @1:LSN 20 FD-FF:beginning {2}-FD:LSN 30"},
 		{"overlap", func(s *leaseScene, db *store.DB) {
-			s.put(db, s.codec.Encode(part("01", s.live[1].Range.Max, 5))) // it reaches over the border of 0 and 1, and holds 1
+			s.put(db, s.codec.Encode(part("01", s.live[1].Range.Max, 5))) // it overlaps 0 and 1, and contains 1
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "-01:LSN 10 01-{1}:LSN 5 @1:LSN 5 @2:LSN 30"},
 		{"duplicate", func(s *leaseScene, db *store.DB) {
@@ -166,14 +166,14 @@ func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
 			orphan := whole(feed.Partition{ID: "99", Range: s.live[1].Range}, 15)
 			s.put(db, s.codec.Encode(orphan))
 		}, "@0:LSN 10 @1:LSN 15 @2:LSN 30"},
-		{"orphan", func(s *leaseScene, db *store.DB) { // in whose keys nobody else is
+		{"orphan", func(s *leaseScene, db *store.DB) { // no other lease has its keys
 			s.put(db, s.codec.Encode(whole(feed.Partition{ID: "99", Range: s.live[1].Range}, 15)))
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "@0:LSN 10 @1:LSN 15 @2:LSN 30"},
 		{"child beside its parent", func(s *leaseScene, db *store.DB) {
 			s.put(db, s.codec.Encode(whole(s.retired, 15)))
 		}, "@0:LSN 10 @1:LSN 15 @2:LSN 30"},
-		{"child beside its parent", func(s *leaseScene, db *store.DB) { // whose sibling was never made
+		{"child beside its parent", func(s *leaseScene, db *store.DB) { // its sibling was never created
 			s.put(db, s.codec.Encode(whole(s.retired, 4)))
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "@0:LSN 4 @1:LSN 4 @2:LSN 30"},
@@ -241,7 +241,8 @@ func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
 	}
 }
 
-// Two things keep a lock: a container in which nothing expires, and a lock that never does.
+// A lock stays for two reasons: nothing expires in the container, or the lock has no time
+// to live.
 func TestLeasesCheckSaysWhyALockStays(t *testing.T) {
 	for ttl, why := range map[string]string{`,"ttl":30`: "the lease container's time to live is off", "": "the lock has no time to live of its own"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -255,7 +256,7 @@ func TestLeasesCheckSaysWhyALockStays(t *testing.T) {
 	}
 }
 
-// A reader of the JSON must not have to guess what a number counts, and lag says ageSeconds, too.
+// The unit of a number must be clear from its key. lag also has ageSeconds.
 func TestLeasesLsSaysTheUnitOfAnAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -294,8 +295,8 @@ func pairs(s string) []string {
 	return all
 }
 
-// A document of Java's second dialect in a store of .NET's has the same kind of id, and makes either
-// side's hosts fail or start over.
+// A document of Java's second dialect among .NET's leases has the same kind of id. It
+// makes the hosts of either side fail or start over.
 func TestLeasesCheckNamesAForeignDialectAndTheConversionThatHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -316,11 +317,12 @@ func TestLeasesCheckNamesAForeignDialectAndTheConversionThatHelps(t *testing.T) 
 				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
 			}
 		}
-		// Said of all leases, where the dialect is asked for that they aren't in.
+		// The message must cover all leases if --dialect names another dialect than
+		// theirs.
 		if code, out, _ := s.run("check", "--dialect", "java-latest-version"); code != exitFailed || !strings.Contains(out, "2 leases are in .NET's dialect") {
 			t.Errorf("status %d: %s", code, out)
 		}
-		// The way out is one that works.
+		// The remedy in the message must work.
 		code, out, errOut := s.run("convert", "--dialect", "java-latest-version", "--to", "dotnet", "--to-processor", "q")
 		if code != exitOK || !strings.Contains(out, "done: create lease "+s.live[1].ID) {
 			t.Fatalf("status %d: %s%s", code, out, errOut)
@@ -336,7 +338,7 @@ func TestLeasesCheckLeavesASplitUnderWayAlone(t *testing.T) {
 		s := leasesOf(t)
 		s.edit(func(db *store.DB) {
 			s.put(db, s.codec.Encode(whole(s.retired, 4)))
-			for i := range 2 { // made just now
+			for i := range 2 { // created just now
 				s.put(db, s.codec.Encode(whole(s.live[i], 4)))
 			}
 		})
@@ -395,7 +397,7 @@ func TestLeasesThatAHostWorksOnAreNotChangedUnlessForced(t *testing.T) {
 					t.Errorf("%v of %s's: status %d: %s%s", args, owner, code, out, errOut)
 				}
 			}
-			// The owner died: nothing is in the way any more.
+			// The owner is dead, so the change is allowed.
 			time.Sleep(61 * time.Second)
 			if code, out, errOut := s.run("reset", id, "--to", "beginning", "--dry-run"); code != exitOK {
 				t.Errorf("an expired lease: status %d: %s%s", code, out, errOut)
@@ -439,7 +441,7 @@ func TestLeasesCheckAsksBeforeItRepairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		s.edit(func(db *store.DB) { s.drop(db, s.codec.MarkerID()) })
-		code, out, errOut := s.run("check", "--repair") // the input is no terminal
+		code, out, errOut := s.run("check", "--repair") // the input is not a terminal
 		if code != exitUsage || !strings.Contains(out, "the plan:\n  create the marker") || !strings.Contains(errOut, "say --yes") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}

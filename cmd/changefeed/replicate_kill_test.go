@@ -32,10 +32,10 @@ type replication struct {
 	rng     *rand.Rand
 	// run is the process that copies. It outlives the server's kills.
 	run *replicationRun
-	// ended counts the processes that ended by themselves, and interrupted those that
-	// a signal ended.
+	// ended counts the processes that ended by themselves, and interrupted counts those
+	// that a signal ended.
 	ended, interrupted int
-	// caughtUp counts those of them that had caught up.
+	// caughtUp counts the processes that had caught up.
 	caughtUp int
 }
 
@@ -185,7 +185,7 @@ func (r *replicationRun) interrupt(t *testing.T) {
 	}
 }
 
-// mustBeUnfinished notes the end of a replication that has no end of its own.
+// mustBeUnfinished records the end of a replication that does not end by itself.
 func (r *replication) mustBeUnfinished(t *testing.T) {
 	t.Helper()
 	code := r.run.status()
@@ -243,7 +243,7 @@ func (r *replication) complete(t *testing.T) {
 	t.Error("no run of 20 completed the copy")
 }
 
-// compare holds the copy against the source.
+// compare compares the copy with the source.
 func (r *replication) compare(t *testing.T, s *server) {
 	t.Helper()
 	copied := map[string]int{}

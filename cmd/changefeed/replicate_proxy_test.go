@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// cutter is a TCP proxy that cuts each connection after 4 KiB to 64 MiB, in either
-// direction together. The logarithm of that number is drawn evenly. A page of the feed has
-// up to some 4 MiB, and has to pass some time.
-// Half of the connections are reset, so that their peers also meet broken pipes.
+// cutter is a TCP proxy that cuts each connection after 4 KiB to 64 MiB, counted in both
+// directions together. The logarithm of that number is drawn evenly. A page of the feed
+// has up to about 4 MiB, and must pass sometimes. Half of the connections are reset, so
+// that their peers also meet broken pipes.
 type cutter struct {
 	listener net.Listener
 	// cuts counts the connections that were cut.
@@ -53,7 +53,7 @@ func startCutter(t *testing.T, seed uint64) *cutter {
 // url returns the proxy's address as a URL.
 func (c *cutter) url() string { return "http://" + c.listener.Addr().String() + "/" }
 
-// forward sends the connections that come from now on to a host and port.
+// forward sends new connections to a host and port.
 func (c *cutter) forward(target string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,9 +97,9 @@ func (c *cutter) serve(client net.Conn) {
 				c.cuts.Add(1)
 				n += int(max(rest, -int64(n))) // the last bytes before the cut
 				if tcp, ok := client.(*net.TCPConn); ok && reset {
-					_ = tcp.SetLinger(0) // a connection that is gone needs no reset
+					_ = tcp.SetLinger(0) // a closed connection needs no reset
 				}
-				_, _ = to.Write(buffer[:n]) // the peer may be gone
+				_, _ = to.Write(buffer[:n]) // the peer may have closed it
 				err = net.ErrClosed
 			} else if err == nil {
 				_, err = to.Write(buffer[:n])

@@ -87,7 +87,8 @@ func replicateWithin(t *testing.T, dir string) {
 	})
 }
 
-// Flags win over variables: --data means both sides, whatever the environment names.
+// Flags override variables: --data applies to both sides, even if the environment names
+// an account.
 func TestReplicateTakesTheStoreOfAFlagBeforeAnAccountOfTheEnvironment(t *testing.T) {
 	t.Setenv("COSMOS_FROM_ENDPOINT", "http://127.0.0.1:1/")
 	dir := filepath.Join(t.TempDir(), "no store")

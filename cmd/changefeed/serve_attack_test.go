@@ -18,17 +18,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 )
 
-// Clients that try to use up a server's memory, all of them at once, and one that wants to be served.
+// All attackers try to use up the server's memory at once, while one good client uses it.
 
 const (
-	// attackMemory is the server's --memory-limit in MiB, and what the process may take at most.
+	// attackMemory is the server's --memory-limit in MiB, and the maximum memory of the
+	// process.
 	attackMemory = 256
 	attackTime   = 30 * time.Second
-	// attackGap is the longest time for which the good client may get nothing done.
+	// attackGap is the longest time in which the good client may make no progress.
 	attackGap = 10 * time.Second
 )
 
-// attack is a server under attack. Each kind of attacker has connections of its own, and opens a new one when the server ends one.
+// attack is a server under attack. Each attacker has a connection of its own, and opens a
+// new one when the server ends it.
 type attack struct {
 	*server
 	t         *testing.T
@@ -38,7 +40,8 @@ type attack struct {
 	all       sync.WaitGroup
 }
 
-// run keeps n attackers of a kind busy. Whatever comes of an attacker's connection is the server's right.
+// run keeps n attackers of a kind busy. The server may treat their connections in any
+// way.
 func (a *attack) run(n int, kind func(conn net.Conn)) {
 	address := strings.TrimPrefix(a.Endpoint, "http://")
 	for range n {
@@ -62,7 +65,7 @@ func (a *attack) run(n int, kind func(conn net.Conn)) {
 	}
 }
 
-// stall waits until the server ends the connection, without reading what it sent before.
+// stall waits until the server ends the connection, and does not read its data.
 func (a *attack) stall(conn net.Conn) {
 	for a.ctx.Err() == nil {
 		if _, err := conn.Write(nil); err != nil {
@@ -75,7 +78,8 @@ func (a *attack) stall(conn net.Conn) {
 	}
 }
 
-// signed writes a signed request; announced is the length of its body where that is longer than what is sent.
+// signed writes a signed request. announced is the length of its body if that is longer
+// than the sent part.
 func (a *attack) signed(conn net.Conn, method, path, body string, announced int, headers ...string) bool {
 	r, err := a.Request(a.ctx, method, path, "", headers...)
 	if err != nil {

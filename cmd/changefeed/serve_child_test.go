@@ -15,23 +15,23 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 )
 
-// server is a `changefeed serve` of its own process.
+// server is a `changefeed serve` in a process of its own.
 type server struct {
 	*wiretest.Client
 	cmd *exec.Cmd
-	// log is what it said on its error output, once it has ended.
+	// log is its error output, after its end.
 	log *strings.Builder
 	out chan error
 }
 
-// startServe starts the server without TLS on a free port, waits for "ready", and makes a client with a connection for each of
-// that many callers.
+// startServe starts the server without TLS on a free port and waits for "ready". It
+// creates a client with one connection per caller.
 func startServe(t *testing.T, connections int, args ...string) *server {
 	t.Helper()
 	return startServeAs(t, connections, func(*exec.Cmd) {}, args...)
 }
 
-// startServeAs is startServe of a process that change prepares.
+// startServeAs is startServe for a process that change prepares.
 func startServeAs(t *testing.T, connections int, change func(*exec.Cmd), args ...string) *server {
 	t.Helper()
 	s := &server{log: &strings.Builder{}, out: make(chan error, 1)}
@@ -67,7 +67,7 @@ func startServeAs(t *testing.T, connections int, change func(*exec.Cmd), args ..
 	return s
 }
 
-// kill ends the process as no program can prevent (SIGKILL).
+// kill ends the process with SIGKILL, which no program can catch.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Kill(); err != nil {
@@ -80,7 +80,7 @@ func (s *server) kill(t *testing.T) {
 	}
 }
 
-// stop ends the process in good order.
+// stop shuts down the process.
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	s.HTTP.CloseIdleConnections()
@@ -93,7 +93,8 @@ func (s *server) stop(t *testing.T) {
 	}
 }
 
-// resident is a number of the process's memory in bytes, VmRSS (now) or VmHWM (the most); 0 where the system doesn't say.
+// resident returns the process's memory in bytes: VmRSS (now) or VmHWM (the maximum). It
+// returns 0 if the system does not report it.
 func (s *server) resident(t *testing.T, name string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))

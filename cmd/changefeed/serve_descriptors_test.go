@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// fewFiles has a command run in a process that may have so many files open.
+// fewFiles limits the number of open files of a command's process.
 func fewFiles(cmd *exec.Cmd, files int) {
 	cmd.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 }
 
-// TestIdleConnectionsLeaveFileDescriptorsToTheStore proves that connections cannot take the store's descriptors: without one for its
-// log, a store ends its process.
+// TestIdleConnectionsLeaveFileDescriptorsToTheStore proves that connections cannot take
+// the store's descriptors. A store without a descriptor for its log ends its process.
 func TestIdleConnectionsLeaveFileDescriptorsToTheStore(t *testing.T) {
 	s := startServeAs(t, 1, func(cmd *exec.Cmd) { fewFiles(cmd, 64) }, "--data", t.TempDir(), "--cache", "4", "--metrics", "127.0.0.1:0")
 	container, err := s.Make(t.Context(), "shop", "orders")
@@ -39,7 +39,7 @@ func TestIdleConnectionsLeaveFileDescriptorsToTheStore(t *testing.T) {
 			t.Fatalf("write %d: %v", n, err)
 		}
 	}
-	for _, c := range idle { // the server's end would wait for those that it still has
+	for _, c := range idle { // otherwise the server's end would wait for its connections
 		_ = c.Close()
 	}
 	s.stop(t)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// printedAtStart starts `changefeed serve`, and returns what it prints until it is ready.
+// printedAtStart starts `changefeed serve`, and returns its output until it is ready.
 func printedAtStart(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	cmd := process(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--tls", "off"}, args...)...)
@@ -40,7 +40,7 @@ func printedAtStart(t *testing.T, env []string, args ...string) string {
 	return text.String() + errOut.String()
 }
 
-// The output of a service lands in a journal, which others may read.
+// The output of a service is in a journal, which others may read.
 func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
 	readOnly := base64.StdEncoding.EncodeToString([]byte("another one, for reading"))

@@ -17,24 +17,25 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The death of the server: 32 connections write and delete documents, the server's process is killed (SIGKILL) at a random moment, and
-// another one is started on its directory. Then every document is as the last answered write left it, or as the one write left it that its
-// connection had sent and got no answer to.
+// In this test 32 connections write and delete documents. The server's process is killed
+// (SIGKILL) at a random moment, and another one is started on its directory. Then each
+// document must be as the last answered write left it. A write that was sent but not
+// answered may have been carried out, too.
 
 var serverKills = flag.Int("crash.server", 0, "how often the server's process is killed (0: 3 times, or never with -short)")
 
 const (
 	killWriters = 32
-	// killItems is how many documents each connection writes, again and again.
+	// killItems is the number of documents that each connection writes repeatedly.
 	killItems = 40
-	// killLife is how many kills a directory lives through.
+	// killLife is the number of kills in the life of a directory.
 	killLife = 10
 )
 
-// killState is what the writers know: the version of each document, 0 where it is deleted.
+// killState is the writers' state: the version of each document, or 0 if it is deleted.
 type killState struct {
-	// acked is the version of the last answered write. tried is that of a write without an answer; -1: there is none. Each writer has
-	// its own row.
+	// acked is the version of the last answered write. tried is the version of a write
+	// without an answer, or -1. Each writer has its own row.
 	acked, tried [killWriters][killItems]int
 	next         [killWriters]int
 	// keepAll reports whether the writers delete nothing.
@@ -77,7 +78,7 @@ func TestKilledServerKeepsEveryAcknowledgedDocument(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged writes", kills, acks)
 }
 
-// checkDirectory checks a store that nobody serves.
+// checkDirectory checks a store while no server uses it.
 func checkDirectory(t *testing.T, dir string) {
 	t.Helper()
 	if dir == "" {
@@ -92,7 +93,8 @@ func checkDirectory(t *testing.T, dir string) {
 	}
 }
 
-// writeUntilKilled lets all connections write, kills the server after a number of answers, and returns how many there were.
+// writeUntilKilled writes on all connections, and kills the server after a number of
+// answers. It returns the number of answers.
 func writeUntilKilled(t *testing.T, s *server, container string, state *killState, after int64) int64 {
 	t.Helper()
 	for w := range killWriters {
@@ -119,7 +121,7 @@ func writeUntilKilled(t *testing.T, s *server, container string, state *killStat
 					if errors.As(err, &refused) {
 						t.Error(err)
 					}
-					return // the server is gone, and nobody knows of this write
+					return // the server ended before this write was sent
 				}
 				state.acked[w][i], state.tried[w][i] = version, -1
 				if acks.Add(1) == after+1 {
@@ -134,7 +136,7 @@ func writeUntilKilled(t *testing.T, s *server, container string, state *killStat
 	return acks.Load()
 }
 
-// killedID is the id of a document.
+// killedID returns the id of a document.
 func killedID(w, i int) string { return fmt.Sprintf("w%d-%d", w, i) }
 
 func writeVersion(t *testing.T, c *wiretest.Client, container string, w, i, version int) error {
@@ -147,7 +149,7 @@ func writeVersion(t *testing.T, c *wiretest.Client, container string, w, i, vers
 	return c.Put(t.Context(), container, pk, body)
 }
 
-// verifyKilled reads all documents of a server that was started again, and takes over what it finds.
+// verifyKilled reads all documents of a restarted server, and adopts their state.
 func verifyKilled(t *testing.T, s *server, container string, state *killState) {
 	t.Helper()
 	found := map[string]int{}

@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// How much memory `changefeed serve` takes, as the operating system counts it.
+// This test measures the memory of `changefeed serve` as the operating system counts it.
 
 var serverMemory = flag.Bool("serve.memory", false, "measure the memory of changefeed serve (five minutes)")
 
 const (
-	// idleBound is for a server that nobody has asked anything, after a minute.
+	// idleBound is the bound for a server without requests, after a minute.
 	idleBound = 60 << 20
-	// readBound is for one with readDocuments of 1 KB, which are read once.
+	// readBound is the bound for a server with readDocuments of 1 KB, which are read
+	// once.
 	readBound     = 250 << 20
 	readDocuments = 100_000
 )
@@ -65,7 +66,8 @@ func TestServersMemoryStaysBounded(t *testing.T) {
 	})
 }
 
-// loadServer writes documents of 1 KB to a new container with 64 connections, and returns its path.
+// loadServer writes documents of 1 KB to a new container over 64 connections, and returns
+// its path.
 func loadServer(t *testing.T, s *server, documents int) string {
 	t.Helper()
 	container, err := s.Make(t.Context(), "shop", "orders")

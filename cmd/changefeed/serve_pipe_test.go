@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A client that goes away in the middle of its answers breaks a pipe of the server's, and that is no reason
-// to end. (A program that is told of SIGPIPE is told of it for sockets, too.)
+// A client that disconnects while it receives answers breaks a pipe of the server. The
+// server must not end. (A program that handles SIGPIPE also receives it for sockets.)
 func TestServeOutlivesClientsThatGoAwayInTheMiddleOfAnAnswer(t *testing.T) {
 	endpoint, end := served(t, "--tls", "off", "--memory")
 	at, err := url.Parse(endpoint)

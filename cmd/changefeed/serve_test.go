@@ -15,7 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// served starts `changefeed serve` as a process of its own, and returns its endpoint when it is ready.
+// served starts `changefeed serve` in a process of its own, and returns its endpoint when
+// it is ready.
 func served(t *testing.T, args ...string) (endpoint string, end func(os.Signal) (code int, errOut string)) {
 	t.Helper()
 	cmd := process(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
@@ -44,7 +45,7 @@ func served(t *testing.T, args ...string) (endpoint string, end func(os.Signal) 
 		if err := cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // the status says it
+		_ = cmd.Wait() // the status contains it
 		return cmd.ProcessState.ExitCode(), errOut.String()
 	}
 }

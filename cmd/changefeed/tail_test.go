@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// shop makes a store with a container of two orders, one of them written twice
-// and one deleted.
+// shop creates a store with a container of two orders, one of them written twice and one
+// deleted.
 func shop(t *testing.T, retention time.Duration) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -117,7 +117,8 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 	}
 }
 
-// A place knows its mode: lines are printed in it, and the start counts only while there is no place.
+// A position contains its mode: tail prints lines in that mode. The start is used only
+// while there is no position.
 func TestTailGoesOnInTheModeOfItsPlace(t *testing.T) {
 	dir, place := shop(t, time.Hour), filepath.Join(t.TempDir(), "place")
 	if code, out, errOut := command(t, tailOf(dir, "--mode", "avad", "--from", "after:0", "--position", place)...); code != exitOK || strings.Count(out, "\n") != 5 {
@@ -151,7 +152,8 @@ func TestTailGoesOnInTheModeOfItsPlace(t *testing.T) {
 	}
 }
 
-// A place that is damaged, or of another container, is named with what to do about it, and never taken for none.
+// An error names a position that is damaged or belongs to another container, and the
+// remedy. Such a position is never ignored.
 func TestTailNamesAPlaceThatItCantGoOnFrom(t *testing.T) {
 	dir, place := shop(t, 0), filepath.Join(t.TempDir(), "place")
 	for want, text := range map[string]string{
@@ -186,7 +188,8 @@ func TestTailFollowsUntilInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// While it follows, the store is its own; a second one is told whose it is.
+	// While tail follows, it owns the store. The error of a second process names the
+	// owner.
 	code, _, errOut := command(t, tailOf(dir)...)
 	if want := fmt.Sprintf("in use by process %d", cmd.Process.Pid); code != exitFailed || !strings.Contains(errOut, want) {
 		t.Errorf("a second tail: status %d, %q, want %q", code, errOut, want)

@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// refused is an answer as azcore makes an error of it.
+// refused is an answer as an error of azcore.
 func refused(status int, message string) error {
 	return runtime.NewResponseError(&http.Response{
 		StatusCode: status, Status: fmt.Sprint(status), Header: http.Header{},
@@ -24,7 +24,7 @@ func refused(status int, message string) error {
 	})
 }
 
-// plainText400 is the answer of a TLS server of Go to a request without TLS.
+// plainText400 is the answer of Go's TLS server to a request without TLS.
 var plainText400 = runtime.NewResponseError(&http.Response{
 	StatusCode: 400, Status: "400 Bad Request", Header: http.Header{},
 	Request: &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "a.test", Path: "/"}},

@@ -120,7 +120,7 @@ func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
 	}
 	c.acquired("a", "0") // back again
 	c.acquired("b", "1") // after a crash, without a release
-	c.released("a", "1") // too late to matter
+	c.released("a", "1") // too late to count
 	c.released("a", "0")
 	if got := c.report().LeaseMoves; got != 1 {
 		t.Errorf("%d moves, want 1", got)

@@ -11,8 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// counted counts the calls that reach it, as source and as lease store; a call
-// takes a second.
+// counted is a source and a lease store that counts its calls. A call takes a second.
 type counted struct {
 	feed.Source
 	lease.Store

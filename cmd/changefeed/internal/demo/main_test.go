@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A run ends every goroutine that it started, those of a crashed host too.
+// A run ends every goroutine that it started, including those of a crashed host.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

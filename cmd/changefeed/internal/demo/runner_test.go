@@ -58,12 +58,12 @@ func TestEverySeedCopiesEverythingThroughJoinsASplitAndACrash(t *testing.T) {
 				if !r.OK() || r.comparison.compared != 2_000 {
 					t.Errorf("missing %d, wrong %d of %d compared: %v\n%s", r.Missing, r.Wrong, r.comparison.compared, r.comparison.examples, said)
 				}
-				// Each record once and a quarter again; what was read before its
-				// update is delivered twice.
+				// Each record is delivered once, and a quarter again. A record that was
+				// read before its update is delivered twice.
 				if r.Written < 2_300 || r.Delivered < 2_000 || r.Delivered > r.Written+r.Redelivered {
 					t.Errorf("written %d, delivered %d, redelivered %d", r.Written, r.Delivered, r.Redelivered)
 				}
-				// The crashed host's leases move at least.
+				// At least the crashed host's leases move.
 				if r.LeaseMoves == 0 || r.LongestPause < time.Second {
 					t.Errorf("%d lease moves, longest pause %s\n%s", r.LeaseMoves, r.LongestPause, said)
 				}
@@ -94,7 +94,7 @@ func TestOneHostAloneIsReplacedAfterItsCrash(t *testing.T) {
 	if !r.OK() {
 		t.Errorf("missing %d, wrong %d: %v\n%s", r.Missing, r.Wrong, r.comparison.examples, said)
 	}
-	// The run ends when no lease has a lag. A lease without one may move later.
+	// The run ends when no lease lags. A lease without a lag may move later.
 	if r.LeaseMoves == 0 || !strings.Contains(said, "host-2 joins") {
 		t.Errorf("%+v\n%s", r, said)
 	}
@@ -117,7 +117,7 @@ func TestAFewRecordsOfOnesOwnByTheirOwnFields(t *testing.T) {
 	}
 }
 
-// A source that nobody reads must not pass for a copied one.
+// A source that no host reads must not count as copied.
 func TestACopyThatStandsStillIsGivenUpAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, at, data := threeRecords(t)
@@ -157,12 +157,12 @@ func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
 			t.Errorf("run returned %v, its context is %v", err, ctx.Err())
 		}
 		for _, h := range d.hosts {
-			<-h.(*localHost).done // else the bubble would never end
+			<-h.(*localHost).done // otherwise the bubble would never end
 		}
 	})
 }
 
-// threeRecords makes the containers of a data set of three records.
+// threeRecords creates the containers of a data set of three records.
 func threeRecords(t *testing.T) (*store.DB, containers, dataset) {
 	t.Helper()
 	db, err := store.OpenMemory(store.Options{})

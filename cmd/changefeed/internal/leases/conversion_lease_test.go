@@ -17,7 +17,7 @@ func partition(id, from, to string, parents ...string) feed.Partition {
 	return feed.Partition{ID: id, Range: feed.Range{Min: from, Max: to}, Parents: parents}
 }
 
-// sourceOf is a survey of leases in a dialect, of which none is live.
+// sourceOf returns a survey of leases in a dialect. None of them is live.
 func sourceOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases ...lease.Lease) Survey {
 	t.Helper()
 	s := surveyOf(t, d, partitions, leases...)
@@ -198,7 +198,7 @@ func TestConversionOfJavaLeasesIsJavasOwnUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unflagged := strings.NewReplacer(`"isMaxInclusive":false,"isMinInclusive":true,`, "") // a matter of taste
+	unflagged := strings.NewReplacer(`"isMaxInclusive":false,"isMinInclusive":true,`, "") // both forms are valid
 	readable := func(doc []byte) map[string]any {
 		var all map[string]any
 		if err := json.Unmarshal(doc, &all); err != nil {
@@ -206,7 +206,7 @@ func TestConversionOfJavaLeasesIsJavasOwnUpgrade(t *testing.T) {
 		}
 		for name := range all {
 			if name[0] == '_' || name == "properties" {
-				delete(all, name) // Java has no properties; system properties are the store's
+				delete(all, name) // Java's leases have no properties; the store adds system properties
 			}
 		}
 		state, ok := decodeState(all["ContinuationToken"].(string))
@@ -226,7 +226,7 @@ func TestConversionOfJavaLeasesIsJavasOwnUpgrade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all["timestamp"] = at.Truncate(100 * time.Nanosecond) // .NET's precision, which all read
+		all["timestamp"] = at.Truncate(100 * time.Nanosecond) // .NET's precision, which all processors read
 		return all
 	}
 	if made, want := readable(got[0].after), readable(upgraded); !reflect.DeepEqual(made, want) {

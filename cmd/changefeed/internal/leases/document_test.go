@@ -28,7 +28,7 @@ func TestAnIdTellsWhoseDocumentItIs(t *testing.T) {
 	}
 }
 
-// Each codec's own document is one of its dialect, at a position and without.
+// A codec must recognize its own documents, with and without a position.
 func TestADocumentTellsItsDialect(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		codec, err := lease.NewCodec(d, lease.Key{Processor: "p", Identity: identity}, false)
@@ -93,7 +93,7 @@ func TestOfTwoPositionsTheOlderIsKnownOrNobodyGuesses(t *testing.T) {
 		{from("2026-11-21T09:30:00Z"), from("2026-11-22T09:30:00Z"), -1, true},
 		{at(""), at(""), 0, true},
 		{at("opaque"), at("other"), 0, false},
-		{at(""), at(`"1"`), 0, false}, // the hosts' start may be either way
+		{at(""), at(`"1"`), 0, false}, // the hosts' start is possible in both
 		{from("2026-11-21T09:30:00Z"), at(`"1"`), 0, false},
 		{from("tomorrow"), at(`"1"`), 0, false},
 	} {
@@ -103,7 +103,7 @@ func TestOfTwoPositionsTheOlderIsKnownOrNobodyGuesses(t *testing.T) {
 	}
 }
 
-// What nobody can decide is left as it is, and named.
+// A document of undecidable dialect is not changed, and is reported.
 func TestFindLeavesPositionsAloneThatCantBeCompared(t *testing.T) {
 	partitions := []feed.Partition{{ID: "1", Range: feed.Range{Min: "", Max: "80"}, Parents: []string{"0"}}, {ID: "2", Range: feed.Range{Min: "80", Max: "FF"}, Parents: []string{"0"}}}
 	s := surveyOf(
@@ -118,8 +118,8 @@ func TestFindLeavesPositionsAloneThatCantBeCompared(t *testing.T) {
 	}
 }
 
-// Somebody who sets a lease back wants what comes after, also what is older than the
-// start time that the source once refused.
+// A lease that is moved back must deliver all later changes, even those before the start
+// time in its old document.
 func TestResetRemovesTheBoundOfALease(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaLatestVersion} {
 		l := lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"5"`}.Bounded(now)

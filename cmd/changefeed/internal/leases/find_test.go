@@ -20,7 +20,7 @@ var (
 	borders  = []string{"", "20", "40", "60", "80", "A0", "C0", "FF"}
 )
 
-// surveyOf makes a survey of leases as if they had been read, all of them old.
+// surveyOf returns a survey of leases as if they had been read. All of them are old.
 func surveyOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases ...lease.Lease) Survey {
 	t.Helper()
 	codec, err := lease.NewCodec(d, lease.Key{Processor: "p", Identity: identity}, false)
@@ -37,7 +37,7 @@ func surveyOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases
 	return s
 }
 
-// read is l as it is read after it was written.
+// read returns l as it is read after it was written.
 func read(t *testing.T, s Survey, l lease.Lease) Item {
 	t.Helper()
 	body := s.Codec.Encode(l)
@@ -50,14 +50,14 @@ func read(t *testing.T, s Survey, l lease.Lease) Item {
 		t.Fatalf("%s: %v", body, err)
 	}
 	if decoded.Range.IsZero() {
-		decoded.Range = l.Range // as withRanges finds it
+		decoded.Range = l.Range // as withRanges sets it
 	}
 	doc.Modified = now.Add(-time.Hour)
 	decoded.Modified = doc.Modified
 	return Item{Document: doc, Lease: decoded}
 }
 
-// carriedOut is the survey after a plan, step by step as Apply does it.
+// carriedOut returns the survey after a plan. It carries out each step as Apply does.
 func carriedOut(t *testing.T, s Survey, plan []Step) Survey {
 	t.Helper()
 	items := slices.Clone(s.Items)
@@ -95,7 +95,7 @@ func carriedOut(t *testing.T, s Survey, plan []Step) Survey {
 	return s
 }
 
-// before is the range of a deleted lease; zero: it isn't known.
+// before is the range of a deleted lease. It is zero if unknown.
 func before(s Survey, step Step) feed.Range {
 	l, err := s.Codec.Decode(step.Before.Body)
 	if err != nil {
@@ -108,7 +108,8 @@ func covers(s Survey, r feed.Range) bool {
 	return r.IsZero() || len(gaps(s.Items, r)) == 0
 }
 
-// world draws partitions, some of which came out of splits and merges, and leases with any damage.
+// world draws partitions, some of which came from splits and merges, and leases with any
+// damage.
 func world(t *testing.T, r *rand.Rand, d lease.Dialect) Survey {
 	t.Helper()
 	var partitions []feed.Partition
@@ -155,12 +156,12 @@ func world(t *testing.T, r *rand.Rand, d lease.Dialect) Survey {
 			add(lease.Lease{Token: k.String(), Range: k})
 		}
 	}
-	for range r.IntN(3) { // leases of partitions that are gone: parents, and such as nobody knows
+	for range r.IntN(3) { // leases of partitions that no longer exist: parents, and unknown ones
 		a := r.IntN(len(borders) - 1)
 		id := []string{"1", "99", "98"}[r.IntN(3)]
 		add(lease.Lease{Token: id, PartitionID: id, Range: feed.Range{Min: borders[a], Max: borders[a+1+r.IntN(len(borders)-a-1)]}})
 	}
-	if d == lease.JavaHandleChanges { // leases of whole partitions alone, and a range only where it is that of one
+	if d == lease.JavaHandleChanges { // only leases of whole partitions, and a range only if it is a partition's range
 		all = slices.DeleteFunc(all, func(l lease.Lease) bool { return l.PartitionID == "" || l.PartitionID == "1" })
 		for i := range all {
 			if all[i].Mode = feed.LatestVersion; all[i].PartitionID[0] == '9' {
@@ -203,8 +204,9 @@ func position(t *testing.T, l lease.Lease) int64 {
 	return lsn
 }
 
-// Of any damage together with any other: what a plan repairs is repaired when it was carried out, no key is at a
-// later position than it was in any of the leases that had it, every key is somebody's, and at no moment between is it nobody's.
+// This test combines any damage with any other. Repairable damage must be repaired after
+// the plan. No key may have a later position than in any lease that had it. A lease must
+// cover each key at the end and after every step.
 func TestARepairMendsAnyDamageAndMovesNoPositionForward(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		kinds := map[Kind]int{}

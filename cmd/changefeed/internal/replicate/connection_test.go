@@ -36,7 +36,7 @@ func (c *cutter) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &mortalConn{Conn: conn, cutter: c, read: c.draw.IntN(40 << 10), write: c.draw.IntN(40 << 10)}, nil
 }
 
-// mortalConn is a connection that is cut after so many bytes.
+// mortalConn is a connection that is cut after a number of bytes.
 type mortalConn struct {
 	net.Conn
 	cutter *cutter
@@ -59,7 +59,7 @@ func (c *mortalConn) Write(p []byte) (int, error) {
 	return c.spend(&c.write, n, err)
 }
 
-// spend takes n bytes from what is left, and cuts the connection when there is nothing.
+// spend subtracts n from the remaining bytes, and cuts the connection at zero.
 func (c *mortalConn) spend(left *int, n int, err error) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *mortalConn) spend(left *int, n int, err error) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// A connection that breaks costs a repetition, and neither the run nor a document.
+// A broken connection costs a repetition. It ends neither the run nor loses a document.
 func TestReplicateCompletesThoughItsConnectionsAreCutAgainAndAgain(t *testing.T) {
 	for name, versions := range map[string]bool{"latest": false, "avad": true} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func replicateThroughCuts(t *testing.T, versions bool) {
 	}
 	finish()
 	changes.Wait()
-	finish() // what was written in the last seconds of the first
+	finish() // the last writes before the end of the first run
 	s.equal(count)
 	if cuts.cuts < 20 {
 		t.Errorf("only %d connections were cut", cuts.cuts)

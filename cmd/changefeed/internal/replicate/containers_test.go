@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// A container is the same under all names by which its account is reached, here 127.0.0.1 and localhost.
+// A container is the same under all names of its account, here 127.0.0.1 and localhost.
 func TestReplicateRefusesOneContainerInTwoRolesUnderTwoNames(t *testing.T) {
 	db := changefeedtest.NewStore(t)
 	for _, id := range []string{"orders", "copy", "leases"} {

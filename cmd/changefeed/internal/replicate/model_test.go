@@ -54,7 +54,8 @@ func (w *world) partition(c feed.Change) int {
 	return int(key.String()[2]) % 2
 }
 
-// change changes the source at random: never so that two documents ask for one place.
+// change changes the source at random. Two documents never claim the same key of the
+// target.
 func (w *world) change() {
 	key, id := fmt.Sprint(w.draw.IntN(4)), fmt.Sprint(w.draw.IntN(2))
 	name := key + "/" + id
@@ -83,7 +84,7 @@ func (w *world) change() {
 	w.log = append(w.log, c)
 }
 
-// previous is a previous image, which some accounts don't keep.
+// previous returns a previous image, which some accounts do not keep.
 func (w *world) previous(body json.RawMessage) json.RawMessage {
 	if w.rules.moves && w.draw.IntN(3) == 0 {
 		return nil
@@ -91,7 +92,7 @@ func (w *world) previous(body json.RawMessage) json.RawMessage {
 	return body
 }
 
-// page is the next page of a partition behind an LSN.
+// page returns the next page of a partition after an LSN.
 func (w *world) page(partition int, after int64) []feed.Change {
 	var page []feed.Change
 	for i, c := range w.log {
@@ -119,7 +120,7 @@ func (w *world) name(c feed.Change) string {
 	return next.name()
 }
 
-// sourceBulk and targetBulk are the two containers as the writer has them.
+// sourceBulk and targetBulk are the two containers as the writer uses them.
 type (
 	sourceBulk struct{ *world }
 	targetBulk struct{ *world }
@@ -199,8 +200,8 @@ func (t targetBulk) find(_ context.Context, ids []string) ([]found, error) {
 	return all, nil
 }
 
-// lane is one lease at work: what is checkpointed, what was read, and a batch that failed
-// and comes again as it was.
+// lane is a lease in use: its checkpoint, the changes read, and a failed batch that is
+// delivered again unchanged.
 type lane struct {
 	checkpoint, position int64
 	again                []feed.Change
@@ -208,7 +209,7 @@ type lane struct {
 
 func (l *lane) step(t *testing.T, w *world, x *writer, partition int) (moved bool) {
 	t.Helper()
-	if w.failing && w.draw.IntN(5) == 0 { // a crash: another host goes on at the checkpoint
+	if w.failing && w.draw.IntN(5) == 0 { // a crash: another host resumes at the checkpoint
 		l.position, l.again = l.checkpoint, nil
 	}
 	batch := l.again

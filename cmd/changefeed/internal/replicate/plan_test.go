@@ -57,7 +57,7 @@ func TestADocumentIsTakenApartAndKeepsItsText(t *testing.T) {
 	}
 }
 
-// told is what a plan comes to, as a text.
+// told returns a plan as text.
 func told(p *plan) string {
 	what := p.target.String()
 	if p.gone {

@@ -26,7 +26,7 @@ type stage struct {
 	background sync.WaitGroup
 }
 
-// lines is what a run says.
+// lines collects the output of a run.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -86,7 +86,7 @@ func onStage(t *testing.T, play func(s *stage)) {
 	})
 }
 
-// config is that of a run from orders to by-product.
+// config returns the configuration of a run from orders to by-product.
 func (s *stage) config() Config {
 	at := func(name string) Container { return Container{Account: s.account, Database: "shop", Container: name} }
 	return Config{
@@ -134,7 +134,7 @@ func (s *stage) remove(id, customer string) {
 	}
 }
 
-// documents are a container's, without system properties, by key and id.
+// documents returns a container's documents without system properties, by key and id.
 func (s *stage) documents(c *store.Container) map[string]string {
 	s.Helper()
 	keys := shape{source: [][]string{{"customer"}}, target: [][]string{{"product"}}}
@@ -158,7 +158,7 @@ func (s *stage) documents(c *store.Container) map[string]string {
 	return all
 }
 
-// equal wants the same documents on both sides.
+// equal fails the test unless both sides have the same documents.
 func (s *stage) equal(count int) {
 	s.Helper()
 	from, to := s.documents(s.from), s.documents(s.to)
@@ -179,7 +179,7 @@ func (s *stage) equal(count int) {
 func (s *stage) fill(n int) {
 	s.Helper()
 	var all sync.WaitGroup
-	for w := range 16 { // that share the syncs of the store's log
+	for w := range 16 { // concurrent writers share the syncs of the store's log
 		all.Go(func() {
 			for i := w; i < n; i += 16 {
 				s.write(fmt.Sprint(i), fmt.Sprint("customer ", i%97), fmt.Sprint("product ", i%13), 1)
@@ -191,7 +191,7 @@ func (s *stage) fill(n int) {
 
 func TestReplicateCopiesUnderAnotherKeyAndGoesOnWhereItEnded(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.fill(2500) // more than a page a partition
+		s.fill(2500) // more than a page per partition
 		s.run(s.config())
 		s.equal(2500)
 		s.fill(100)
@@ -225,7 +225,8 @@ func TestReplicateMovesADocumentWhoseNewKeyChanges(t *testing.T) {
 	})
 }
 
-// A document may have moved while nothing ran, also before the copy of its first version is a checkpoint.
+// A document may have moved while no process ran, even before the copy of its first
+// version was checkpointed.
 func TestReplicateMovesWhatChangedWhileItWasStopped(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(200)
@@ -261,7 +262,8 @@ func TestReplicateWithoutMovesDoublesAndSaysSo(t *testing.T) {
 	})
 }
 
-// The documents at 20 places are read by one bulk request, whose answer has room for eight of them.
+// One bulk request reads the documents of 20 keys, and its answer has room for eight of
+// them.
 func TestReplicateWithoutMovesCopiesManyLargeDocuments(t *testing.T) {
 	onStage(t, func(s *stage) {
 		cfg := s.config()
@@ -298,7 +300,7 @@ func TestReplicateStopsAtTwoDocumentsThatWouldBecomeOneAndNamesThem(t *testing.T
 			if collision.ID != "same" || collision.Key != `["lamp"]` || !slices.Equal(names, []string{`["ada"]`, `["bob"]`}) {
 				t.Errorf("%+v", collision)
 			}
-			// With one of them changed, it goes on.
+			// After one of them has changed, the run resumes.
 			s.write("same", "bob", "chair", 2)
 			s.run(cfg)
 			s.equal(52)
@@ -306,7 +308,7 @@ func TestReplicateStopsAtTwoDocumentsThatWouldBecomeOneAndNamesThem(t *testing.T
 	}
 }
 
-// The copy of one document may lag behind the source where another one takes its place.
+// The copy of a document may lag behind the source when another document takes its key.
 func TestReplicateLetsAPlaceBeTakenThatItsDocumentHasLeft(t *testing.T) {
 	for _, versions := range []bool{false, true} {
 		onStage(t, func(s *stage) {
@@ -316,7 +318,7 @@ func TestReplicateLetsAPlaceBeTakenThatItsDocumentHasLeft(t *testing.T) {
 				s.write(fmt.Sprint(i), "ada", fmt.Sprint("product ", i), 1)
 			}
 			s.run(cfg)
-			for i := range 40 { // partitions are read side by side, in whatever order
+			for i := range 40 { // partitions are read concurrently, in any order
 				s.write(fmt.Sprint(i), "ada", fmt.Sprint("elsewhere ", i), 2)
 				s.write(fmt.Sprint(i), fmt.Sprint("bob ", i), fmt.Sprint("product ", i), 1)
 			}
@@ -332,7 +334,7 @@ func TestReplicateOfAllVersionsCopiesWhatIsThereAndThenDeletesAndMoves(t *testin
 		cfg.Versions = true
 		s.fill(300)
 		end := s.follow(cfg)
-		for i := range 60 { // while the first copy is under way, and behind it
+		for i := range 60 { // during the first copy, and after it
 			<-time.After(time.Second)
 			s.write(fmt.Sprint(i), fmt.Sprint("customer ", i%97), "moved", 2)
 			s.remove(fmt.Sprint(100+i), fmt.Sprint("customer ", (100+i)%97))
@@ -414,7 +416,8 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 	})
 }
 
-// A feed that the container doesn't have is an error at once, and no copy that never ends.
+// A feed that the container does not have is an error at once, and not a copy that never
+// ends.
 func TestReplicateOfAllVersionsNeedsAContainerThatKeepsThem(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if _, err := s.account.DB.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {

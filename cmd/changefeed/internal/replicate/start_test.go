@@ -18,11 +18,13 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// outage fails the connections from one number on, up to another. Each request has its own.
+// outage fails a range of connections, counted from the first. Each request has its own
+// connection.
 type outage struct {
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	from, to int64
-	// answered reports whether the requests are carried out, and only their answers are lost.
+	// answered reports whether the requests are carried out, so that only their answers
+	// are lost.
 	answered bool
 	made     atomic.Int64
 }
@@ -59,7 +61,8 @@ func (c *failingConn) Read(p []byte) (int, error) {
 	return 0, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 }
 
-// An outage at any request of the start costs attempts, and the target is as without one.
+// An outage at any request of the start costs attempts. The target is the same as without
+// one.
 func TestAnOutageAtAnyRequestOfTheStartEndsNoReplication(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {
@@ -113,8 +116,8 @@ func replicateThroughOutage(t *testing.T, o *outage) {
 	}
 }
 
-// An account that refuses a request for good ends the start at once, and one that is interrupted
-// in an outage leaves nothing behind.
+// A start ends at once if the account rejects a request permanently. A start that is
+// interrupted in an outage leaves no containers.
 func TestAStartThatEndsInAnOutageSaysSoAndLeavesNothing(t *testing.T) {
 	original := http.DefaultTransport
 	defer func() { http.DefaultTransport = original }()

@@ -38,7 +38,7 @@ func (s *stage) names() []string {
 	return all
 }
 
-// What is refused must leave no database and no container behind.
+// A rejected configuration must leave no database and no container.
 func TestARefusedReplicationMakesNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if _, err := s.account.DB.CreateContainer(s.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
@@ -69,7 +69,7 @@ func TestARefusedReplicationMakesNothing(t *testing.T) {
 	})
 }
 
-// Leases that say what a target has are of no use for a new one.
+// The leases of another target are not valid for a new one.
 func TestATargetThatIsGoneIsNotMadeAgainBesideItsLeases(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(10)

@@ -24,7 +24,8 @@ func TestTheBannersPathsAreAbsolute(t *testing.T) {
 	}
 }
 
-// Python's SDK checks certificates of hosts that aren't an emulator's, by what these variables name.
+// For hosts that are not an emulator's, Python's SDK checks certificates. These variables
+// name the trusted ones.
 func TestPythonsLineTellsTheCertificateWhereTheSDKChecksIt(t *testing.T) {
 	for endpoint, told := range map[string]bool{"": false, "https://shop.test/": true} {
 		r := start(t, Config{TLS: selfSigned, Data: t.TempDir(), PublicEndpoint: endpoint})
@@ -36,7 +37,8 @@ func TestPythonsLineTellsTheCertificateWhereTheSDKChecksIt(t *testing.T) {
 	}
 }
 
-// As `openssl rand -base64 64` writes a key, which is what a key is to be made with.
+// This is a key in the form that `openssl rand -base64 64` prints. Users should create
+// keys with that command.
 func TestAKeyWithLineBreaksIsPrintedInOneLine(t *testing.T) {
 	const key, reader = "b3duIGtleQ==", "cmVhZGVy"
 	r := start(t, Config{TLS: plain, PrintKeys: true, Keys: []string{wrapped(key)}, ReadOnlyKeys: []string{wrapped(reader)}})

@@ -12,19 +12,24 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The longest headers that an SDK sends. All at once they are one request, which no SDK sends.
+// These are the longest headers that an SDK sends. No SDK sends all of them in one
+// request.
 func TestTheLongestHeadersOfSDKsFit(t *testing.T) {
 	const (
-		name = 255 // characters of a database's, a container's or an item's id
+		name = 255 // characters of the id of a database, a container or an item
 		// A sort key of a continuation, and a position among documents: an effective partition key and an id in UTF-8.
 		sortKey  = 2<<10 + 16
 		position = 128 + 4*name
-		// A partition key of 2 KB, each character of which the SDKs of Go and JavaScript write as 12 (two escapes).
+		// This is a partition key of 2 KB. The SDKs of Go and JavaScript write each of
+		// its characters as 12 (two escapes).
 		partitionKey = 2 << 10 / 4 * 12
-		// A token of Microsoft Entra ID; one with 200 groups, which is the most, has some 10 KB.
+		// This is a token of Microsoft Entra ID. One with 200 groups, the maximum, has
+		// about 10 KB.
 		token = 16 << 10
-		// Partitions of which a query over the container has session tokens. The HTTP clients of the SDKs of JavaScript, Java, Python and .NET
-		// take answers with headers of 16 to 64 KB by default, so those never have longer tokens to send.
+		// This is the number of partitions whose session tokens a query over the
+		// container has. By default, the HTTP clients of the SDKs of JavaScript, Java,
+		// Python and .NET accept answers with headers of 16 to 64 KB. So they never have
+		// longer tokens to send.
 		partitions = 1000
 	)
 	var session []string

@@ -13,8 +13,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// rebound sends the request that a browser sends for fetch("/", {headers}) of a page whose name leads to the server, signed
-// with the well-known key, which the page knows.
+// rebound sends a request that a browser sends for fetch("/", {headers}) of a page whose
+// name resolves to the server. It is signed with the well-known key, which the page
+// knows.
 func rebound(t *testing.T, endpoint, host string) (status int, contentType, body string) {
 	t.Helper()
 	u, err := url.Parse(endpoint)
@@ -51,7 +52,8 @@ func rebound(t *testing.T, endpoint, host string) (status int, contentType, body
 	return a.StatusCode, a.Header.Get("Content-Type"), string(text)
 }
 
-// Any name was once served, so that a web page could read and write everything by the well-known key.
+// The server once accepted any name, so that a web page could read and write everything
+// with the well-known key.
 func TestAWebPageCannotReachTheServerByDNSRebinding(t *testing.T) {
 	r := start(t, Config{TLS: plain, PublicEndpoint: "https://public.test:9000/", Hosts: []string{"Named.Test"}})
 	endpoint := "http://" + r.values["listens on"]

@@ -14,7 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/memnet"
 )
 
-// serveInBubble serves a handler until stop is called, which returns what serveHTTP did.
+// serveInBubble serves a handler until stop is called. stop returns the result of
+// serveHTTP.
 func serveInBubble(t *testing.T, h http.HandlerFunc) (dial func() net.Conn, stop func() error) {
 	t.Helper()
 	var n memnet.Network
@@ -45,10 +46,10 @@ func send(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// closedAfter reads a connection to its end, and returns what came and when.
+// closedAfter reads a connection to its end. It returns the data and the time until then.
 func closedAfter(c net.Conn) (string, time.Duration) {
 	began := time.Now()
-	text, _ := io.ReadAll(c) // an end by an error is an end
+	text, _ := io.ReadAll(c) // an end with an error is an end, too
 	return string(text), time.Since(began)
 }
 

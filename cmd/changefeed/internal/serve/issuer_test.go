@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// An issuer on this machine that is away at first, which keeps nobody from serving.
+// An issuer on this machine is not available at first. The server must start anyway.
 func TestServedTokensAreThoseOfTheIssuerOfTheFlags(t *testing.T) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

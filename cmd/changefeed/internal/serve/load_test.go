@@ -22,8 +22,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 )
 
-// Hundreds of connections of which some are slow or send garbage: the others lose no request, and hardly notice. Each client has a connection of
-// its own, which it never opens again: a connection that the server drops is a lost request.
+// The test opens hundreds of connections, some of which are slow or send garbage. The
+// others must lose no request, and be hardly slower. Each client has one connection and
+// never opens it again, so a dropped connection is a lost request.
 
 var (
 	loadConnections = flag.Int("load.connections", 0, "how many connections the load test has (0: a small run that measures nothing); a tenth of them are bad")
@@ -32,7 +33,8 @@ var (
 	loadPause       = flag.Duration("load.pause", 100*time.Millisecond, "how long a client of the load test waits between two requests")
 )
 
-// startLoad runs a server as `changefeed serve --memory --tls off` does, and makes a container on it.
+// startLoad runs a server as `changefeed serve --memory --tls off` does, and creates a
+// container on it.
 func startLoad(t *testing.T) (c *wiretest.Client, address, container string) {
 	t.Helper()
 	ready, out := io.Pipe()
@@ -94,7 +96,7 @@ func connect(t *testing.T, c *wiretest.Client, address string) *oneConnection {
 	return &oneConnection{Client: c, conn: conn, r: bufio.NewReader(conn)}
 }
 
-// ask sends a request and reads the whole answer, which is to be a good one.
+// ask sends a request and reads the whole answer, which must be a success.
 func (o *oneConnection) ask(ctx context.Context, method, path, body string, headers ...string) error {
 	r, err := o.Request(ctx, method, path, body, headers...)
 	if err != nil {
@@ -117,7 +119,8 @@ func (o *oneConnection) ask(ctx context.Context, method, path, body string, head
 	return nil
 }
 
-// goodClient writes and reads a document, turn by turn, until ctx ends. It returns how long each request took.
+// goodClient writes and reads a document alternately until ctx ends. It returns the
+// duration of each request.
 func (o *oneConnection) goodClient(ctx context.Context, container string, n int, pause func()) (took []time.Duration, err error) {
 	id, pk := fmt.Sprint("good", n), fmt.Sprint("k", n%50)
 	key := []string{wire.HeaderPartitionKey, `["` + pk + `"]`}
@@ -137,13 +140,14 @@ func (o *oneConnection) goodClient(ctx context.Context, container string, n int,
 	return took, nil
 }
 
-// reconnect is how long a bad client waits before it connects again.
+// reconnect is the delay after which a bad client connects again.
 const reconnect = 50 * time.Millisecond
 
-// badClient is what a bad client does with one connection; it connects again until ctx ends.
+// badClient uses one connection badly. It is called with a new connection until ctx ends.
 type badClient func(ctx context.Context, conn net.Conn, container string)
 
-// badClients are the kinds there are. A write that fails is the server's right: it ends the connection.
+// badClients are all kinds of bad clients. A failed write is allowed: the server may end
+// the connection.
 var badClients = map[string]badClient{
 	"headers that never end": func(ctx context.Context, conn net.Conn, _ string) {
 		dribble(ctx, conn, "GET / HTTP/1.1\r\nHost: s\r\nX-Slow: ", "x")
@@ -192,13 +196,15 @@ func dribble(ctx context.Context, conn net.Conn, begin, part string) {
 	}
 }
 
-// untilClosed reads for at most 200 ms what the server says, which may keep the connection.
+// untilClosed reads the server's answer for at most 200 ms, because the server may keep
+// the connection.
 func untilClosed(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// signedSlowReader asks for pages of a feed and never reads them: the one bad client that the server does work for.
+// signedSlowReader asks for pages of a feed and never reads them. It is the only bad
+// client for which the server does work.
 func signedSlowReader(c *wiretest.Client) badClient {
 	return func(ctx context.Context, conn net.Conn, container string) {
 		for range 40 {
@@ -211,7 +217,8 @@ func signedSlowReader(c *wiretest.Client) badClient {
 	}
 }
 
-// phase runs good clients, each with its own connection, and beside them bad ones, and returns how long the good ones' requests took.
+// phase runs good clients, each with its own connection, and bad ones at the same time.
+// It returns the durations of the good ones' requests.
 func phase(t *testing.T, clients []*oneConnection, container string, bad int, address string,
 	until <-chan struct{}, pause func(),
 ) []time.Duration {
@@ -237,7 +244,7 @@ func phase(t *testing.T, clients []*oneConnection, container string, bad int, ad
 				kinds[n%len(kinds)](ctx, conn, container)
 				end()
 				_ = conn.Close()
-				select { // else it would be a flood, whose work at both ends takes the machine from everybody
+				select { // otherwise it would be a flood, whose work at both ends takes the whole machine
 				case <-ctx.Done():
 				case <-time.After(reconnect):
 				}
@@ -325,7 +332,7 @@ func TestBadClientsHardlySlowTheOthers(t *testing.T) {
 	}
 }
 
-// quantile is the time that a part of the requests took at most.
+// quantile returns the time that a share of the requests took at most.
 func quantile(took []time.Duration, part float64) time.Duration {
 	if len(took) == 0 {
 		return 0

@@ -22,7 +22,7 @@ func TestMemoryIsDividedBetweenCacheAndRequests(t *testing.T) {
 		refused       string
 	}{
 		{Config{}, 12 << 30, 128 * mib, ""},
-		{Config{}, 10 * mib, 16 * mib, ""}, // the least is taken
+		{Config{}, 10 * mib, 16 * mib, ""}, // the minimum
 		{Config{Memory: 256}, 12 << 30, 32 * mib, ""},
 		{Config{Memory: 140, Cache: 60}, 12 << 30, 0, "choose a cache of at most 28"},
 		{Config{Memory: 256, Cache: 80}, 12 << 30, 80 * mib, ""},

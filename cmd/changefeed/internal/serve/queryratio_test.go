@@ -19,10 +19,12 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The speed of queries. A query for one item is compared with a point read of it by the same server, and a filter over all
-// documents with a loop that runs the JSON decoder, which queries use, over the same documents in memory.
+// These tests measure the speed of queries. A query for one item is compared with a point
+// read of it on the same server. A filter over all documents is compared with a loop that
+// runs the JSON decoder of the queries over the same documents in memory.
 
-// queriedBody is a document of about 1 KB as it is stored, with the member that is filtered by at its end.
+// queriedBody is a document of about 1 KB as it is stored. The filter's member is at its
+// end.
 func queriedBody(b []byte, n int64) []byte {
 	return fmt.Appendf(b, `{"id":"order-%06d","pk":"%03d","status":%q,"total":%d.25,"lines":[{"sku":"A-100","quantity":2,"price":19.99,"name":"a thing with a name"},`+
 		`{"sku":"B-200","quantity":1,"price":5,"name":"another thing"}],"address":{"street":"Main Street 1","city":"Springfield","zip":"12345","country":"US"},`+
@@ -49,7 +51,7 @@ func loadQueried(t testing.TB, c *store.Container, documents int64) {
 	writers.Wait()
 }
 
-// asking makes requests of a query, whose body is made by body.
+// asking returns requests for a query, whose body is created by body.
 func (s rated) asking(t testing.TB, body func(b []byte) []byte, more ...string) func(client int, buf []byte) []byte {
 	headers := append([]string{"Content-Type", wire.ContentTypeQuery, wire.HeaderIsQuery, "True", wire.HeaderCrossPartition, "True"}, more...)
 	head := s.head(t, http.MethodPost, ratedDocs, headers...)
@@ -59,7 +61,8 @@ func (s rated) asking(t testing.TB, body func(b []byte) []byte, more ...string) 
 	}
 }
 
-// TestRatioOfPointQueries asks for one item of 10,000 by its id and partition key: "plain" is a point read.
+// TestRatioOfPointQueries asks for one of 10,000 items by its id and partition key.
+// "plain" is a point read.
 func TestRatioOfPointQueries(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")
@@ -88,9 +91,10 @@ func TestRatioOfPointQueries(t *testing.T) {
 	}
 }
 
-// TestRatioOfScans filters 100,000 documents by their last member: "plain" is a loop of the decoder over their bytes, which looks no
-// further than that member either; beside it, without a bar, the same loop as fast as it can be. The store may keep all of them in its cache, as the loop has them in memory: from files, blocks are
-// decompressed beside.
+// TestRatioOfScans filters 100,000 documents by their last member. "plain" is a loop of
+// the decoder over their bytes, which stops at that member too. The same loop at its
+// fastest is printed beside it, without a bar. The store may keep all documents in its
+// cache, as the loop has them in memory. From files, blocks would also be decompressed.
 func TestRatioOfScans(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")
@@ -118,7 +122,8 @@ func TestRatioOfScans(t *testing.T) {
 	}
 }
 
-// BenchmarkServedScan is a query over the documents of TestRatioOfScans, and the loop beside it.
+// BenchmarkServedScan is a query over the documents of TestRatioOfScans, and the loop of
+// that test.
 func BenchmarkServedScan(b *testing.B) {
 	plain, client := scanned(b)
 	b.Run("loop", func(b *testing.B) {
@@ -136,13 +141,14 @@ func BenchmarkServedScan(b *testing.B) {
 	})
 }
 
-// What is scanned, and by what.
+// The number of scanned documents, and their filter.
 const (
 	scannedDocuments, scannedFound = 100_000, 10
 	lastQuery                      = "SELECT c.id FROM c WHERE c.priority = 5000"
 )
 
-// scanned serves documents, and returns a loop of the decoder over them and a client to query them by.
+// scanned serves documents. It returns a loop of the decoder over them, and a client to
+// query them.
 func scanned(t testing.TB) (plain func(skip func(*jsontext.Decoder) error) pace, client *wiretest.Client) {
 	_, c, srv := ratedStore(t, store.Options{FS: slowsync.FS{FS: vfs.Default}, Memory: 512 << 20})
 	loadQueried(t, c, scannedDocuments)
@@ -182,7 +188,7 @@ func scanned(t testing.TB) (plain func(skip func(*jsontext.Decoder) error) pace,
 	return plain, client
 }
 
-// queryAll reads a query to its end, within the one partition, and counts its rows.
+// queryAll reads all pages of a query within the one partition, and counts its rows.
 func queryAll(t testing.TB, client *wiretest.Client, text string) (rows int) {
 	t.Helper()
 	token := ""
@@ -212,8 +218,9 @@ var scanner struct {
 	buf bytes.Buffer
 }
 
-// skipping and reading pass a value. The first is the decoder's own way, and goes through objects and arrays token by token; the second
-// is what queries do, and takes less time.
+// skipping and reading skip a value. skipping is the decoder's own method, which visits
+// objects and arrays token by token. reading is the method of queries, which takes less
+// time.
 var (
 	skipping = (*jsontext.Decoder).SkipValue
 	reading  = func(d *jsontext.Decoder) error {

@@ -32,9 +32,11 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The speed of the server as a ratio to a handler of net/http that does next to nothing. Both are asked by the same client over the same kind of
-// connections of one process, in turns of a second; the figure is the median of the pairs' ratios. The client sends requests that are
-// signed already and only counts the bytes of the answers: what it takes, it takes of both, and would make them look more alike.
+// These tests measure the speed of the server as a ratio to a handler of net/http that
+// does almost nothing. The same client asks both over the same kind of connections of one
+// process, in turns of a second. The figure is the median of the pairs' ratios. The
+// client sends requests that are already signed, and only counts the bytes of the
+// answers. Its own work affects both alike, and would bring the ratio closer to 1.
 
 var (
 	ratioRun    = flag.Bool("ratios", false, "measure the ratios to plain handlers (two minutes)")
@@ -47,11 +49,11 @@ var (
 type rated struct {
 	address string
 	key     wire.Key
-	// buffer is that of a client's connection, in bytes.
+	// buffer is the size of a client's connection buffer, in bytes.
 	buffer int
 }
 
-// rate serves a handler as `changefeed serve` does, or, plainly, with nothing but net/http.
+// rate serves a handler as `changefeed serve` does or, if plain, with net/http alone.
 func rate(t testing.TB, h http.Handler, plainly bool) rated {
 	t.Helper()
 	l, err := listen.On(t.Context(), "--listen", "127.0.0.1:0")
@@ -71,7 +73,7 @@ func rate(t testing.TB, h http.Handler, plainly bool) rated {
 	t.Cleanup(func() {
 		cancel()
 		if plainly {
-			_ = srv.Close() // of a listener that is in order
+			_ = srv.Close() // the listener works
 		}
 		if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
@@ -118,7 +120,8 @@ func ratedStore(t testing.TB, o store.Options) (*store.DB, *store.Container, *se
 
 const ratedDocs = "/dbs/shop/colls/orders/docs"
 
-// head is the text of a signed request, without its last headers and the empty line behind them.
+// head is the text of a signed request, without its last headers and the empty line after
+// them.
 func (s rated) head(t testing.TB, method, path string, headers ...string) []byte {
 	t.Helper()
 	c := wiretest.Client{Endpoint: "http://" + s.address, Key: s.key}
@@ -134,8 +137,8 @@ func (s rated) head(t testing.TB, method, path string, headers ...string) []byte
 	return []byte(strings.TrimSuffix(text, "\r\n"))
 }
 
-// turn lets clients ask for some time, each on a connection of its own, and returns what that came to. next makes
-// a client's next request in buf.
+// turn lets clients send requests for some time, each on a connection of its own, and
+// returns the measurement. next creates a client's next request in buf.
 func (s rated) turn(t testing.TB, connections int, next func(client int, buf []byte) []byte) pace {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), *ratioTurn)
@@ -144,7 +147,8 @@ func (s rated) turn(t testing.TB, connections int, next func(client int, buf []b
 	return begun.pace(t, s.ask(ctx, t, connections, math.MaxInt64, next))
 }
 
-// ask lets clients ask until ctx ends or that many requests were answered, and returns how many were.
+// ask lets clients send requests until ctx ends or a number of requests is answered. It
+// returns the number of answers.
 func (s rated) ask(ctx context.Context, t testing.TB, connections int, most int64, next func(client int, buf []byte) []byte) int64 {
 	var begun, count atomic.Int64
 	var clients sync.WaitGroup
@@ -175,14 +179,15 @@ func (s rated) ask(ctx context.Context, t testing.TB, connections int, most int6
 	return count.Load()
 }
 
-// pace is what a turn comes to: the rate of its requests, and the processor time for one, client included.
+// pace is the measurement of a turn: the rate of its requests, and the processor time per
+// request, including the client's.
 type pace struct {
 	rate     float64
 	cost     time.Duration
 	requests int64
 }
 
-// beginning is that of a turn.
+// beginning is the state at the beginning of a turn.
 type beginning struct {
 	at   time.Time
 	used time.Duration
@@ -194,7 +199,7 @@ func (b beginning) pace(t testing.TB, requests int64) pace {
 	return pace{float64(requests) / time.Since(b.at).Seconds(), (cputime.Used(t) - b.used) / time.Duration(max(requests, 1)), requests}
 }
 
-// skipAnswer reads an answer that is to be a good one.
+// skipAnswer reads an answer, which must be a success.
 func skipAnswer(r *bufio.Reader) error {
 	size := -1
 	for first := true; ; first = false {
@@ -235,14 +240,15 @@ func compare(t *testing.T, bar float64, unit string, plain, ours func() pace) {
 	n := len(ratios)
 	t.Logf("ratio %.2f [%.2f..%.2f], bar %.2f; plain %.0f (best %.0f), ours %.0f (best %.0f) %s",
 		ratios[n/2], ratios[n/4], ratios[3*n/4], bar, p[n/2], p[n-1], o[n/2], o[n-1], unit)
-	// Beside it, because other processes disturb it less.
+	// The processor time is printed too, because other processes disturb it less.
 	t.Logf("by processor time: ratio %.2f [%.2f..%.2f]; plain %.0f us, ours %.0f us, the client's included", costs[n/2], costs[n/4], costs[3*n/4], pc[n/2], oc[n/2])
 	if *ratioAssert && ratios[n/2] < bar {
 		t.Errorf("the ratio %.2f is below its bar %.2f", ratios[n/2], bar)
 	}
 }
 
-// TestRatioOfServedPages reads a container of 60,000 documents page by page, 1,000 documents of 1 KB on each, from its directory.
+// TestRatioOfServedPages reads a container of 60,000 documents from its directory. A page
+// has 1,000 documents of 1 KB.
 func TestRatioOfServedPages(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")
@@ -257,7 +263,8 @@ func TestRatioOfServedPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer http.DefaultClient.CloseIdleConnections()
-	// Each page's request, and its text for the plain handler, chosen by the same header.
+	// Each page has its request, and a text for the plain handler, which chooses it by
+	// the same header.
 	var requests [][]byte
 	texts, etag := map[string][]byte{}, ""
 	for range documents / size {
@@ -281,7 +288,7 @@ func TestRatioOfServedPages(t *testing.T) {
 		text := texts[r.Header.Get("If-None-Match")]
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-		_, _ = w.Write(text) // the client is told by its end
+		_, _ = w.Write(text) // the connection's end tells the client
 	}), true)
 	plain.buffer = ours.buffer
 	src := db.Source(c)

@@ -18,11 +18,12 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// childServes tells a child what to serve: "ours" or "plain", and how long a sync takes; 0s is the disk's own time.
+// childServes is the variable that selects the child's handler, "ours" or "plain", and
+// the duration of a sync. 0s means the disk's own time.
 const childServes = "CHANGEFEED_RATED"
 
-// TestRatedChild is a server in a process of its own. It prints its address, and for each line that it reads the processor time
-// that it has used; the end of its input ends it.
+// TestRatedChild is a server in a process of its own. It prints its address. For each
+// line of input it prints the processor time that it has used. It ends with its input.
 func TestRatedChild(t *testing.T) {
 	kind, text, _ := strings.Cut(os.Getenv(childServes), " ")
 	if kind == "" {
@@ -43,7 +44,8 @@ func TestRatedChild(t *testing.T) {
 	}
 }
 
-// syncing is the file system of a store whose log's sync takes so long; 0: the disk's.
+// syncing returns the file system of a store whose log's sync takes a time. If the time
+// is 0, it is the disk's.
 func syncing(d time.Duration) vfs.FS {
 	if d == 0 {
 		return vfs.Default
@@ -96,7 +98,7 @@ func (p *ratedProcess) line(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// used is the processor time of the process.
+// used returns the processor time of the process.
 func (p *ratedProcess) used(t *testing.T) time.Duration {
 	t.Helper()
 	if _, err := io.WriteString(p.in, "\n"); err != nil {

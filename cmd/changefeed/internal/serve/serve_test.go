@@ -29,7 +29,8 @@ type running struct {
 	ended  chan error
 }
 
-// start runs a server until the test ends, and waits until it is ready. One in memory has a home of its own.
+// start runs a server until the test ends, and waits until it is ready. A server in
+// memory gets a home of its own.
 func start(t *testing.T, c Config) *running {
 	t.Helper()
 	if c.Data == "" {
@@ -39,7 +40,7 @@ func start(t *testing.T, c Config) *running {
 	return startAtHome(t, c)
 }
 
-// startAtHome is start with the home that the environment names.
+// startAtHome is start with the home of the environment.
 func startAtHome(t *testing.T, c Config) *running {
 	t.Helper()
 	c.Listen, c.Partitions, c.Log = "127.0.0.1:0", max(c.Partitions, 1), io.Discard
@@ -65,11 +66,11 @@ func startAtHome(t *testing.T, c Config) *running {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+(?: string| on)?) {2,}(\S.*)$`).FindAllStringSubmatch(r.banner, -1) {
 		r.values[m[1]] = m[2]
 	}
-	t.Cleanup(func() { _ = r.end() }) // said to whom asks
+	t.Cleanup(func() { _ = r.end() }) // clients ask the server for it
 	return r
 }
 
-// end ends the server, and returns what Run did.
+// end ends the server, and returns the result of Run.
 func (r *running) end() error {
 	r.stop()
 	err := <-r.ended
@@ -77,7 +78,7 @@ func (r *running) end() error {
 	return err
 }
 
-// client trusts the certificate that the banner names.
+// client returns a client that trusts the certificate in the banner.
 func (r *running) client() *http.Client {
 	r.t.Helper()
 	transport := &http.Transport{}
@@ -95,7 +96,7 @@ func (r *running) client() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// get reads the account with the key that the banner prints.
+// get reads the account with the key in the banner.
 func (r *running) get(endpoint string) (int, string) {
 	r.t.Helper()
 	key, err := wire.ParseKey(r.values["key"])
@@ -248,7 +249,7 @@ func TestMetricsOnTheServersOwnAddressAreRefusedByName(t *testing.T) {
 	}
 }
 
-// wrapped is a key as programs write it that break lines of base64.
+// wrapped returns a key as programs write it that break lines of base64.
 func wrapped(key string) string { return key[:len(key)/2] + "\n" + key[len(key)/2:] }
 
 func TestAReadOnlyKeyIsNoneThatMayWriteInOtherWords(t *testing.T) {

@@ -22,20 +22,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// slowAddress is where the servers of these tests listen.
+// slowAddress is the address of the servers of these tests.
 const slowAddress = "server:80"
 
 // headerBytes is the default bound of headers.
 const headerBytes = DefaultMaxHeader << 10
 
-// largeAnswer is longer than what the buffers of a connection take.
+// largeAnswer is longer than the buffers of a connection.
 const largeAnswer = 4 << 20
 
 // longWork is longer than any limit.
 const longWork = 2 * (headerTime + bodyTime + writeTime)
 
-// serveSlow runs a test in fake time against a server with the limits of `changefeed serve`. Its handler refuses "/refused" and
-// OPTIONS without reading the body; otherwise it reads it, and answers "/large" with much, "/long" after longWork, and everything else with the body's length.
+// serveSlow runs a test in fake time against a server with the limits of `changefeed
+// serve`. Its handler rejects "/refused" and OPTIONS without reading the body. Otherwise
+// it reads the body. It answers "/large" with a large body, "/long" after longWork, and
+// everything else with the body's length.
 func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		var network memnet.Network
@@ -87,7 +89,8 @@ func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 	})
 }
 
-// ends waits for the server to end a connection, and returns how long that took and what it still said.
+// ends waits until the server ends a connection. It returns the time until then and the
+// last data.
 func ends(t *testing.T, c net.Conn) (after time.Duration, said string) {
 	t.Helper()
 	start := time.Now()
@@ -98,13 +101,13 @@ func ends(t *testing.T, c net.Conn) (after time.Duration, said string) {
 	return time.Since(start), string(b)
 }
 
-// write writes all of a text; the other end may have gone.
+// write writes all of a text. The other end may be closed.
 func write(c net.Conn, text string) error {
 	_, err := io.WriteString(c, text)
 	return err
 }
 
-// within fails the test unless a time is about as long as it is to be.
+// within fails the test unless a time is about as long as expected.
 func within(t *testing.T, what string, got, want time.Duration) {
 	t.Helper()
 	if got < want-time.Second || got > want+time.Second {
@@ -116,7 +119,7 @@ func TestAClientThatDribblesItsHeadersIsCutOff(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		start := time.Now()
-		// A byte a second keeps any limit from one byte to the next at bay.
+		// A limit between two bytes would never expire with a byte per second.
 		for err := write(c, "GET / HTTP/1.1\r\n"); err == nil && time.Since(start) < time.Hour; err = write(c, "x") {
 			time.Sleep(time.Second)
 		}
@@ -156,7 +159,8 @@ func TestARefusalWaitsForNoBody(t *testing.T) {
 		} {
 			c := dial()
 			start := time.Now()
-			// A client that expects "100 Continue" sends nothing before it has been told to, or refused.
+			// A client that expects "100 Continue" sends nothing before it receives that
+			// status or an error.
 			if err := write(c, "POST /refused HTTP/1.1\r\nHost: s\r\n"+headers+"\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +202,8 @@ func TestSlowClientsThatKeepUpAreServed(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		r := bufio.NewReader(c)
-		// One request after the other on one connection: a limit that outlives its request would end the next one.
+		// The requests follow each other on one connection. A limit that outlives its
+		// request would end the next one.
 		for n := range 3 {
 			if err := write(c, "POST / HTTP/1.1\r\nHost: s\r\nContent-Length: 50\r\n\r\n"); err != nil {
 				t.Fatal(err)
@@ -210,7 +215,7 @@ func TestSlowClientsThatKeepUpAreServed(t *testing.T) {
 				}
 			}
 			answered(t, r, "50")
-			time.Sleep(idleTime - time.Second) // the next request comes late, and in time
+			time.Sleep(idleTime - time.Second) // the next request comes late, but in time
 		}
 		if err := write(c, "GET /large HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
 			t.Fatal(err)
@@ -249,7 +254,8 @@ func answered(t *testing.T, r *bufio.Reader, want string) {
 func TestHeadersAndBodyHaveTimesOfTheirOwn(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
-		// The headers take nearly all of their time, and the body of its own: neither takes from the other.
+		// The headers take nearly all of their time, and so does the body. Neither limit
+		// includes the other.
 		for _, part := range []string{"POST / HTTP/1.1\r\n", "Host: s\r\nContent-Length: 2\r\n\r\n"} {
 			if err := write(c, part); err != nil {
 				t.Fatal(err)
