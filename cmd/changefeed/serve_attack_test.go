@@ -97,12 +97,12 @@ func (a *attack) signed(conn net.Conn, method, path, body string, announced int,
 // attackers are the kinds, with the number of each.
 func (a *attack) attackers() {
 	body := `{"id":"b","pk":"k","text":"` + strings.Repeat("x", 1900<<10)
-	a.run(300, func(conn net.Conn) { // a body that stops short of its end
+	a.run(300, func(conn net.Conn) { // a body that ends too early
 		if a.signed(conn, http.MethodPost, a.container+"/docs", body, 2<<20, wire.HeaderPartitionKey, `["k"]`) {
 			_, _ = io.Copy(io.Discard, conn)
 		}
 	})
-	a.run(300, func(conn net.Conn) { // answers that nobody reads
+	a.run(300, func(conn net.Conn) { // unread answers
 		for range 4 {
 			if !a.signed(conn, http.MethodGet, a.container+"/docs", "", 0, wire.HeaderAIM, wire.AIMIncremental, wire.HeaderMaxItemCount, "-1") {
 				return
@@ -128,13 +128,13 @@ func (a *attack) attackers() {
 	for n := 0; many.Len() < 60<<10; n++ {
 		fmt.Fprintf(&many, "%x:\r\n", n)
 	}
-	a.run(500, func(conn net.Conn) { // many short ones, each of which takes much more memory than its text
+	a.run(500, func(conn net.Conn) { // many short headers, each of which takes much more memory than its text
 		_, _ = io.WriteString(conn, many.String())
 		_, _ = io.Copy(io.Discard, conn)
 	})
 }
 
-// served asks for an operation until it is done, as an SDK would, and returns how long that took.
+// served retries an operation until it succeeds, as an SDK would. It returns the duration.
 func (a *attack) served(c *wiretest.Client, do func() error) time.Duration {
 	began := time.Now()
 	for {
@@ -150,15 +150,15 @@ func (a *attack) served(c *wiretest.Client, do func() error) time.Duration {
 		if time.Since(began) > 2*attackGap {
 			a.t.Fatalf("the good client was not served in %s; %v", time.Since(began), err)
 		}
-		if refused == nil { // its connection was closed while it was at rest
+		if refused == nil { // the idle connection was closed
 			c.HTTP.CloseIdleConnections()
 		}
 		<-time.After(100 * time.Millisecond)
 	}
 }
 
-// TestServerSurvivesEveryAttackOnItsMemory proves that clients cannot use up a server's memory, and that others are served
-// meanwhile.
+// TestServerSurvivesEveryAttackOnItsMemory proves that clients cannot use up a server's
+// memory, and that others are served at the same time.
 func TestServerSurvivesEveryAttackOnItsMemory(t *testing.T) {
 	if !*serverMemory {
 		t.Skip("run with -serve.memory")
@@ -224,7 +224,7 @@ func attackByStalling(t *testing.T) {
 }
 
 const (
-	// floodDocuments is how many documents of floodSize bytes the server has.
+	// floodDocuments is the number of documents of floodSize bytes on the server.
 	floodDocuments = 100
 	floodSize      = 1900 << 10
 	floodTime      = 12 * time.Second

@@ -121,7 +121,7 @@ func writeUntilKilled(t *testing.T, s *server, container string, state *killStat
 					if errors.As(err, &refused) {
 						t.Error(err)
 					}
-					return // the server ended before this write was sent
+					return // the server ended; the write may have been carried out
 				}
 				state.acked[w][i], state.tried[w][i] = version, -1
 				if acks.Add(1) == after+1 {
