@@ -79,7 +79,7 @@ func (a *account) run(args ...string) (code int, out, errOut string) {
 	return command(a.t, append(args, "--endpoint", a.endpoint, "--key-file", file, "--database", "shop", "--container", "orders")...)
 }
 
-func TestTailGoesOnBehindItsPlaceThroughSplits(t *testing.T) {
+func TestTailResumesAfterItsPositionThroughSplits(t *testing.T) {
 	a := newAccount(t)
 	place := filepath.Join(t.TempDir(), "place")
 	for round := range 3 {
@@ -108,13 +108,13 @@ func TestTailGoesOnBehindItsPlaceThroughSplits(t *testing.T) {
 	}
 	write(t, place, "nonsense")
 	if code, out, errOut := a.run("tail", "--position", place); code != exitFailed || out != "" || strings.Count(errOut, "\n") != 1 {
-		t.Errorf("a damaged place isn't told of in a line: status %d: %s%s", code, out, errOut)
+		t.Errorf("a damaged position is not reported in a line: status %d: %s%s", code, out, errOut)
 	}
 }
 
 // A command that cannot write the position must not print anything, because the next run
 // would print it again.
-func TestTailSaysBeforeItPrintsThatThePlaceCantBeKept(t *testing.T) {
+func TestTailChecksThePositionFileBeforeItPrints(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
 	dir := filepath.Join(t.TempDir(), "no such directory")
@@ -124,7 +124,7 @@ func TestTailSaysBeforeItPrintsThatThePlaceCantBeKept(t *testing.T) {
 	}
 	place := filepath.Join(t.TempDir(), "place")
 	if code, _, errOut := a.run("tail", "--mode", "avad", "--from", "now", "--position", place); code != exitFailed || strings.Count(errOut, "\n") != 1 {
-		t.Errorf("a read that fails isn't told of in a line: status %d: %s", code, errOut)
+		t.Errorf("a failed read is not reported in a line: status %d: %s", code, errOut)
 	}
 	if left, err := os.ReadDir(filepath.Dir(place)); err != nil || len(left) != 0 {
 		t.Errorf("it leaves %v, %v", left, err)
@@ -332,7 +332,7 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 
 // azcosmos asks for the account in its first call, and waits up to a minute for the
 // answer. It ignores the context of the call.
-func TestAnAccountThatSaysNothingIsGivenUpWhenInterrupted(t *testing.T) {
+func TestAnInterruptEndsTheWaitForASilentAccount(t *testing.T) {
 	a := newAccount(t)
 	for _, c := range [][]string{
 		{"tail", "--follow", "--endpoint", "SILENT"},

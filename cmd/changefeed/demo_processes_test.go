@@ -65,7 +65,7 @@ func TestNoHostOutlivesADemoThatWasKilled(t *testing.T) {
 	}
 }
 
-func TestADemoHostAloneSaysWhatItIsFor(t *testing.T) {
+func TestADemoHostAloneNamesTheDemo(t *testing.T) {
 	code, _, errOut := command(t, "demo-host")
 	if code != exitFailed || !strings.Contains(errOut, "demo --processes") {
 		t.Errorf("status %d: %s", code, errOut)

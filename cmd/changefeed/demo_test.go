@@ -135,7 +135,7 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 	}
 	for _, want := range []string{"document " + lost + " is not in", "document " + spoilt + " is another"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("nobody says %q:\n%s", want, out)
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
 }
 
 // "changefeed demo | head" must not leave a store.
-func TestDemoThatNobodyReadsLeavesNothingBehind(t *testing.T) {
+func TestDemoWithAClosedOutputLeavesNothing(t *testing.T) {
 	cmd := process(t, "demo", "--records", "500")
 	temporary := temporaryOf(cmd)
 	said, err := cmd.StdoutPipe()

@@ -176,7 +176,7 @@ func (u *unread) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestACommandWhoseOutputNobodyReadsEndsWithAStatusOfItsOwn(t *testing.T) {
+func TestACommandWithAClosedOutputEndsWithItsOwnStatus(t *testing.T) {
 	a := newAccount(t)
 	for i := range 3 {
 		a.order(i)
@@ -217,7 +217,7 @@ func TestABrokenPipeOfASocketIsReported(t *testing.T) {
 
 // A store whose close failed may lack acknowledged writes. The message "interrupted"
 // alone would hide that.
-func TestWhatFailsAfterASignalIsTold(t *testing.T) {
+func TestAFailureAfterASignalIsReported(t *testing.T) {
 	full := fmt.Errorf("close the store: %w", syscall.ENOSPC)
 	canceled := fmt.Errorf("read: %w", context.Canceled)
 	for _, c := range []struct {

@@ -192,7 +192,7 @@ func TestLagWatchesUntilInterruptedAndOffersMetrics(t *testing.T) {
 }
 
 // An answer of the account has many lines. The table shows only its message, in one line.
-func TestLagTellsInALineWhyALeaseCantBeRead(t *testing.T) {
+func TestLagReportsInALineWhyALeaseCannotBeRead(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
 	a.handled()
@@ -363,7 +363,7 @@ func TestLongCommandsOfferTheirMetrics(t *testing.T) {
 
 // A process that was killed owns its leases until they expire. Their documents name it
 // forever.
-func TestLagTellsLiveLeasesFromExpiredOnes(t *testing.T) {
+func TestLagSeparatesLiveLeasesFromExpiredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		lag := func(args ...string) (string, measurement) {

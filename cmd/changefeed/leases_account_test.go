@@ -63,7 +63,7 @@ func TestLeasesReleaseAsksTheOwnerAndWaitsUntilTheLeaseIsFree(t *testing.T) {
 	}
 	defer a.processing(nil)()
 	code, out, errOut := a.run("leases", "release", "0")
-	if code != exitOK || !strings.Contains(out, "lease 0: asked host-1 for it, who finishes its batch first\n") || !strings.Contains(out, "lease 0 is free, at LSN ") ||
+	if code != exitOK || !strings.Contains(out, "lease 0: asked host-1 for it; it finishes its batch first\n") || !strings.Contains(out, "lease 0 is free, at LSN ") ||
 		!strings.Contains(out, "any host may take it, the same one too") {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
@@ -92,7 +92,7 @@ func TestLeasesReleaseAsksTheOwnerAndWaitsUntilTheLeaseIsFree(t *testing.T) {
 	}
 }
 
-func TestLeasesReleaseSaysWhenTheOwnerIsStillBusy(t *testing.T) {
+func TestLeasesReleaseReportsABusyOwner(t *testing.T) {
 	a := newAccount(t)
 	busy, let := make(chan struct{}, 10), make(chan struct{})
 	stop := a.processing(func(ctx context.Context) {

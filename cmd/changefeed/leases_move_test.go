@@ -65,7 +65,7 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, file, string(text))
-		if code, _, errOut := s.run("import", file, "--processor", "r"); code != exitFailed || !strings.Contains(errOut, "made anew") {
+		if code, _, errOut := s.run("import", file, "--processor", "r"); code != exitFailed || !strings.Contains(errOut, "was recreated") {
 			t.Errorf("another container: status %d: %s", code, errOut)
 		}
 		write(t, file, "{}")
@@ -234,7 +234,7 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 }
 
 // The same command finishes a conversion that was killed at any step.
-func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
+func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		to, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "p", Identity: s.identity}, false)

@@ -138,7 +138,7 @@ func (s *leaseScene) positions() map[string]string {
 // long is enough time for every timeout of leases.
 const long = time.Hour
 
-func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
+func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 	repaired := map[leases.Kind]bool{}
 	// The expected positions. "@n" is the id of the n-th live partition.
 	for _, c := range []struct {
@@ -243,7 +243,7 @@ func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
 
 // A lock stays for two reasons: nothing expires in the container, or the lock has no time
 // to live.
-func TestLeasesCheckSaysWhyALockStays(t *testing.T) {
+func TestLeasesCheckReportsWhyALockStays(t *testing.T) {
 	for ttl, why := range map[string]string{`,"ttl":30`: "the lease container's time to live is off", "": "the lock has no time to live of its own"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := leasesOf(t)
@@ -257,7 +257,7 @@ func TestLeasesCheckSaysWhyALockStays(t *testing.T) {
 }
 
 // The unit of a number must be clear from its key. lag also has ageSeconds.
-func TestLeasesLsSaysTheUnitOfAnAge(t *testing.T) {
+func TestLeasesLsNamesTheUnitOfAnAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		time.Sleep(long)
@@ -404,7 +404,7 @@ func TestLeasesThatAHostWorksOnAreNotChangedUnlessForced(t *testing.T) {
 			}
 			s.owned(1, owner)
 			code, out, errOut := s.run("reset", id, "--to", "after:3", "--force")
-			if code != exitOK || !strings.Contains(errOut, "goes on delivering") {
+			if code != exitOK || !strings.Contains(errOut, "delivers changes until then") {
 				t.Errorf("forced: status %d: %s%s", code, out, errOut)
 			}
 			if got := s.positions()[id]; got != "LSN 3" {

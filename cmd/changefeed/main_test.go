@@ -118,7 +118,7 @@ func TestABadInputFailsWithStatusOneAndNamesTheRecord(t *testing.T) {
 	}
 }
 
-func TestVersionSaysTheReleaseAndTheCommit(t *testing.T) {
+func TestVersionPrintsTheReleaseAndTheCommit(t *testing.T) {
 	code, out, _ := command(t, "version")
 	if code != exitOK || !strings.HasPrefix(out, "changefeed v0.1.0") {
 		t.Errorf("status %d: %s", code, out)

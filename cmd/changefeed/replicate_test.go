@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-func TestReplicateRefusesWhatItCannotUnderstand(t *testing.T) {
+func TestReplicateRejectsUnreadableChanges(t *testing.T) {
 	both := []string{"--from", "http://127.0.0.1:1/d/a", "--to", "http://127.0.0.1:1/d/b"}
 	for _, c := range []struct {
 		args []string

@@ -119,7 +119,7 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 
 // A position contains its mode: tail prints lines in that mode. The start is used only
 // while there is no position.
-func TestTailGoesOnInTheModeOfItsPlace(t *testing.T) {
+func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 	dir, place := shop(t, time.Hour), filepath.Join(t.TempDir(), "place")
 	if code, out, errOut := command(t, tailOf(dir, "--mode", "avad", "--from", "after:0", "--position", place)...); code != exitOK || strings.Count(out, "\n") != 5 {
 		t.Fatalf("status %d: %s%s", code, out, errOut)
@@ -202,7 +202,7 @@ func TestTailFollowsUntilInterrupted(t *testing.T) {
 	}
 }
 
-func TestTailNamesWhatIsThereWhenTheContainerIsNot(t *testing.T) {
+func TestTailListsContainersIfItsOwnIsMissing(t *testing.T) {
 	dir := shop(t, 0)
 	code, _, errOut := command(t, "tail", "--data", dir, "--database", "shop", "--container", "order")
 	if code != exitFailed || !strings.Contains(errOut, "no container shop/order; there are shop/orders") {

@@ -77,7 +77,7 @@ func TestAFlagWinsOverTheEnvironmentAndAKeyMayComeFromEither(t *testing.T) {
 	}
 }
 
-func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
+func TestAnInvalidAccountIsRejectedByNameAndWithoutTheKey(t *testing.T) {
 	const a = "https://a.documents.azure.com:443/"
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, []byte(" \n"), 0o600); err != nil {

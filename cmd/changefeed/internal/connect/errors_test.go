@@ -31,7 +31,7 @@ var plainText400 = runtime.NewResponseError(&http.Response{
 	Body:    io.NopCloser(strings.NewReader("Client sent an HTTP request to an HTTPS server.\n")),
 })
 
-func TestAdviceNamesWhatIsToBeSeenTo(t *testing.T) {
+func TestAdviceNamesTheRemedy(t *testing.T) {
 	refusal := os.NewSyscallError("connect", syscall.ECONNREFUSED)
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: refusal}
 	for want, err := range map[string]error{

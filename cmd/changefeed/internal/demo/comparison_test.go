@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
+func TestComparisonFindsMissingAndWrongDocuments(t *testing.T) {
 	ctx := t.Context()
 	db, at, data := threeRecords(t)
 	defer closeStore(t, db)
@@ -63,7 +63,7 @@ func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 	judge(1, 1, "a copy of nothing")
 }
 
-func TestPrepareTakesUpWhatIsThereAndRefusesAnotherKey(t *testing.T) {
+func TestPrepareUsesExistingContainersAndRejectsAnotherKey(t *testing.T) {
 	db, _, data := threeRecords(t)
 	defer closeStore(t, db)
 	if _, err := ensureContainers(t.Context(), storeBackend{db}, data); err != nil {

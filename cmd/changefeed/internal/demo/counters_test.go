@@ -29,7 +29,7 @@ func deliver(t *testing.T, c *counters, b *changefeed.Batch) {
 	c.deliver(e)
 }
 
-func TestRedeliveriesAreToldFromUpdates(t *testing.T) {
+func TestRedeliveriesAreSeparatedFromUpdates(t *testing.T) {
 	c := newCounters(time.Now(), 0)
 	whole := feed.Full()
 	deliver(t, c, batch(whole, 1, 2, 3))
@@ -89,7 +89,7 @@ func TestAPauseIsMeasuredFromTheWriteOrTheLastWork(t *testing.T) {
 			}
 			deliver(t, c, batch(left, 1))
 		}, 5 * time.Second},
-		{"a part of a split range goes on from the whole", func(t *testing.T, c *counters) {
+		{"a part of a split range continues from the whole", func(t *testing.T, c *counters) {
 			c.wrote("1", 1)
 			c.wrote("2", 2)
 			time.Sleep(time.Second)

@@ -234,7 +234,7 @@ func TestConversionOfJavaLeasesIsJavasOwnUpgrade(t *testing.T) {
 	}
 }
 
-func TestADifferenceShowsWhatAPositionSays(t *testing.T) {
+func TestADifferenceDecodesPositions(t *testing.T) {
 	one := lease.ForPartition(partition("1", "", "40")).At(`"17"`)
 	got, _, err := convertLeases(sourceOf(t, lease.DotNet, convertPartitions, one), codecIn(t, lease.JavaLatestVersion))
 	if err != nil {
@@ -248,7 +248,7 @@ func TestADifferenceShowsWhatAPositionSays(t *testing.T) {
 	}
 }
 
-func TestConversionTellsWhatIsLost(t *testing.T) {
+func TestConversionReportsLostProperties(t *testing.T) {
 	at := lease.ForRange(feed.Range{Max: "40"}).StartingAt(feed.At(time.Date(2026, 11, 20, 8, 30, 0, 0, time.UTC))).At(`"1"`)
 	owned := lease.ForRange(feed.Range{Min: "40", Max: "80"}).Acquired("java-a")
 	source := sourceOf(t, lease.JavaLatestVersion, convertPartitions, at, owned)

@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-func TestAnIdTellsWhoseDocumentItIs(t *testing.T) {
+func TestAnIdIdentifiesItsProcessor(t *testing.T) {
 	for id, want := range map[string]name{
 		"pshop.test_O7RwAA==_O7RwAKylJbY=..0":        {prefix: "pshop.test_O7RwAA==_O7RwAKylJbY=", processor: "p", host: "shop.test", rest: "..0"},
 		"Shop.Test_O7RwAA==_O7RwAKylJbY=..-FF":       {prefix: "Shop.Test_O7RwAA==_O7RwAKylJbY=", host: "Shop.Test", rest: "..-FF"},
@@ -29,7 +29,7 @@ func TestAnIdTellsWhoseDocumentItIs(t *testing.T) {
 }
 
 // A codec must recognize its own documents, with and without a position.
-func TestADocumentTellsItsDialect(t *testing.T) {
+func TestADocumentDeterminesItsDialect(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		codec, err := lease.NewCodec(d, lease.Key{Processor: "p", Identity: identity}, false)
 		if err != nil {
@@ -74,7 +74,7 @@ func dialectOf(t *testing.T, id, body string) lease.Dialect {
 	return groups[0].dialect
 }
 
-func TestOfTwoPositionsTheOlderIsKnownOrNobodyGuesses(t *testing.T) {
+func TestTheOlderOfTwoPositionsIsReturnedOrAnError(t *testing.T) {
 	at := func(c feed.Continuation) lease.Lease { return lease.Lease{Token: "0", Continuation: c} }
 	from := func(s string) lease.Lease {
 		return lease.Lease{Token: "0", Properties: map[string]string{lease.PropertyStart: s}}

@@ -172,7 +172,7 @@ func TestABatchIsCollapsedToOnePlanForEachDocument(t *testing.T) {
 	}
 }
 
-func TestProgressTellsRateAndTimeLeft(t *testing.T) {
+func TestProgressReportsRateAndTimeLeft(t *testing.T) {
 	p := &progress{write: &writer{}}
 	now := time.Unix(1_800_000_000, 0)
 	for i := range 30 { // 100 documents and 1,000 LSNs in 5 s: five minutes are left in the end

@@ -189,7 +189,7 @@ func (s *stage) fill(n int) {
 	all.Wait()
 }
 
-func TestReplicateCopiesUnderAnotherKeyAndGoesOnWhereItEnded(t *testing.T) {
+func TestReplicateCopiesUnderAnotherKeyAndResumes(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(2500) // more than a page per partition
 		s.run(s.config())
@@ -220,14 +220,14 @@ func TestReplicateMovesADocumentWhoseNewKeyChanges(t *testing.T) {
 		end()
 		s.equal(302)
 		if !strings.Contains(s.said.String(), "2 moved to another key") && !strings.Contains(s.said.String(), "3 moved to another key") {
-			t.Errorf("nobody says what was moved:\n%s", s.said)
+			t.Errorf("the output does not report the moves:\n%s", s.said)
 		}
 	})
 }
 
 // A document may have moved while no process ran, even before the copy of its first
 // version was checkpointed.
-func TestReplicateMovesWhatChangedWhileItWasStopped(t *testing.T) {
+func TestReplicateMovesDocumentsThatChangedWhileItWasStopped(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(200)
 		s.run(s.config())
@@ -239,7 +239,7 @@ func TestReplicateMovesWhatChangedWhileItWasStopped(t *testing.T) {
 	})
 }
 
-func TestReplicateWithoutMovesDoublesAndSaysSo(t *testing.T) {
+func TestReplicateWithoutMovesDoublesAndReportsIt(t *testing.T) {
 	onStage(t, func(s *stage) {
 		cfg := s.config()
 		cfg.NoMoves = true
@@ -253,7 +253,7 @@ func TestReplicateWithoutMovesDoublesAndSaysSo(t *testing.T) {
 		}
 		for _, want := range []string{"--no-moves: when a document's new key changes", "2 changes of documents with an unknown old key"} {
 			if !strings.Contains(s.said.String(), want) {
-				t.Errorf("nobody says %q:\n%s", want, s.said)
+				t.Errorf("the output lacks %q:\n%s", want, s.said)
 			}
 		}
 		if doubled := s.documents(s.to)[`id "1" of key ["customer 1"]`]; strings.Count(doubled, `"id"`) != 2 {
@@ -328,7 +328,7 @@ func TestReplicateLetsAPlaceBeTakenThatItsDocumentHasLeft(t *testing.T) {
 	}
 }
 
-func TestReplicateOfAllVersionsCopiesWhatIsThereAndThenDeletesAndMoves(t *testing.T) {
+func TestReplicateOfAllVersionsCopiesDocumentsThenDeletesAndMoves(t *testing.T) {
 	onStage(t, func(s *stage) {
 		cfg := s.config()
 		cfg.Versions = true
@@ -348,7 +348,7 @@ func TestReplicateOfAllVersionsCopiesWhatIsThereAndThenDeletesAndMoves(t *testin
 		s.run(cfg)
 		s.equal(239)
 		if !strings.Contains(s.said.String(), "processor replicate-shop-by-product for existing documents, replicate-shop-by-product-versions for later changes") {
-			t.Errorf("nobody says which processors' leases these are:\n%s", s.said)
+			t.Errorf("the output does not name the processors:\n%s", s.said)
 		}
 	})
 }
@@ -459,7 +459,7 @@ func TestReplicateThatIsInterruptedHasNotCaughtUp(t *testing.T) {
 	})
 }
 
-func TestACopyHasCaughtUpOnceALookSaysSo(t *testing.T) {
+func TestACopyHasCaughtUpOnceAMeasurementFindsNoLag(t *testing.T) {
 	r := &replication{}
 	for i, s := range []struct{ now, want bool }{{false, false}, {true, true}, {false, true}} {
 		if end, err := r.note(measurement{caughtUp: s.now}); end || err != nil || r.caughtUp != s.want {

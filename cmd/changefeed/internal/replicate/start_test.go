@@ -118,7 +118,7 @@ func replicateThroughOutage(t *testing.T, o *outage) {
 
 // A start ends at once if the account rejects a request permanently. A start that is
 // interrupted in an outage leaves no containers.
-func TestAStartThatEndsInAnOutageSaysSoAndLeavesNothing(t *testing.T) {
+func TestAStartInterruptedInAnOutageReportsItAndLeavesNothing(t *testing.T) {
 	original := http.DefaultTransport
 	defer func() { http.DefaultTransport = original }()
 	synctest.Test(t, func(t *testing.T) {

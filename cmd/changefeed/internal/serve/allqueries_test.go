@@ -10,7 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 )
 
-func TestQueriesThatHaveToBeMergedAreServedWhereTheServerIsToldTo(t *testing.T) {
+func TestServeAllQueriesServesQueriesThatSDKsMerge(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		r := start(t, Config{TLS: plain, Partitions: 2, ServeAllQueries: all})
 		c, err := wiretest.New(r.values["endpoint"], r.client())

@@ -26,7 +26,7 @@ func TestTheBannersPathsAreAbsolute(t *testing.T) {
 
 // For hosts that are not an emulator's, Python's SDK checks certificates. These variables
 // name the trusted ones.
-func TestPythonsLineTellsTheCertificateWhereTheSDKChecksIt(t *testing.T) {
+func TestPythonsLineNamesTheCertificateIfTheSDKChecksIt(t *testing.T) {
 	for endpoint, told := range map[string]bool{"": false, "https://shop.test/": true} {
 		r := start(t, Config{TLS: selfSigned, Data: t.TempDir(), PublicEndpoint: endpoint})
 		_, python, _ := strings.Cut(r.banner, "\nPython")
@@ -50,7 +50,7 @@ func TestAKeyWithLineBreaksIsPrintedInOneLine(t *testing.T) {
 	}
 }
 
-func TestTheAddressThatIsListenedOnIsToldBesideThePublicOne(t *testing.T) {
+func TestTheBannerHasTheListeningAddressBesideThePublicOne(t *testing.T) {
 	r := start(t, Config{TLS: plain, PublicEndpoint: "https://shop.test/"})
 	address := r.values["listens on"]
 	if host, port, ok := strings.Cut(address, ":"); host != "127.0.0.1" || !ok || port == "0" {

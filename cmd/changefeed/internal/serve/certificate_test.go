@@ -27,7 +27,7 @@ func TestCertificateIsReusedWhileItIsValidAndRenewedBeforeItsEnd(t *testing.T) {
 	}
 	first := at(now)
 	if !at(now.Add(certificateLife - renewBefore - time.Minute)).Leaf.Equal(first.Leaf) {
-		t.Error("it is made anew while it is valid")
+		t.Error("it is recreated while it is valid")
 	}
 	for _, host := range localHosts {
 		if err := first.Leaf.VerifyHostname(host); err != nil {

@@ -53,7 +53,7 @@ func closedAfter(c net.Conn) (string, time.Duration) {
 	return string(text), time.Since(began)
 }
 
-func TestEndAnswersWhatIsUnderWayAndCutsOffWhatTakesLonger(t *testing.T) {
+func TestShutdownAnswersRequestsInFlightAndCutsOffSlowOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial, stop := serveInBubble(t, func(w http.ResponseWriter, r *http.Request) {
 			d, err := time.ParseDuration(r.URL.Query().Get("for"))

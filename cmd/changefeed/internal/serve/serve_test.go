@@ -221,7 +221,7 @@ func TestServedMetricsAreOnAListenerOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsTakenSaysWhatToDo(t *testing.T) {
+func TestAnAddressInUseNamesTheRemedy(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

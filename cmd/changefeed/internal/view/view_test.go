@@ -82,7 +82,7 @@ func TestLiveViewIsInterruptedByKeys(t *testing.T) {
 	}
 }
 
-func TestALeaseIsWhatTheEstimatorMeasured(t *testing.T) {
+func TestALeaseHasTheEstimatorsFigures(t *testing.T) {
 	whole := feed.Full()
 	for lag, want := range map[estimator.Lag]Lease{
 		{LeaseToken: "0", Range: whole, Owner: "host-1/55989105", Continuation: `"12"`, LSNs: 3}: {"0", whole, "host-1", 12, 3},
