@@ -81,12 +81,12 @@ func (a *account) run(args ...string) (code int, out, errOut string) {
 
 func TestTailResumesAfterItsPositionThroughSplits(t *testing.T) {
 	a := newAccount(t)
-	place := filepath.Join(t.TempDir(), "place")
+	position := filepath.Join(t.TempDir(), "position")
 	for round := range 3 {
 		for i := range 10 {
 			a.order(10*round + i)
 		}
-		code, out, errOut := a.run("tail", "--position", place)
+		code, out, errOut := a.run("tail", "--position", position)
 		if code != exitOK || errOut != "" || strings.Count(out, "\n") != 10 {
 			t.Errorf("round %d: status %d: %s%s", round, code, out, errOut)
 		}
@@ -106,8 +106,8 @@ func TestTailResumesAfterItsPositionThroughSplits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(t, place, "nonsense")
-	if code, out, errOut := a.run("tail", "--position", place); code != exitFailed || out != "" || strings.Count(errOut, "\n") != 1 {
+	write(t, position, "nonsense")
+	if code, out, errOut := a.run("tail", "--position", position); code != exitFailed || out != "" || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("a damaged position is not reported in a line: status %d: %s%s", code, out, errOut)
 	}
 }
@@ -118,15 +118,15 @@ func TestTailChecksThePositionFileBeforeItPrints(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
 	dir := filepath.Join(t.TempDir(), "no such directory")
-	code, out, errOut := a.run("tail", "--position", filepath.Join(dir, "place"))
+	code, out, errOut := a.run("tail", "--position", filepath.Join(dir, "position"))
 	if code != exitUsage || out != "" || !strings.Contains(errOut, "--position: ") || !strings.Contains(errOut, dir) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
-	place := filepath.Join(t.TempDir(), "place")
-	if code, _, errOut := a.run("tail", "--mode", "avad", "--from", "now", "--position", place); code != exitFailed || strings.Count(errOut, "\n") != 1 {
+	position := filepath.Join(t.TempDir(), "position")
+	if code, _, errOut := a.run("tail", "--mode", "avad", "--from", "now", "--position", position); code != exitFailed || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("a failed read is not reported in a line: status %d: %s", code, errOut)
 	}
-	if left, err := os.ReadDir(filepath.Dir(place)); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(filepath.Dir(position)); err != nil || len(left) != 0 {
 		t.Errorf("it leaves %v, %v", left, err)
 	}
 }

@@ -120,8 +120,8 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 // A position contains its mode: tail prints lines in that mode. The start is used only
 // while there is no position.
 func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
-	dir, place := shop(t, time.Hour), filepath.Join(t.TempDir(), "place")
-	if code, out, errOut := command(t, tailOf(dir, "--mode", "avad", "--from", "after:0", "--position", place)...); code != exitOK || strings.Count(out, "\n") != 5 {
+	dir, position := shop(t, time.Hour), filepath.Join(t.TempDir(), "position")
+	if code, out, errOut := command(t, tailOf(dir, "--mode", "avad", "--from", "after:0", "--position", position)...); code != exitOK || strings.Count(out, "\n") != 5 {
 		t.Fatalf("status %d: %s%s", code, out, errOut)
 	}
 	for round, more := range [][]string{nil, {"--mode", "avad"}} {
@@ -134,19 +134,19 @@ func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		code, out, errOut := command(t, tailOf(dir, append(more, "--position", place)...)...)
+		code, out, errOut := command(t, tailOf(dir, append(more, "--position", position)...)...)
 		if code != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"operationType":"delete"`) {
 			t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
 		}
 	}
-	for _, c := range []struct{ mode, place string }{{"latest", place}, {"avad", filepath.Join(t.TempDir(), "latest")}} {
-		if c.place != place {
-			if code, _, errOut := command(t, tailOf(dir, "--position", c.place)...); code != exitOK {
+	for _, c := range []struct{ mode, position string }{{"latest", position}, {"avad", filepath.Join(t.TempDir(), "latest")}} {
+		if c.position != position {
+			if code, _, errOut := command(t, tailOf(dir, "--position", c.position)...); code != exitOK {
 				t.Fatalf("status %d: %s", code, errOut)
 			}
 		}
-		code, out, errOut := command(t, tailOf(dir, "--mode", c.mode, "--from", "now", "--position", c.place)...)
-		if code != exitUsage || out != "" || !strings.Contains(errOut, c.place) || !strings.Contains(errOut, "--mode is "+c.mode) {
+		code, out, errOut := command(t, tailOf(dir, "--mode", c.mode, "--from", "now", "--position", c.position)...)
+		if code != exitUsage || out != "" || !strings.Contains(errOut, c.position) || !strings.Contains(errOut, "--mode is "+c.mode) {
 			t.Errorf("--mode %s: status %d: %s%s", c.mode, code, out, errOut)
 		}
 	}
@@ -155,18 +155,18 @@ func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 // An error names a position that is damaged or belongs to another container, and the
 // remedy. Such a position is never ignored.
 func TestTailNamesAPlaceThatItCantGoOnFrom(t *testing.T) {
-	dir, place := shop(t, 0), filepath.Join(t.TempDir(), "place")
+	dir, position := shop(t, 0), filepath.Join(t.TempDir(), "position")
 	for want, text := range map[string]string{
 		"is empty":       "\n",
 		"is damaged":     `{"version":1,"rid":"x"`,
 		"one in another": `{"version":1,"rid":"other","mode":"latest version","range":{"min":"","max":"FF"},"cursors":[{"min":"","max":"FF","continuation":"\"1\""}]}`,
 	} {
-		write(t, place, text)
-		code, out, errOut := command(t, tailOf(dir, "--from", "now", "--position", place)...)
-		if code == exitOK || out != "" || !strings.Contains(errOut, want) || !strings.Contains(errOut, place) || !strings.Contains(errOut, "delete ") {
+		write(t, position, text)
+		code, out, errOut := command(t, tailOf(dir, "--from", "now", "--position", position)...)
+		if code == exitOK || out != "" || !strings.Contains(errOut, want) || !strings.Contains(errOut, position) || !strings.Contains(errOut, "delete ") {
 			t.Errorf("%q: status %d: %s%s", text, code, out, errOut)
 		}
-		if kept, err := os.ReadFile(place); err != nil || string(kept) != text {
+		if kept, err := os.ReadFile(position); err != nil || string(kept) != text {
 			t.Errorf("the file is %q, %v", kept, err)
 		}
 	}
