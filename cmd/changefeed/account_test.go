@@ -271,9 +271,9 @@ func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 		want string
 	}{
 		{append([]string{"tail", "--endpoint", a.endpoint, "--key", wrong}, container...), "the account rejects the key"},
-		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", wrong}, container...), "refused"},
-		{[]string{"tail", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "no container shop/order; there are shop/"},
-		{[]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "no container shop/order; there are shop/"},
+		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", wrong}, container...), "the account rejects the key"},
+		{[]string{"tail", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
+		{[]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
 		{append([]string{"leases", "ls", "--leases", "lease", "--endpoint", a.endpoint, "--key", a.key}, container...), "lease container shop/lease does not exist; name it with --leases"},
 		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key}, container...), "there are no leases of shop/orders in shop/leases"},
 		{append([]string{"leases", "ls", "--leases", "orders", "--endpoint", a.endpoint, "--key", a.key}, container...), "is partitioned by /customer"},
@@ -301,7 +301,7 @@ func TestCommandsTrustTheServersOwnCertificate(t *testing.T) {
 	if code != exitOK || strings.Count(out, "\n") != 2 {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
-	if code, _, errOut := command(t, args...); code != exitFailed || !strings.Contains(errOut, "give --certificate FILE") {
+	if code, _, errOut := command(t, args...); code != exitFailed || !strings.Contains(errOut, "use --certificate FILE") {
 		t.Errorf("status %d: %s", code, errOut)
 	}
 	t.Setenv("COSMOS_CERTIFICATE", filepath.Join(dir, "localhost.crt"))

@@ -133,7 +133,7 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 	if code != exitFailed || row(t, out, "missing") != "1" || row(t, out, "wrong") != "1" {
 		t.Errorf("status %d:\n%s", code, out)
 	}
-	for _, want := range []string{"document " + lost + " is not in", "document " + spoilt + " is another"} {
+	for _, want := range []string{"document " + lost + " is not in", "document " + spoilt + " is different"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
@@ -144,7 +144,7 @@ func TestDemoNamesTheProcessThatUsesItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	checkStore(t, dir, func(*store.DB) {
 		code, _, errOut := command(t, "demo", "--data", dir)
-		want := fmt.Sprintf("in use by process %d; wait for its end", os.Getpid())
+		want := fmt.Sprintf("in use by process %d; wait for it to end", os.Getpid())
 		if code != exitFailed || !strings.Contains(errOut, want) {
 			t.Errorf("status %d, %q; want %q", code, errOut, want)
 		}

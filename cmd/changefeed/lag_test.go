@@ -108,7 +108,7 @@ func TestLagFailsWhenALeaseCannotBeReadAndShowsTheOthers(t *testing.T) {
 	odd.Continuation = "nothing that the service knows"
 	s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(odd)) })
 	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders")
-	if code != exitFailed || !strings.Contains(errOut, "1 of 3 leases could not be read") || !strings.Contains(out, "unread: ") ||
+	if code != exitFailed || !strings.Contains(errOut, "1 of 3 leases could not be read") || !strings.Contains(out, "not read: ") ||
 		!strings.Contains(out, "3 leases, 0 live; nothing is unread") && !strings.Contains(out, "unknown for 1 lease") {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
@@ -215,7 +215,7 @@ func TestLagReportsInALineWhyALeaseCannotBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !strings.Contains(printed.Text(), "unread: ") {
+		if !strings.Contains(printed.Text(), "not read: ") {
 			continue
 		}
 		if !strings.HasPrefix(printed.Text(), "0 ") || !strings.Contains(printed.Text(), "the account answers 404/1003: ") {

@@ -69,10 +69,10 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 			t.Errorf("another container: status %d: %s", code, errOut)
 		}
 		write(t, file, "{}")
-		if code, _, errOut := s.run("import", file); code != exitFailed || !strings.Contains(errOut, "no file of `changefeed leases export`") {
+		if code, _, errOut := s.run("import", file); code != exitFailed || !strings.Contains(errOut, "not a file of `changefeed leases export`") {
 			t.Errorf("no export: status %d: %s", code, errOut)
 		}
-		for _, want := range []string{"there is no file " + file + ".not;", "`changefeed leases export --output FILE`"} {
+		for _, want := range []string{"file " + file + ".not does not exist;", "`changefeed leases export --output FILE`"} {
 			if code, _, errOut := s.run("import", file+".not"); code != exitFailed || !strings.Contains(errOut, want) {
 				t.Errorf("no file: status %d: %s; want %s", code, errOut, want)
 			}
@@ -126,13 +126,13 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 		if code, out, errOut := s.run("delete", s.retired.ID); code != exitOK || len(s.positions()) != 3 {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
-		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "there is no lease nonsense; there are ") {
+		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "lease nonsense does not exist; the existing ones are ") {
 			t.Errorf("status %d: %s", code, errOut)
 		}
 		// Unreadable documents are named by their ids, and deleted by them.
 		broken := s.codec.LeaseID("broken")
 		s.edit(func(db *store.DB) { s.put(db, fmt.Appendf(nil, `{"id":%q,"version":77}`, broken)) })
-		if _, out, _ := s.run("check"); !strings.Contains(out, "the document "+broken+" can't be understood") {
+		if _, out, _ := s.run("check"); !strings.Contains(out, "the document "+broken+" cannot be read") {
 			t.Errorf("check says %s", out)
 		}
 		if code, out, errOut := s.run("delete", broken); code != exitOK || !strings.Contains(out, broken) {
@@ -198,7 +198,7 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 			}
 			s.put(db, back.Encode(part("F0", "F1", 5)))
 		})
-		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-handle-changes"); code != exitFailed || out != "" || !strings.Contains(errOut, "lease F0-F1 can't be converted") {
+		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-handle-changes"); code != exitFailed || out != "" || !strings.Contains(errOut, "cannot convert lease F0-F1") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 	})
@@ -251,7 +251,7 @@ func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 			t.Errorf("locked: status %d: %s", code, errOut)
 		}
 		s.edit(func(db *store.DB) { s.drop(db, to.LockID()) })
-		if code, out, errOut := s.run(append(convert, "--dry-run")...); code != exitOK || !strings.Contains(out, "lease "+s.live[0].ID+" is there already") {
+		if code, out, errOut := s.run(append(convert, "--dry-run")...); code != exitOK || !strings.Contains(out, "lease "+s.live[0].ID+" exists already") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		// All leases were created, and one of the old ones was deleted.

@@ -217,7 +217,7 @@ func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 			if code != exitOK || errOut != "" || plan < 0 || done < plan {
 				t.Errorf("%s isn't repaired: status %d: %s%s", c.kind, code, out, errOut)
 			}
-			if code, out, _ := s.run("check"); code != exitOK || !strings.Contains(out, "nothing is wrong") {
+			if code, out, _ := s.run("check"); code != exitOK || !strings.Contains(out, "no damage found") {
 				t.Errorf("%s is still there: status %d: %s", c.kind, code, out)
 			}
 			want := map[string]string{}
@@ -442,7 +442,7 @@ func TestLeasesCheckAsksBeforeItRepairs(t *testing.T) {
 		s := leasesOf(t)
 		s.edit(func(db *store.DB) { s.drop(db, s.codec.MarkerID()) })
 		code, out, errOut := s.run("check", "--repair") // the input is not a terminal
-		if code != exitUsage || !strings.Contains(out, "the plan:\n  create the marker") || !strings.Contains(errOut, "say --yes") {
+		if code != exitUsage || !strings.Contains(out, "the plan:\n  create the marker") || !strings.Contains(errOut, "use --yes") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		if code, out, _ := s.run("check", "--json"); code != exitFailed || !strings.Contains(out, `"kind": "missing marker"`) || !strings.Contains(out, `"repairable": true`) {

@@ -55,7 +55,7 @@ func TestServeEndsInGoodOrderBySignal(t *testing.T) {
 		dir := t.TempDir()
 		_, end := served(t, "--tls", "off", "--data", dir)
 		code, _, errOut := command(t, "serve", "--listen", "127.0.0.1:0", "--data", dir)
-		if code != exitFailed || !regexp.MustCompile(`in use by process \d+; wait for its end, or stop it`).MatchString(errOut) {
+		if code != exitFailed || !regexp.MustCompile(`in use by process \d+; wait for it to end, or stop it`).MatchString(errOut) {
 			t.Errorf("a second server: status %d, %s", code, errOut)
 		}
 		if code, errOut := end(s); code != exitOK {
@@ -118,16 +118,16 @@ func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	if out := call(exitFailed, "split", "0"); !strings.Contains(out, "there is no partition \"0\" now; there are 6") {
 		t.Errorf("a partition that is gone: %s", out)
 	}
-	if out := call(exitFailed, "ls", "--key", "b3RoZXI="); !strings.Contains(out, "give the --key") {
+	if out := call(exitFailed, "ls", "--key", "b3RoZXI="); !strings.Contains(out, "use the --key") {
 		t.Errorf("another key: %s", out)
 	}
 	if out := call(exitFailed, "ls", "--endpoint", strings.Replace(endpoint, "http:", "https:", 1)); !strings.Contains(out, "use http://") {
 		t.Errorf("TLS where there is none: %s", out)
 	}
-	if out := call(exitFailed, "ls", "--database", "shops"); !strings.Contains(out, "there is no container shops/orders; there are shop/orders") {
+	if out := call(exitFailed, "ls", "--database", "shops"); !strings.Contains(out, "container shops/orders does not exist; the existing ones are shop/orders") {
 		t.Errorf("no database: %s", out)
 	}
-	if out := call(exitFailed, "split", "0", "--container", "order"); !strings.Contains(out, "there is no container shop/order; there are shop/orders") {
+	if out := call(exitFailed, "split", "0", "--container", "order"); !strings.Contains(out, "container shop/order does not exist; the existing ones are shop/orders") {
 		t.Errorf("no container: %s", out)
 	}
 	if code, errOut := end(syscall.SIGTERM); code != exitOK {
@@ -143,10 +143,10 @@ func TestPartitionsTrustsACertificateThatItIsGiven(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	endpoint, end := served(t, "--data", dir)
 	args := []string{"partitions", "ls", "--endpoint", endpoint, "--database", "shop", "--container", "orders"}
-	if _, _, errOut := command(t, args...); !strings.Contains(errOut, "give --certificate FILE") {
+	if _, _, errOut := command(t, args...); !strings.Contains(errOut, "use --certificate FILE") {
 		t.Errorf("without it: %s", errOut)
 	}
-	if _, _, errOut := command(t, append(args, "--certificate", dir+"/localhost.crt")...); !strings.Contains(errOut, "there is no container shop/orders") {
+	if _, _, errOut := command(t, append(args, "--certificate", dir+"/localhost.crt")...); !strings.Contains(errOut, "container shop/orders does not exist") {
 		t.Errorf("with it: %s", errOut)
 	}
 	if code, errOut := end(syscall.SIGTERM); code != exitOK {

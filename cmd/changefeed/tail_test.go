@@ -157,9 +157,9 @@ func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 func TestTailNamesAPlaceThatItCantGoOnFrom(t *testing.T) {
 	dir, position := shop(t, 0), filepath.Join(t.TempDir(), "position")
 	for want, text := range map[string]string{
-		"is empty":       "\n",
-		"is damaged":     `{"version":1,"rid":"x"`,
-		"one in another": `{"version":1,"rid":"other","mode":"latest version","range":{"min":"","max":"FF"},"cursors":[{"min":"","max":"FF","continuation":"\"1\""}]}`,
+		"is empty":           "\n",
+		"is damaged":         `{"version":1,"rid":"x"`,
+		"belongs to another": `{"version":1,"rid":"other","mode":"latest version","range":{"min":"","max":"FF"},"cursors":[{"min":"","max":"FF","continuation":"\"1\""}]}`,
 	} {
 		write(t, position, text)
 		code, out, errOut := command(t, tailOf(dir, "--from", "now", "--position", position)...)
@@ -205,7 +205,7 @@ func TestTailFollowsUntilInterrupted(t *testing.T) {
 func TestTailListsContainersIfItsOwnIsMissing(t *testing.T) {
 	dir := shop(t, 0)
 	code, _, errOut := command(t, "tail", "--data", dir, "--database", "shop", "--container", "order")
-	if code != exitFailed || !strings.Contains(errOut, "no container shop/order; there are shop/orders") {
+	if code != exitFailed || !strings.Contains(errOut, "container shop/order does not exist; the existing ones are shop/orders") {
 		t.Errorf("status %d: %s", code, errOut)
 	}
 }
@@ -213,7 +213,7 @@ func TestTailListsContainersIfItsOwnIsMissing(t *testing.T) {
 func TestTailMakesNoStoreOfAMistypedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	code, _, errOut := command(t, tailOf(dir)...)
-	if code != exitFailed || !strings.Contains(errOut, "there is no store in "+dir) {
+	if code != exitFailed || !strings.Contains(errOut, dir+" has no store") {
 		t.Errorf("status %d: %s", code, errOut)
 	}
 	if made, err := os.ReadDir(dir); err != nil || len(made) != 0 {
