@@ -271,7 +271,7 @@ func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 		want string
 	}{
 		{append([]string{"tail", "--endpoint", a.endpoint, "--key", wrong}, container...), "the account rejects the key"},
-		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", wrong}, container...), "the account rejects the key"},
+		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", wrong}, container...), "check --key-file"},
 		{[]string{"tail", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
 		{[]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
 		{append([]string{"leases", "ls", "--leases", "lease", "--endpoint", a.endpoint, "--key", a.key}, container...), "lease container shop/lease does not exist; name it with --leases"},

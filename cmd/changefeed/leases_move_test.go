@@ -158,7 +158,7 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 			}
 		}
 		refused("have the same ids", "--to", "java-latest-version")
-		refused("are in .NET's dialect already", "--to", "dotnet")
+		refused("already are in .NET's dialect", "--to", "dotnet")
 		code, out, errOut := s.run("convert", "--to", "java-latest-version", "--to-processor", "j", "--dry-run")
 		if code != exitOK || !strings.Contains(out, `    - ContinuationToken: "\"10\""`) || !strings.Contains(out, `    + ContinuationToken: {"V":1,`) || strings.Contains(out, "done") {
 			t.Errorf("status %d: %s%s", code, out, errOut)

@@ -280,7 +280,7 @@ func TestLeasesCheckCountsOneLease(t *testing.T) {
 			}
 		})
 		code, out, errOut := s.run("check", "--range", "-"+s.live[0].Range.Max)
-		if code != exitOK || out != "nothing is wrong with the 1 lease of the processor \"p\"\n" {
+		if code != exitOK || out != "no damage found in the 1 lease of the processor \"p\"\n" {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 	})

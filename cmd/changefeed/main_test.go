@@ -69,7 +69,7 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"serve", "--tls", "no.crt,no.key", "--listen", "127.0.0.1:0"}, "no.crt"},
 		{[]string{"serve", "--key", "?"}, "--key is invalid"},
 		{[]string{"serve", "--key", "YQ==", "--read-only-key", "YQ=="}, "also a key that may write"},
-		{[]string{"serve", "--read-only-key", "?"}, "--read-only-key can't be used"},
+		{[]string{"serve", "--read-only-key", "?"}, "--read-only-key is invalid"},
 		{[]string{"serve", "--partitions", "0"}, "--partitions is 0"},
 		{[]string{"serve", "--cache", "1"}, "--cache is 1"},
 		{[]string{"serve", "--public-endpoint", "shop.test"}, "https://host:port/"},

@@ -154,7 +154,7 @@ func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 
 // An error names a position that is damaged or belongs to another container, and the
 // remedy. Such a position is never ignored.
-func TestTailNamesAPlaceThatItCantGoOnFrom(t *testing.T) {
+func TestTailNamesAnUnusablePosition(t *testing.T) {
 	dir, position := shop(t, 0), filepath.Join(t.TempDir(), "position")
 	for want, text := range map[string]string{
 		"is empty":           "\n",
