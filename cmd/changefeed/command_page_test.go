@@ -32,7 +32,7 @@ func comparePage(t *testing.T, name, text string) {
 func TestCommandPageIsCurrent(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString("# The command\n\n" +
-		"The texts are those of `changefeed help`, written by `make pages`.\n\n")
+		"`make pages` generates this page from the texts of `changefeed help`.\n\n")
 	var add func(cmd *cobra.Command)
 	add = func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true

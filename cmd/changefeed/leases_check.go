@@ -57,7 +57,7 @@ func kindLines() string {
 		if !k.Repaired {
 			note = " (not repaired)"
 		}
-		fmt.Fprintf(&b, "  %-24s %s%s\n", k.Kind, k.Meaning, note)
+		fmt.Fprintf(&b, "    %-24s %s%s\n", k.Kind, k.Meaning, note)
 	}
 	return b.String()
 }

@@ -23,9 +23,9 @@ func (o *leasesOptions) list() *cobra.Command {
 		Short: "List the leases: their ranges, owners and positions",
 		Long: `Ls lists the leases of a processor. STATE is one of:
 
-  free     the lease has no owner
-  live     its owner has written it within --expiration
-  expired  its owner has not, and any host may acquire it
+    free     the lease has no owner
+    live     its owner has written it within --expiration
+    expired  its owner has not, and any host may acquire it
 
 POSITION is where reading resumes. LSNs of different partitions cannot be compared. "changefeed lag"
 shows how many changes are unread.`,

@@ -19,9 +19,9 @@ func (o *leasesOptions) convert() *cobra.Command {
 		Short: "Convert leases to another dialect while no host runs",
 		Long: `Convert moves the leases of a processor to another dialect:
 
-  dotnet               this project's default, .NET, Azure Functions, KEDA
-  java-handle-changes  Java's handleChanges
-  java-latest-version  Java's handleLatestVersionChanges and handleAllVersionsAndDeletesChanges
+    dotnet               this project's default, .NET, Azure Functions, KEDA
+    java-handle-changes  Java's handleChanges
+    java-latest-version  Java's handleLatestVersionChanges and handleAllVersionsAndDeletesChanges
 
 The leases keep their positions. If a lease cannot be converted, the command names it and writes
 nothing. --dry-run prints the changes in each document.

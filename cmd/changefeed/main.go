@@ -51,11 +51,11 @@ func rootCommand() *cobra.Command {
 store that speaks its protocol.
 
 Exit status:
-  0         the work is done
-  1         the command failed
-  2         the flags or arguments are wrong
-  130, 143  SIGINT or SIGTERM stopped unfinished work
-  141       the reader of the output closed it
+    0         the work is done
+    1         the command failed
+    2         the flags or arguments are wrong
+    130, 143  SIGINT or SIGTERM stopped unfinished work
+    141       the reader of the output closed it
 
 serve, tail --follow, lag --watch, and replicate without --until-caught-up run until a signal
 stops them. Their status is then 0; that of replicate only if the copy caught up in this run.`,

@@ -49,8 +49,8 @@ The target may have another partition key. When a document's new key changes, th
 moved: replicate finds the old copy by its id and deletes it. --no-moves skips that lookup. If two
 documents have the same id and the same new key, the run ends and its error names them.
 
-  changefeed replicate --from https://a.documents.azure.com/shop/orders \
-    --to https://b.documents.azure.com/shop/orders-by-product --key /product --create
+    changefeed replicate --from https://a.documents.azure.com/shop/orders \
+      --to https://b.documents.azure.com/shop/orders-by-product --key /product --create
 
 --create creates the target with the source's time to live, indexing and throughput. On a
 changefeed server it also gets as many partitions as the source. An existing target is not
