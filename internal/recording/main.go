@@ -33,13 +33,22 @@ func main() {
 	}
 }
 
+// style is the style sheet of the picture.
+const style = `text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d4d4d4; white-space: pre }
+.title { fill: #9aa0a6; text-anchor: middle }
+.time { fill: #6a9955 }
+.line { opacity: 0; animation: appear 0.2s forwards }
+@keyframes appear { to { opacity: 1 } }
+@media (prefers-reduced-motion: reduce) { .line { opacity: 1; animation: none } }
+`
+
 // line is a line of the output and the time, in seconds, at which it appears.
 type line struct {
 	text string
 	at   float64
 }
 
-// record reads the output of a command and writes its picture.
+// record reads the output of a command from in and writes its picture to out.
 func record(in io.Reader, out io.Writer, title string) error {
 	var lines []line
 	widest, at := 0, 0.0
@@ -63,20 +72,15 @@ func record(in io.Reader, out io.Writer, title string) error {
 	return err
 }
 
-// picture returns the SVG text.
+// picture returns the SVG text of lines. widest is the length of the longest line, in
+// characters.
 func picture(lines []line, widest int, title string) string {
 	width := int(float64(widest)*charWidth) + 2*margin
 	height := titleBar + len(lines)*lineHeight + 2*margin
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">
 <style>
-text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d4d4d4; white-space: pre }
-.title { fill: #9aa0a6; text-anchor: middle }
-.time { fill: #6a9955 }
-.line { opacity: 0; animation: appear 0.2s forwards }
-@keyframes appear { to { opacity: 1 } }
-@media (prefers-reduced-motion: reduce) { .line { opacity: 1; animation: none } }
-</style>
+`+style+`</style>
 <rect width="100%%" height="100%%" rx="8" fill="#1e1e1e"/>
 <text class="title" x="%d" y="20">%s</text>
 `, width, height, width, height, escape(title), width/2, escape(title))
@@ -95,7 +99,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 	return b.String()
 }
 
-// escape returns text as XML has it. White space is kept.
+// escape returns text escaped for XML. It keeps white space.
 func escape(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a Builder returns no errors
