@@ -162,7 +162,7 @@ func TestDamagedFilesAreNoticed(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 5))
 	changes := 12 // of one byte in each file
-	if raceDetector {
+	if engine.RaceDetector {
 		changes = 3
 	}
 	outcome := map[string]int{}

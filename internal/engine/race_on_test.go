@@ -2,6 +2,6 @@
 
 package engine
 
-// raceDetector reports whether the race detector is on. Tests then run several times
+// RaceDetector reports whether the race detector is on. Tests then run several times
 // slower.
-const raceDetector = true
+const RaceDetector = true
