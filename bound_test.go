@@ -70,7 +70,7 @@ func (r *reread) restart(from feed.Start) {
 
 // The bound holds for every owner during the life of the leases. Once, 30,030 older
 // changes were delivered after a restart.
-func TestRefusedStartTimeHoldsForWhoeverReadsOn(t *testing.T) {
+func TestRefusedStartTimeBoundsEveryLaterOwner(t *testing.T) {
 	nothing := func(*reread) {}
 	for _, c := range []struct {
 		name        string
@@ -122,7 +122,7 @@ func TestRefusedStartTimeHoldsForWhoeverReadsOn(t *testing.T) {
 
 // A host of Java drops the properties of a lease. That loses no change, but the remaining
 // older changes are delivered.
-func TestOlderChangesAreDeliveredAgainWhereAForeignHostDropsTheBound(t *testing.T) {
+func TestOlderChangesAreDeliveredAgainWhenAForeignHostDropsTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReread(t, func(*reread) {})
 		if err := r.host.end(); err != nil {

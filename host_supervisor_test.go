@@ -306,7 +306,7 @@ func TestAcquireWhoseAnswerWasLostNeedsNoExpiry(t *testing.T) {
 	})
 }
 
-func TestSlowLeaseStoreHoldsUpNoWorker(t *testing.T) {
+func TestSlowLeaseStoreDelaysNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0", "1"), newFakeStore(), &collector{}
 		leases.before = func(w fakeWrite) error {
@@ -422,7 +422,7 @@ func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
 }
 
 // Run's error once named only the handlers that ignored their context.
-func TestRunReturnsWhatEndedItBesideTheHandlersThatStillRun(t *testing.T) {
+func TestRunReturnsItsFatalErrorAndTheHandlersThatStillRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source, release := newFakeStore(), onePartition(1), make(chan struct{})
 		r, _ := idle(t, leases, Config{

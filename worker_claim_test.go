@@ -317,7 +317,7 @@ func TestUnreadableLeaseIsNamedAndTheOthersContinue(t *testing.T) {
 
 // Before the marker exists, an unreadable document may or may not cover the rest of the
 // keys.
-func TestUnreadableLeaseKeepsTheMarkerFromBeingMade(t *testing.T) {
+func TestUnreadableLeasePreventsTheMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
 		p := source.partitions[0]

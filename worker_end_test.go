@@ -303,7 +303,7 @@ func (b *lockedBuffer) String() string {
 
 // A lease that stayed in the store under the host's owner text was once reported as
 // released.
-func TestNotificationAndLogTellAReleasedLeaseFromOneLeftToExpire(t *testing.T) {
+func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing.T) {
 	down := errors.New("503")
 	for name, c := range map[string]struct {
 		handler Handler

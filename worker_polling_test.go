@@ -98,7 +98,7 @@ func TestOneWriteASecondIsHandledWithinASecondAt99Percent(t *testing.T) {
 	}
 }
 
-func TestNoReadIsMadeAtOnceBehindTheLastChange(t *testing.T) {
+func TestNoReadFollowsTheLastChangeAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		prompt   bool

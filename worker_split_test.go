@@ -198,7 +198,7 @@ func TestEPKLeaseInsideItsNewPartitionContinues(t *testing.T) {
 
 // A source may report "gone" forever and list the same partitions. It is read with the
 // delays of a failure: seven times in the first minute, and then twice a minute.
-func TestPartitionThatIsGoneButTheSameIsReadWithGrowingDelays(t *testing.T) {
+func TestGonePartitionThatIsStillListedIsReadWithGrowingDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0"), newFakeStore()
 		leases.marker = time.Now()

@@ -36,7 +36,7 @@ func TestChangesAreDeliveredCheckpointedAndReleased(t *testing.T) {
 	})
 }
 
-func TestHostDiesBetweenNowAndTheFirstChangeAndNothingIsLost(t *testing.T) {
+func TestCrashBetweenNowAndTheFirstChangeLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := onePartition(5), newFakeStore()
 		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
@@ -278,7 +278,7 @@ func TestReadErrorIsRetriedInPlaceAndTheLeaseKept(t *testing.T) {
 	})
 }
 
-func TestHistoryLostIsNeverSkippedInSilence(t *testing.T) {
+func TestHistoryLostIsNeverSkippedSilently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, skip := range []bool{false, true} {
 			source, leases, said, h := onePartition(10), newFakeStore(), &notes{}, &collector{}
@@ -315,7 +315,7 @@ func TestHistoryLostIsNeverSkippedInSilence(t *testing.T) {
 
 // A source may also report lost history at the oldest position that it named. It is read
 // with the delays of a failure, and the user is not asked again.
-func TestOldestPositionIsSkippedToOnce(t *testing.T) {
+func TestReadSkipsToTheOldestPositionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, said, h := onePartition(10), newFakeStore(), &notes{}, &collector{}
 		failing := true

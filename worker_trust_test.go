@@ -92,7 +92,7 @@ func TestTrustIsGivenUpBeforeTheReleaseIsSent(t *testing.T) {
 }
 
 // A blocked worker, here in the user's function, must not prolong the use of the lease.
-func TestHandlersContextEndsInTimeThoughTheWorkerIsHeldUp(t *testing.T) {
+func TestHandlersContextEndsInTimeThoughTheWorkerIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
 		p, err := New(Config{

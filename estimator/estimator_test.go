@@ -108,7 +108,7 @@ func TestALagCostsOneReadOfOneItem(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeToldIsUnknown(t *testing.T) {
+func TestLagThatCannotBeDeterminedIsUnknown(t *testing.T) {
 	changes := []feed.Change{{LSN: 7, Time: time.Now().Add(-time.Minute)}}
 	broken := errors.New("503")
 	for _, c := range []struct {
@@ -188,7 +188,7 @@ func (w *world) oldest(written time.Time, after time.Duration) {
 	}
 }
 
-func TestAgeIsThatAtTheTimeOfTheRead(t *testing.T) {
+func TestAgeCountsToTheTimeOfTheRead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)
 		w.create(whole(`"0"`))

@@ -147,9 +147,9 @@ var times = lease.Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
 
 func nobodyRuns(string) bool { return false }
 
-// TestDecideIsWhatTheProtocolStates compares the plan with the literal rule on random
+// TestDecideFollowsTheProtocol compares the plan with the literal rule on random
 // listings. The cycles have successes, conflicts, vanished leases and failures.
-func TestDecideIsWhatTheProtocolStates(t *testing.T) {
+func TestDecideFollowsTheProtocol(t *testing.T) {
 	rounds := 4000
 	if testing.Short() {
 		rounds = 400

@@ -135,8 +135,8 @@ func (w *world) settleDead() time.Duration {
 	return expiry
 }
 
-// TestBalanceWithinThreeAndAHalfIntervalsAndThenStill checks the promise of Decide.
-func TestBalanceWithinThreeAndAHalfIntervalsAndThenStill(t *testing.T) {
+// TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter checks the promise of Decide.
+func TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter(t *testing.T) {
 	for _, size := range sizes {
 		if (testing.Short() || raceEnabled) && size.leases > 100 {
 			continue // one goroutine, so the race detector finds nothing

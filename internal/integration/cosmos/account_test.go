@@ -44,7 +44,7 @@ func TestConnectionStringsAreReadAsThePortalShowsThem(t *testing.T) {
 }
 
 // An error in the user's input must not show a key.
-func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
+func TestAccountErrorsNeverContainTheKey(t *testing.T) {
 	const secret = "c2VjcmV0IHNlY3JldCBzZWNyZXQ=" //nolint:gosec // not a real secret
 	for want, open := range map[string]func() (*cosmos.Account, error){
 		"AccountEndpoint and AccountKey": func() (*cosmos.Account, error) {

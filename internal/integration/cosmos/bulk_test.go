@@ -134,7 +134,7 @@ func TestBulkRoutesKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
 
 // An answer has room for 4 MiB of items. The operations after that are not carried out
 // and must be sent again.
-func TestBulkSendsOperationsAgainForWhichTheAnswerHadNoRoom(t *testing.T) {
+func TestBulkResendsOperationsThatDidNotFitTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, account := onServer()(t)
 		changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})

@@ -39,7 +39,7 @@ func openAsGateway(t *testing.T, s *changefeedtest.Server) (opened lease.Store, 
 
 // An owner answers feed.ErrNotFound with a put-back of its lease. That is right for a
 // deleted document and wrong for a deleted container.
-func TestDeletedContainerIsNoDeletedLease(t *testing.T) {
+func TestDeletedContainerIsNotADeletedLease(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, s *changefeedtest.Server) lease.Store{
 		"404/1003": func(t *testing.T, s *changefeedtest.Server) lease.Store {
 			t.Helper()

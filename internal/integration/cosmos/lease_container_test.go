@@ -337,7 +337,7 @@ func (f *failingDial) Do(r *http.Request) (*http.Response, error) {
 // azcosmos 1.5.0 keeps the error of its first read of the account for five minutes and
 // fails every call with it. A processor that starts a moment before its network would not
 // work for so long.
-func TestFirstFailureToReachTheAccountIsNotKept(t *testing.T) {
+func TestFirstFailureToReachTheAccountIsNotCached(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		transport := &failingDial{next: s.Client().Transport}

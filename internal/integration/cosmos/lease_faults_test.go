@@ -203,7 +203,7 @@ func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
 // A replica may not have the other write yet and show the document as the writer expected
 // it. A conflict with that document would tell an owner that its lease is unchanged. The
 // ETag would then be refused forever.
-func TestReadOfAnOldReplicaIsNoConflict(t *testing.T) {
+func TestReadOfAnOldReplicaIsNotAConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		var old []byte
@@ -255,7 +255,7 @@ func TestReadOfAnOldReplicaIsNoConflict(t *testing.T) {
 
 // Listing.Now is the service's clock at the first page. A later time would make leases
 // look older than they are.
-func TestListingTellsTheServicesClock(t *testing.T) {
+func TestListingReportsTheServicesClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Partitions: 2})
 		pages := 0
@@ -313,7 +313,7 @@ func (p pagedFirst) Do(r *http.Request) (*http.Response, error) {
 
 // A listing that ended at an empty page would show a false gap, and leases would be
 // created that exist.
-func TestListingGoesOnAfterAnEmptyPage(t *testing.T) {
+func TestListingContinuesAfterAnEmptyPage(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		var o cosmos.Options

@@ -229,7 +229,7 @@ func (x *troubled) set(trouble func(r *http.Request) error) { x.trouble.Store(&t
 
 // A transient error is notified and retried. A program may start before its network
 // works, or before a new role assignment is known everywhere. It works as soon as it can.
-func TestRunWaitsAtItsStartForWhatPasses(t *testing.T) {
+func TestRunRetriesTransientErrorsAtItsStart(t *testing.T) {
 	silent := func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }
 	failing := func(err error) func(*http.Request) error { return func(*http.Request) error { return err } }
 	for _, c := range []struct {
@@ -292,7 +292,7 @@ func TestRunWaitsAtItsStartForWhatPasses(t *testing.T) {
 
 // A request often times out in the delay between two attempts. The text "context deadline
 // exceeded" alone shows no cause to repair.
-func TestARequestThatRunsOutOfTimeNamesItsLastFailure(t *testing.T) {
+func TestARequestThatTimesOutNamesItsLastFailure(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
@@ -316,7 +316,7 @@ func TestARequestThatRunsOutOfTimeNamesItsLastFailure(t *testing.T) {
 
 // The renewal of a key while a processor works is no reason to end it. Its leases are
 // valid, and a restart would fail in the same way.
-func TestAProcessorThatHasRunOutlivesEverything(t *testing.T) {
+func TestAProcessorThatHasStartedOutlivesEveryError(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		c := monitoredContainer(t, s)
 		leaseContainer(t, s)

@@ -127,7 +127,7 @@ func TestHostsShareLeasesOfEachDialect(t *testing.T) {
 // the container. A host must not read a recreated container from positions of the deleted
 // one, which would skip changes. It returns an error with the remedy. In the other
 // dialects the leases are new.
-func TestLeasesOfAContainerThatWasMadeAnewAreNotGoneOnWith(t *testing.T) {
+func TestLeasesOfARecreatedContainerAreNotResumed(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.Name(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *changefeedtest.Server) {

@@ -21,7 +21,7 @@ import (
 
 // The service may report a split while its list still has the partition. If the partition
 // were taken as gone, the processor would find no children.
-func TestAPartitionIsGoneOnlyWhenTheListSaysSo(t *testing.T) {
+func TestAPartitionIsGoneOnlyWhenItIsNotListed(t *testing.T) {
 	for _, sub := range []int{wire.SubPartitionGone, wire.SubCompletingSplit} {
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 		p := r.server.Partitions("shop", "orders")[0]
@@ -38,7 +38,7 @@ func TestAPartitionIsGoneOnlyWhenTheListSaysSo(t *testing.T) {
 	}
 }
 
-func TestAContainerThatWasMadeAnewIsRefused(t *testing.T) {
+func TestARecreatedContainerIsRefused(t *testing.T) {
 	for name, faults := range map[string][]server.Fault{
 		"by the rid that is meant": nil,
 		"by a stale name":          {{Operation: "read change feed", Status: 410, SubStatus: wire.SubNameCacheStale}},
@@ -69,7 +69,7 @@ func TestAContainerThatWasMadeAnewIsRefused(t *testing.T) {
 
 // A throttled read returns at once. A read that waited for minutes could not report the
 // throttling or end with its lease.
-func TestAThrottledReadIsToldAtOnce(t *testing.T) {
+func TestAThrottledReadIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 		r.read(feed.Request{Partition: r.server.Partitions("shop", "orders")[0]})

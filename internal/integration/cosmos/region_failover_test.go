@@ -192,7 +192,7 @@ func TestReadsGoToThePreferredRegions(t *testing.T) {
 // If a region cannot answer a read, the next region does so without a delay. A region
 // that cannot be reached, or was removed from the account, is asked last for five
 // minutes.
-func TestAReadGoesOnWithTheNextRegion(t *testing.T) {
+func TestAReadContinuesInTheNextRegion(t *testing.T) {
 	for name, c := range map[string]struct {
 		how    trouble
 		avoids bool
@@ -350,7 +350,7 @@ func TestARegionThatHangsIsGivenUp(t *testing.T) {
 
 // A processor's read may have a shorter deadline than the pipeline. Later reads must not
 // return to the region that did not answer.
-func TestARegionThatHangsIsLeftByReadsWithADeadline(t *testing.T) {
+func TestARegionThatHangsIsAvoidedByReadsWithADeadline(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		bounds func(context.Context) (context.Context, context.CancelFunc)

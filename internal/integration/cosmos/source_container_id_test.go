@@ -109,7 +109,7 @@ func TestTheMonitoredContainerIsRefusedAsItsOwnLeaseContainer(t *testing.T) {
 
 // A store numbers its containers, so containers of two servers may have the same resource
 // IDs. They are different containers.
-func TestContainersOfTwoAccountsAreTwo(t *testing.T) {
+func TestContainersOfTwoAccountsDiffer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		twin := changefeedtest.NewServer(t)
 		items, leases := sidesOf(t, s, container(t, s, "items")), sidesOf(t, twin, container(t, twin, "items"))

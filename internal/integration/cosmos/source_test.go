@@ -228,7 +228,7 @@ func TestRangesAndKeysAreAddressed(t *testing.T) {
 
 // A key outside of the range has no changes there, and changes of other keys are not
 // returned. The position still advances.
-func TestAKeyOutsideOfItsRangeShowsNothing(t *testing.T) {
+func TestAKeyOutsideOfItsRangeHasNoChanges(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	r.write("a", "1")
 	for i := range 20 {
