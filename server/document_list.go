@@ -67,7 +67,7 @@ func readToken(text, rid string) (position string, err error) {
 	parts := querypage.SplitToken(text)
 	if len(parts) != 3 || parts[0] != tokenRead || parts[1] != rid || parts[2] == "" {
 		return "", badRequest("the header x-ms-continuation is %.60q, which is not a continuation of the documents of this container; "+
-			"send the continuation of an earlier page, or omit the header", text)
+			"send the continuation of an earlier page of the same container, or none", text)
 	}
 	return parts[2], nil
 }

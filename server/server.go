@@ -140,9 +140,10 @@ type Server struct {
 }
 
 // New returns a server over a store. It returns an error if an option is invalid: a key
-// that is not base64, an endpoint that is not an absolute URL, or too many partitions. An
-// issuer whose responses cannot be trusted is invalid, too, as is a retention that is not
-// whole minutes.
+// that is not base64, an endpoint that is not an absolute URL, an invalid number of
+// partitions, or a limit of memory or connections that is out of range. An issuer whose
+// responses cannot be trusted is invalid, too, as is a retention that is not whole
+// minutes.
 func New(st *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	db := (*engine.DB)(st)

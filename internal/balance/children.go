@@ -34,7 +34,7 @@ import (
 func Children(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (children []lease.Lease, same bool, err error) {
 	if d == lease.JavaHandleChanges && wasMerged(gone, partitions) {
 		return nil, false, &lease.DialectError{
-			Found:  fmt.Sprintf("the partition of lease %s was merged with another, and %s has leases for whole partitions alone", gone.Token, d),
+			Found:  fmt.Sprintf("the partition of lease %s was merged with another, and %s supports only whole partitions", gone.Token, d),
 			Remedy: mergedRemedy,
 		}
 	}
