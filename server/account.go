@@ -21,8 +21,8 @@ const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerS
 	`"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,` +
 	`"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":true}`
 
-// accountFormat is the account. Its arguments are the rid, the endpoint, whether the
-// account has continuous backup, and queryEngineConfiguration.
+// accountFormat is the format of the account's JSON. Its arguments are the rid, the
+// endpoint, whether the account has continuous backup, and queryEngineConfiguration.
 const accountFormat = `{"_self":"","id":"localhost","_rid":%s,"media":"//media/","addresses":"//addresses/","_dbs":"//dbs/",` +
 	`"writableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],"readableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],` +
 	`"enableMultipleWriteLocations":false,"continuousBackupEnabled":%[3]t,"enableNRegionSynchronousCommit":false,` +
@@ -35,8 +35,9 @@ func (s *Server) readAccount(x *request) error {
 		jsonString(s.db.ID()), jsonString(s.endpoint(x.r)), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
 }
 
-// endpoint returns the URL at which the client of a request reaches the server. With a
-// port mapping or another host name, only the request shows it.
+// endpoint returns the URL at which the client of a request reaches the server. Without
+// Options.PublicEndpoint, it takes the URL from the request. Behind a port mapping or a
+// proxy, only the request has it.
 func (s *Server) endpoint(r *http.Request) string {
 	if s.o.PublicEndpoint != "" {
 		return s.o.PublicEndpoint

@@ -115,7 +115,7 @@ func matchPattern(pattern string, segments []string) (vars []string, fits bool) 
 }
 
 // adminBody parses the body of a request into v. The body may be empty. An unknown member
-// is an error, because a mistyped one would change the meaning of the request.
+// is an error, because a misspelled name would change the meaning of the request.
 func (x *request) adminBody(v any) error {
 	body, err := x.body(maxAdminBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {

@@ -154,8 +154,8 @@ func TestAdminListsTheDocumentsOfEachPartition(t *testing.T) {
 	}
 }
 
-// A path that cannot be parsed cannot be signed. A stranger learns no more from it than
-// from any other path.
+// A path that cannot be parsed cannot be signed. A client without a key learns no more
+// from it than from any other path.
 func TestUnsignedRequestsAreRefusedWhateverTheirPath(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for _, path := range []string{"/", "/dbs", "/nonsense", "/dbs//colls", "/dbs/a/nonsense/b", "/_changefeed/faults", "/dbs/a/colls/b/docs"} {

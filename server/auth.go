@@ -111,10 +111,10 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The date is checked last, so that strangers learn nothing about the clock. The
-	// clock of the store never goes back. If the wall clock was once ahead, the store's
-	// clock stays ahead, while clients send the time of the wall clock. So either clock
-	// may match.
+	// The date is checked last, so that a client without a key learns nothing about the
+	// clock. The clock of the store never goes back. If the wall clock was once ahead,
+	// the store's clock stays ahead, while clients send the time of the wall clock. So
+	// either clock may match.
 	if now := s.db.Now(); !inWindow(at, now) && !inWindow(at, time.Now()) {
 		return 0, forbidden("The authorization token is not valid at the current time. Token time: %s, server time: %s; they may be %s apart.",
 			wire.FormatTime(at), wire.FormatTime(now), clockWindow)
@@ -125,9 +125,10 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 // inWindow reports whether the date of a request is close enough to the time of a clock.
 func inWindow(date, now time.Time) bool { return date.Sub(now).Abs() <= clockWindow }
 
-// authorizeKey finds the key and the link that a signature was made with. It compares
-// each in constant time. It stops at the first match, which reveals nothing about other
-// keys to the signer. Without a match, it tries all. Keys that may write come first.
+// authorizeKey finds the key and the link that a signature was made with. Each comparison
+// takes constant time. The search stops at the first match, which reveals nothing about
+// other keys to the signer. Without a match, it tries every key with every link. Keys
+// that may write come first.
 func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 	sig, err := base64.StdEncoding.DecodeString(token.Signature)
 	if err != nil {

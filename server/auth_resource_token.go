@@ -36,7 +36,7 @@ type claims struct {
 	User, Permission uint32
 	// All is 1 if the permission was All when the token was made, and 0 otherwise.
 	All uint8
-	// From and Until are Unix times.
+	// From and Until are Unix times in seconds.
 	From, Until int64
 	// Resource is the digest of the permission's resource.
 	Resource [8]byte

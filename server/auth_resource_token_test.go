@@ -66,10 +66,10 @@ func newScoped(t testing.TB) *scoped {
 	return s
 }
 
-// The tokens that reach each operation: D database, C container, K partition key, I item,
-// P prefix of a key in another container. Upper case means All, lower case means Read.
-// There is a row for every operation. All other operations, such as those on users and
-// offers, need the account key.
+// Each row lists the tokens that reach an operation: D database, C container, K partition
+// key, I item, P prefix of a key in another container. Upper case means All, lower case
+// means Read. There is a row for every operation. All other operations, such as those on
+// users and offers, need the account key.
 func TestEachScopeOfATokenReachesItsOperationsAndNoOthers(t *testing.T) {
 	s := newScoped(t)
 	batch := func(h headers, atomic string) headers {

@@ -12,8 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// These tests cover every operation of both tables, so that a new operation is included.
-// No request is carried out without a valid signature, and no write with a read-only key.
+// These tests take the operations from the two tables of routes, of the protocol and of
+// the admin API. So a new operation is tested, too. No request may be carried out without
+// a valid signature, and no write with a read-only key.
 
 // readerKey is the read-only key of these tests.
 const readerKey = "cmVhZC1vbmx5LWtleS1vZi10aGUtdGVzdHMtb2Ytcm91dGVz"
@@ -172,7 +173,7 @@ func TestAReadOnlyKeyReachesReadsAlone(t *testing.T) {
 	}
 }
 
-// Only the content of a batch shows whether it writes, see runBatch.
+// Only the content of a batch shows whether it writes, so runBatch checks the key.
 func TestAReadOnlyKeyWritesNothingInBatchesEither(t *testing.T) {
 	ts := newTestServer(t, Options{ReadOnlyKeys: []string{readerKey}}).withOrders()
 	readOnlyKey, err := wire.ParseKey(readerKey)

@@ -51,10 +51,10 @@ type batchOp struct {
 	engine.Operation
 	// patch is set instead of Operation.Change.
 	patch *itemPatch
-	// key is the operation's own key. It is nil if the request or the document has the
-	// key.
+	// key is the operation's own key. It is nil if the key is in a header of the request
+	// or in the document.
 	key feed.PartitionKey
-	// err is the error of an invalid operation.
+	// err is the result of an invalid operation. It is nil for a valid one.
 	err error
 }
 

@@ -149,7 +149,7 @@ func chainsOf(ops []batchOp) [][]int {
 			id = idOf(o.Body)
 		}
 		at, known := of[id]
-		if !known || id == "" { // a document without an id is refused alone
+		if !known || id == "" { // documents without an id, which the store refuses, share no chain
 			at = len(chains)
 			of[id] = at
 			chains = append(chains, nil)
@@ -159,7 +159,8 @@ func chainsOf(ops []batchOp) [][]int {
 	return chains
 }
 
-// bulkOne carries out one operation.
+// bulkOne carries out one operation, if its key is permitted and its item fits into the
+// answer.
 func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
 		// This is not the goroutine of the request, which recovers from panics.
@@ -171,10 +172,10 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	if o.err != nil {
 		return batchResult{err: o.err}
 	}
-	// The size of a read item is known only after the read, which changed nothing. The
-	// item is counted even if it does not fit. Otherwise the server would carry out every
-	// further read, too, and drop the result. A write has its item in the request. So
-	// only concurrent patches can exceed the limit.
+	// The size of a read item is known only after the read. An item that does not fit is
+	// dropped, because the read changed nothing. It is still counted, so that the server
+	// refuses the next reads at once. A write has its item in the request. So only
+	// concurrent patches can exceed the limit.
 	answered := &x.items.answered
 	if answered.Load() > maxBulkAnswer {
 		return batchResult{err: errBulkAnswer}
@@ -202,7 +203,7 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	return batchResult{Result: result, err: err}
 }
 
-// perform carries out one operation.
+// perform calls the store for one operation.
 func (x *request) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (engine.Result, error) {
 	ctx := x.r.Context()
 	w := engine.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}

@@ -12,12 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Batches in the form HybridRow, which .NET always sends for TransactionalBatch and bulk
-// mode.
+// This part reads and writes batches in the form HybridRow. .NET always sends this form
+// for TransactionalBatch and bulk mode.
 //
 // Supported: every field that an application can set. The fields effectivePartitionKey,
-// binaryId and timeToLiveInSeconds are refused by name. Only tools of the service set the
-// properties that the SDK writes to them.
+// binaryId and timeToLiveInSeconds are refused with an error that names them. The SDK
+// fills them from properties that only tools of the service set.
 
 // rowContentType is the content type of the answer. The SDK looks only at the first byte
 // of the body.
@@ -81,9 +81,9 @@ func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 	}, nil
 }
 
-// appendRowAnswer appends the answers as HybridRow. The message of an error is in the
-// body, where the SDK reads it. Operations that were not carried out (424) have no body,
-// because the SDK would take the message for the item.
+// appendRowAnswer appends the answers as HybridRow. The SDK reads the message of an error
+// from the body. Operations that were not carried out (424) have no body, because the SDK
+// would treat the message as the item.
 func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	b = hybridrow.AppendSegment(b)
 	for _, a := range answers {
@@ -95,7 +95,7 @@ func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	return b
 }
 
-// Batches in the form JSON: an array of operations, answered with an array of results.
+// A batch in the form JSON is an array of operations. Its answer is an array of results.
 // The SDKs for JavaScript, Go, Python and Java use it.
 
 func parseJSONBatch(body []byte) ([]batchEntry, error) {

@@ -13,11 +13,13 @@ import (
 )
 
 // A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition.
-// All operations are carried out, in order and at one LSN, or none is. The failed
-// operation has its own status, all others have 424. The key is in the header. Without
-// the header, an operation may have the key. Operations must not name different keys.
+// Either all operations are carried out, in order and at one LSN, or none. The failed
+// operation has its own status, and all others have 424. The partition key is in the
+// header. Without the header, an operation may have the key. Operations must not name
+// different keys.
 
-// errNotDone is the result of every other operation of a failed batch.
+// errNotDone is the result of an operation that was not carried out because another one
+// failed.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
 
 func (x *request) transact(c *engine.Container, b batch) error {
@@ -91,9 +93,9 @@ func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batch
 // prepareChanges evaluates the patches of a transaction outside the sequencer, and sets
 // the Change of each to its outcome.
 //
-// It stops at the first operation that fails. Then either the transaction fails there,
-// too, or an item has changed meanwhile. A document that an earlier operation of the
-// transaction wrote does not have its new system properties yet.
+// It stops at the first operation that fails. Then either the transaction fails at this
+// operation, too, or an item has changed meanwhile. If an earlier operation of the
+// transaction wrote the document, the patch sees it without its new system properties.
 func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
 	for i, o := range ops {
 		if o.patch != nil {
@@ -138,8 +140,9 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 	return nil
 }
 
-// preparedChange returns a Change with a prepared outcome for the version with the etag.
-// An empty etag means a version that the transaction itself writes.
+// preparedChange returns a Change that returns a prepared outcome. If the document no
+// longer has the etag, the Change returns errContended. An empty etag means that the
+// transaction itself wrote the document.
 func preparedChange(etag string, after []byte, err error) func(old []byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		if etag != "" && !hasETag(old, etag) {

@@ -14,7 +14,7 @@ import (
 // has this form. Latest version mode has it for clients that request it. The images are
 // the stored bytes, and the JSON around them is written by hand.
 
-// The parts of a change.
+// The constant parts of a change in JSON, and the names of operations.
 var (
 	beginChange     = []byte(`{"current":`)
 	noImage         = []byte(`{}`)
@@ -129,9 +129,9 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, text...)
 }
 
-// keyNames returns the names of the components of a key in metadata. If the path has one
-// name, it is this name. Otherwise it is the path without its first slash. names holds
-// the names in each path.
+// keyNames returns the names under which metadata shows the components of a partition
+// key. For a path with one name, such as /pk, it returns that name. For a longer path it
+// returns the path without its first slash. names holds the names in each path.
 func keyNames(paths []string, names [][]string) []string {
 	all := make([]string, len(paths))
 	for i, path := range paths {

@@ -74,9 +74,9 @@ func (s *Server) replaceContainer(x *request) error {
 	return x.sendContainer(http.StatusOK, c)
 }
 
-// changeContainer replaces the properties of a container by those that change writes. If
-// another request replaces them meanwhile, it retries, so that no other property is lost.
-// It does not retry if the client sent a condition that no longer holds.
+// changeContainer calls change with the properties of a container and stores the result.
+// If another request replaces the properties meanwhile, it calls change again, so that no
+// change is lost. It returns an error if the client sent a condition that does not hold.
 func (x *request) changeContainer(c *engine.Container, change func(*engine.ContainerProperties) error) error {
 	for {
 		p, err := c.Properties(x.r.Context())
@@ -171,8 +171,8 @@ func (x *request) sendContainer(status int, c *engine.Container) error {
 
 func containerSelf(database, rid string) string { return databaseSelf(database) + "colls/" + rid + "/" }
 
-// storedMembers returns the members of a container that are stored. The ID and the
-// members that the server writes are not.
+// storedMembers returns the members of a container that are stored: all except the ID and
+// the members that the server writes.
 func storedMembers(m object) json.RawMessage {
 	var rest object
 	for _, e := range m {

@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// The body of a container, and the corresponding properties of the store.
+// This file converts between the body of a container and the properties in the store.
 
 // keyDefinition is the member partitionKey.
 type keyDefinition struct {
@@ -157,9 +157,9 @@ func readSettings(m object, p *engine.ContainerProperties, versions time.Duratio
 // 292 years.
 const maxRetention = int64(math.MaxInt64 / time.Minute)
 
-// readRetention reads how long all versions are kept. Users of the JavaScript SDK who
-// pass a plain object send the duration as an object. plain is the policy with a number,
-// which all other SDKs expect.
+// readRetention returns the retention in a change feed policy, and the policy itself. If
+// a user of the JavaScript SDK passes a plain object, the duration in the policy is an
+// object. plain is the policy with a number instead, which all other SDKs expect.
 func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value, err error) {
 	if policy == nil {
 		return 0, nil, nil

@@ -44,7 +44,7 @@ func TestContainersWithoutRetentionKeepVersionsWithOptionsVersions(t *testing.T)
 			t.Fatal(err)
 		}
 		if _, err := New((*store.DB)(db), Options{Versions: wrong}); err == nil {
-			t.Errorf("Versions of %s is taken", wrong)
+			t.Errorf("Versions of %s is accepted", wrong)
 		}
 		if err := db.Close(); err != nil {
 			t.Error(err)

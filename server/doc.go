@@ -1,6 +1,14 @@
 // Package server serves the REST protocol of Azure Cosmos DB over the embedded store, as
 // an [http.Handler]. Unmodified official SDKs work with it in gateway mode.
 //
+// To serve a store, pass it to [New] with [Options], and give the [Server] to an
+// [http.Server]. [Server.Guard] also limits connections and the memory of headers. The
+// command "changefeed serve" does all of this. A test starts with NewServer of package
+// changefeedtest, which serves a store in memory.
+//
+// [Server.Faults] and [Server.Freeze] make requests fail or wait. [Operations] lists the
+// operations of the protocol, supported and refused.
+//
 // # The path of a request
 //
 //	ServeHTTP -> limits -> path -> route -> signature -> faults -> operation -> answer

@@ -37,7 +37,7 @@ var documentBodies = sync.Pool{New: func() any { return new(documentBody) }}
 // documentBody is the memory for the body of one request.
 type documentBody struct{ text []byte }
 
-// keptBody is the size of the largest memory that is reused, in bytes.
+// keptBody is the size of the largest documentBody that is reused, in bytes.
 const keptBody = 64 << 10
 
 // readDocumentBody reads the body of a request with a document. The caller must call
@@ -104,8 +104,8 @@ func (s *Server) readDocument(x *request) error {
 		return err
 	}
 	// If-Match is a condition of writes, so reads ignore it. Java's change feed processor
-	// sends it with the read by which it finds the new owner of a lease. A 412 there
-	// would cost it the lease.
+	// sends it with the read by which it finds the new owner of a lease. If that read
+	// failed with 412, the processor would lose the lease.
 	o := engine.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
 	if err := x.acquireSlot(readSlots); err != nil {
 		return err

@@ -106,7 +106,8 @@ func (p *itemPatch) inline(old []byte) ([]byte, error) {
 	return after, patchFailure(err)
 }
 
-// patchItem patches an item.
+// patchItem patches an item. It runs a small patch without a condition in the sequencer,
+// and any other patch with attemptPatch.
 func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (engine.Result, error) {
 	if p.condition == nil {
 		r, err := c.Change(x.r.Context(), key, id, p.inline, o)
@@ -268,8 +269,8 @@ func (x *request) holds(condition *query.Filter, document []byte) (bool, error) 
 	if limit <= 0 {
 		return false, errSlowConditions
 	}
-	// Conditions that share a processor would slow each other down, and signers would pay
-	// for it.
+	// Conditions that share a processor would slow each other down, and their signers
+	// would be charged for that time.
 	turns := x.s.conditionSlots
 	select {
 	case turns <- struct{}{}:

@@ -37,8 +37,8 @@ func (ts *testServer) batchStatus(h headers) int {
 	return ends[0].StatusCode
 }
 
-// The condition of a patch was once evaluated in the sequencer, so that all writes to all
-// databases waited for it.
+// If the condition of a patch were evaluated in the sequencer, all writes to all
+// databases would wait for it.
 func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestConditionsOfATransactionSeeTheOperationsBeforeThem(t *testing.T) {
 	}
 }
 
-// A patch of a large document once ran in the sequencer for tens of milliseconds, and
-// many could run at once.
+// A patch of a large document takes tens of milliseconds. In the sequencer it would delay
+// all other writes.
 func TestALargePatchIsPreparedOutsideTheSequencer(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItem()

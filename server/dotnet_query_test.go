@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Queries in the form of .NET's SDK; see dotnet_test.go.
+// These tests send queries in the form of .NET's SDK; see dotnet_test.go.
 
 // dotnetQuery holds the headers of each page of a query, and dotnetPlan those of a plan
 // request.

@@ -18,9 +18,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Requests as the .NET SDK 3.62 writes them in gateway mode, according to its source:
-// names, values, spelling and order. GatewayStoreClient and HttpClient determine the
-// order. No .NET client was run.
+// These tests send requests as the .NET SDK 3.62 writes them in gateway mode, according
+// to its source. Names, values, spelling and order are the same. GatewayStoreClient and
+// HttpClient determine the order. No .NET client was run.
 
 // dotnetCommon are the headers that follow an operation's own headers in each request.
 const dotnetCommon = `x-ms-cosmos-sdk-supportedcapabilities: 11
@@ -165,7 +165,7 @@ func TestDotNetWorksOnItems(t *testing.T) {
 		`{"condition":"from c where c.v = 3","operations":[{"op":"incr","path":"/v","value":1}]}`).want(200).wantBody(`"v":4`)
 	ts.dotnet("GET", path, "docs", link, `x-ms-documentdb-partitionkey: ["q"]`+"\n", "").want(404)
 	ts.dotnet("DELETE", path, "docs", link, key, "").want(204)
-	// PartitionKey.None and PartitionKey.Null.
+	// The keys are PartitionKey.None and PartitionKey.Null.
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkey: [{}]\n", `{"id":"none"}`).want(201)
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkey: [null]\n", `{"id":"null","pk":null}`).want(201)
 }
@@ -211,10 +211,10 @@ func TestDotNetReadsFeeds(t *testing.T) {
 		// The etag is the position, also of a 304. The SDK parses the count of a 304.
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"A-IM: Incremental Feed\nIf-None-Match: "+first.header.Get("Etag")+"\n", "").
 			want(304).wantHeader(wire.HeaderItemCount, "0").wantHeader("Etag", first.header.Get("Etag"))
-		// A part of the partition.
+		// This request reads a part of the partition.
 		part := own + "x-ms-read-key-type: EffectivePartitionKeyRange\nx-ms-start-epk: " + p.Range.Min + "\nx-ms-end-epk: " + p.Range.Max + "\nA-IM: Incremental Feed\n"
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, part, "").want(200).wantHeader(wire.HeaderItemCount, fmt.Sprint(len(page.Documents)))
-		// FeedIterator without a query.
+		// This is the request of a FeedIterator without a query.
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"x-ms-documentdb-populatequerymetrics: True\n", "").want(200).wantHeader(wire.HeaderItemCount, fmt.Sprint(len(page.Documents)))
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"If-None-Match: *\nA-IM: Full-Fidelity Feed\nx-ms-cosmos-changefeed-wire-format-version: 2021-09-15\n", "").want(304)
 	}
@@ -228,8 +228,8 @@ func TestDotNetReadsFeeds(t *testing.T) {
 		`{"query":"SELECT * FROM c"}`).want(400).wantBody("change feed")
 }
 
-// The requests of the SDK's change feed processor to its lease container, and of its
-// estimator to the monitored container.
+// The test sends the requests of the SDK's change feed processor to its lease container,
+// and those of its estimator to the monitored container.
 func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}).withOrders()

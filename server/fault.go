@@ -120,8 +120,8 @@ func (f Fault) validate(operations []string) error {
 // isHex reports whether an effective partition key is upper-case hexadecimal.
 func isHex(epk string) bool { return strings.Trim(epk, "0123456789ABCDEF") == "" }
 
-// normal returns the fault with its range and its key in the form of requests. It returns
-// an error if the key is invalid.
+// normal returns the fault with its range and its key in the form in which requests have
+// them. It returns an error if the key is invalid.
 func (f Fault) normal() (Fault, error) {
 	f.Range = feed.Range{Min: strings.ToUpper(f.Range.Min), Max: strings.ToUpper(f.Range.Max)}
 	if f.Key == nil {

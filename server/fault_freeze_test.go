@@ -97,7 +97,7 @@ func TestFreezeEndsWithItsContainer(t *testing.T) {
 			}
 			ts.must("DELETE", "/dbs/other/colls/orders", nil, "")
 			if !ts.freezes.none() {
-				t.Error("something is frozen of a server without containers")
+				t.Error("a server without containers has frozen ranges")
 			}
 		})
 	}

@@ -36,9 +36,10 @@ const (
 	refusalTime = time.Second
 )
 
-// Guard makes h and the returned listener, which replaces l, count connections and their
-// headers. These counts enforce Options.MemoryLimit and Options.MaxConnections. Without
-// Guard, the memory limit covers only bodies, answers and queries.
+// Guard returns a listener that replaces l and closes connections beyond
+// Options.MaxConnections. The listener also counts the headers of requests, so that
+// Options.MemoryLimit covers them. Without Guard, the memory limit covers only bodies,
+// answers and queries, and the number of connections is not limited.
 //
 // Guard sets h.ConnState and h.ConnContext. l may be a TLS listener. Call Guard before h
 // serves, and let h serve the returned listener.
@@ -65,8 +66,8 @@ type guard struct {
 	header time.Duration
 
 	mu sync.Mutex // guards the rest
-	// all holds the connections. resting holds those without a request, the longest
-	// resting one first.
+	// all holds the connections. resting holds the connections without a request. The one
+	// that has rested longest comes first.
 	all     map[*guardedConn]struct{}
 	resting list.List
 	// lastCut is the time of the last search for stalled connections.

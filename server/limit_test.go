@@ -147,7 +147,8 @@ func TestRefusalsNameTheRemedy(t *testing.T) {
 	ts.do("PUT", orders+"/docs/1", pk(`["p"]`).with("If-Match", `"x"`), `{"id":"1","pk":"p"}`).want(412).wantBody(`item \"1\" has another etag`)
 }
 
-// A compressed body was once treated as if it were not compressed.
+// If the server ignored the encoding, it would treat a compressed body as if it were not
+// compressed.
 func TestACompressedBodyIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	h, path := ts.withItem()

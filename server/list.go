@@ -16,10 +16,10 @@ import (
 // (x-ms-max-item-count). The continuation is the key after which the next page begins. So
 // a list that changes between pages skips no item that exists throughout.
 //
-// POST with a query, where GET lists, returns the rows of the query. SDKs find the
-// throughput of a container by a query of offers, each SDK with its own text. Supported:
-// the language of internal/query, with all features that a query within a partition key
-// has.
+// A POST with a query to the path of a list returns the rows of the query. SDKs find the
+// throughput of a container by a query of offers. Each SDK has its own text for it.
+// Supported: the language of internal/query, with all features that a query within a
+// partition key has.
 
 // resourceList is the list of all resources of one type and owner, sorted by key.
 type resourceList struct {

@@ -127,7 +127,7 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 	case err != nil:
 		return nil, badRequest("the resourcePartitionKey of the permission is not a partition key: %v", err)
 	case len(key) == 0:
-		// In a header it means documents without a key. Here it could also mean all
+		// In a header, [] means documents without a key. Here it could also mean all
 		// documents.
 		return nil, badRequest("the resourcePartitionKey of the permission is [], which names no key; leave it out for the documents of all keys, " +
 			"or write [{}] for those without one")

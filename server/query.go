@@ -23,9 +23,9 @@ import (
 // ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates work within a partition key
 // (from the header or the condition), a partition, or a range of keys. Over a whole
 // container, even of one partition, the answer is 400/1004 with the plan of the query
-// (query_plan.go). With the plan, clients query each partition and merge the rows.
-// Queries without a plan are refused by name. With Options.ServeAllQueries the server
-// answers all of these queries itself.
+// (query_plan.go). With the plan, clients query each partition and merge the rows. A
+// query without a plan is refused with an error that names the reason. With
+// Options.ServeAllQueries the server answers all of these queries itself.
 
 // maxQueryBody limits the body of a query, in bytes: the text and the parameters.
 const maxQueryBody = 2 << 20

@@ -69,7 +69,7 @@ func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 		{"c.pk = 'k1' AND c.pk = 'k2'", 0, 0},
 		{"c.id = 17 OR false", 0, 0},
 		{"c.pk = '" + strings.Repeat("long", 600) + "'", 0, 0},
-		// Keys and IDs do not determine these.
+		// Keys and IDs do not determine the documents of these conditions.
 		{"c.pk = 'k3' OR c.v = 4", 21, 200},
 		{"c.pk != 'k3'", 180, 200},
 		{"NOT (c.id = '017')", 199, 200},

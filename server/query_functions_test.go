@@ -16,11 +16,11 @@ func TestDocumentIDCountsTheItemsOfAContainer(t *testing.T) {
 	rows, _ := ts.askAll(pk(`["p"]`), nil, "SELECT VALUE [DOCUMENTID(c), c.id] FROM c")
 	slices.Sort(rows)
 	if want := []string{`[1,"c"]`, `[2,"b"]`, `[3,"a"]`}; !slices.Equal(rows, want) {
-		t.Errorf("%v and not %v", rows, want)
+		t.Errorf("got %v, want %v", rows, want)
 	}
 	rows, _ = ts.askAll(pk(`["p"]`), nil, "SELECT VALUE c.id FROM c WHERE DOCUMENTID(c) >= 2 AND DOCUMENTID(c) < 3")
 	if want := []string{`"b"`}; !slices.Equal(rows, want) {
-		t.Errorf("%v and not %v", rows, want)
+		t.Errorf("got %v, want %v", rows, want)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// An object or array in GROUP BY once had the value of the first document in every row.
+// Every row has the key of its own group, also if the key is an object or array.
 func TestEveryGroupHasItsOwnKeyOfAnyKind(t *testing.T) {
 	// The values of the member v. The empty string means undefined.
 	values := []string{``, `null`, `false`, `true`, `-1`, `12.5`, `""`, `"s"`, `[]`, `[1,[null]]`, `{}`, `{"a":{"b":[1]}}`}

@@ -33,7 +33,7 @@ func (ts *testServer) askList(path, member string, h headers, text string, param
 	return texts, a
 }
 
-// The texts of the SDKs for JavaScript, Go, .NET, Python and Java.
+// The SDKs for JavaScript, Go, .NET, Python and Java send these queries.
 func TestTheThroughputOfAContainerIsFoundByTheQueryOfEachSDK(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)

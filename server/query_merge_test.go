@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// A client that merges the rows of several partitions by a plan, as SDKs do. Sort keys
-// are compared by type and value. Ties are ordered by the number in the rid, in the
+// The functions below merge the rows of several partitions by a plan, as SDKs do. Sort
+// keys are compared by type and value. Ties are ordered by the number in the rid, in the
 // direction of the first key. Aggregates are combined from sums, counts, minima and
 // maxima.
 

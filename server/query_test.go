@@ -156,7 +156,7 @@ func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 	}
 }
 
-// The queries of Java's processor to its lease container.
+// Java's processor sends these queries to its lease container.
 func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})

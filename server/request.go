@@ -33,7 +33,8 @@ type request struct {
 	allowed *allowance
 	// signer identifies the credential that signed the request.
 	signer signer
-	// conditions is set by the operations that evaluate conditions.
+	// conditions counts the time of the conditions of patches. It is set by the
+	// operations that evaluate them.
 	conditions *requestConditions
 
 	// items is the memory for the items of a bulk request. It is nil for other requests.

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Limits of reading a body that is discarded.
+// Limits of reading a body that is discarded. maxDiscarded is in bytes.
 const (
 	maxDiscarded = 64 << 20
 	// discardTime limits the whole time, and discardSilence the wait for further bytes.
@@ -21,10 +21,10 @@ const (
 )
 
 // discardBody reads the rest of the body before the request is refused. Most clients read
-// the answer only after they have written the whole body. Without this, they would find a
-// broken connection. A client that waits for "100 Continue" has sent nothing, and sends
-// nothing after a refusal. A body longer than maxDiscarded is not read, so its client may
-// find a broken connection.
+// the answer only after they have written the whole body. If the server did not read it,
+// they would find a broken connection instead of the answer. A client that waits for "100
+// Continue" has sent nothing, and sends nothing after a refusal. A body longer than
+// maxDiscarded is not read, so its client may find a broken connection.
 func (x *request) discardBody() {
 	if x.bodyRead || x.r.ContentLength == 0 || x.r.ContentLength > maxDiscarded ||
 		x.received == 0 && strings.EqualFold(x.header("Expect"), "100-continue") {

@@ -50,8 +50,8 @@ func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.C
 	return c, err
 }
 
-// ownerError returns the error for an owner that does not exist if err reports that a
-// resource was not found.
+// ownerError returns the error for a missing owner if err reports that a resource was not
+// found. Otherwise it returns err.
 func ownerError(err error) error {
 	var status *statusError
 	if errors.Is(err, feed.ErrNotFound) && !errors.As(err, &status) {
@@ -60,8 +60,9 @@ func ownerError(err error) error {
 	return err
 }
 
-// checkOwner corrects "not found" if the container was deleted meanwhile. Then it returns
-// the error for an owner that does not exist, as for every later request.
+// checkOwner returns err, the result of an operation. If err is "not found" because the
+// container was deleted meanwhile, it returns the error for a missing owner instead.
+// Later requests get the same error.
 func (x *request) checkOwner(err error) error {
 	if len(x.path.Types) < 3 || x.path.Types[1] != "colls" || x.content == "" || !errors.Is(err, feed.ErrNotFound) {
 		return err // the path has no container, or the container was not found before

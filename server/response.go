@@ -148,8 +148,8 @@ func (x *request) sendEmpty(status int) error {
 // fail answers with an error.
 func (x *request) fail(err error) {
 	a := answerTo(err)
-	// The store logs a disk that refuses writes. Such a disk makes very many requests
-	// fail.
+	// A disk that refuses writes makes very many requests fail. The store logs the error
+	// of the disk, so these failures are not logged here.
 	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
@@ -271,8 +271,8 @@ func (x *request) sendPage(count int, documents pageParts) error {
 	return nil
 }
 
-// sendNoPage answers 304 if there are no new documents. The answer has the position, and
-// a count, which SDKs also read here.
+// sendNoPage answers 304, which means that there are no new documents. The answer has the
+// position, and a count, which SDKs also read here.
 func (x *request) sendNoPage() error {
 	x.count = 0
 	return x.sendEmpty(http.StatusNotModified)

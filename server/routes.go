@@ -25,8 +25,8 @@ type route struct {
 	serve  func(*request) error
 }
 
-// table returns the routes of every operation that the server supports, and of those that
-// it refuses by name.
+// table returns the routes of every operation that the server supports, and of the
+// operations that it refuses by name.
 func (s *Server) table() []route {
 	return append(refused(), []route{
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
@@ -155,8 +155,8 @@ func (x *request) methodNotAllowed(path string, allowed []string) error {
 	return failure(http.StatusMethodNotAllowed, wire.SubNone, "%s supports %s, not %s", path, methods, x.r.Method)
 }
 
-// Parts of the protocol that are refused by name, with 400, so that no SDK retries the
-// request.
+// The server refuses some parts of the protocol by name: with a message that names the
+// part. The status is 400, so that no SDK retries the request.
 
 // refusedPrefix is the beginning of the names of refused operations.
 const refusedPrefix = "refuse "
@@ -198,7 +198,8 @@ const addressesPath = "addresses"
 var errDirectMode = badRequest("the direct connection mode is not supported by this server. Build the client in gateway mode: " +
 	"gatewayMode() of Java's CosmosClientBuilder, ConnectionMode.Gateway in .NET's CosmosClientOptions")
 
-// Operation is an operation of the protocol that the server supports or refuses by name.
+// Operation is an operation of the protocol. The server supports it, or refuses it with a
+// message that names it.
 type Operation struct {
 	// Name is the name of the operation in logs, metrics and faults. An unsupported
 	// operation has the name of its subject, such as "a trigger".
@@ -207,7 +208,7 @@ type Operation struct {
 	// ID. Operations with one method and path differ in their headers.
 	Method, Path string
 	// Supported reports whether the server supports the operation. Otherwise the server
-	// refuses it by name.
+	// refuses it.
 	Supported bool
 }
 

@@ -139,11 +139,10 @@ type Server struct {
 	drain    sync.Once
 }
 
-// New returns a server over a store. It returns an error if an option is invalid: a key
-// that is not base64, an endpoint that is not an absolute URL, an invalid number of
-// partitions, or a limit of memory or connections that is out of range. An issuer whose
-// responses cannot be trusted is invalid, too, as is a retention that is not whole
-// minutes.
+// New returns a server over a store. It returns an error if an option is invalid. Examples
+// are a key that is not base64, an endpoint that is not an absolute URL, and a number of
+// partitions or a limit that is out of range. An issuer whose responses cannot be trusted
+// is also an error, and so is a retention that is not a whole number of minutes.
 func New(st *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	db := (*engine.DB)(st)
@@ -278,8 +277,8 @@ func (s *Server) serve(x *request) error {
 	x.path = path
 	route, err := s.routes.find(x)
 	if err != nil {
-		// The signature is checked first, so that strangers do not learn which paths
-		// exist.
+		// The signature is checked first, so that a client without a key does not learn
+		// which paths exist.
 		if _, denied := s.authorize(x); denied != nil {
 			return denied
 		}

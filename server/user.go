@@ -17,8 +17,8 @@ import (
 // The holder of the account key reads a permission and passes on the token in the answer.
 //
 // A user and its permissions are one record of the store. They change together, survive a
-// restart, and are deleted with the database. A user has at most some hundreds of
-// permissions (256 KiB).
+// restart, and are deleted with the database. A record is limited to 256 KiB, which is
+// room for some hundreds of permissions.
 
 // user is a user with its permissions, as stored in a record.
 type user struct {
