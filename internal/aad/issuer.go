@@ -26,8 +26,8 @@ import (
 //
 // Keys are fetched for the first token, when they are older than keysFresh, and when a
 // token names an unknown key. At least fetchInterval passes between two attempts, so that
-// strangers cannot make the server call the issuer all the time. If the issuer is not
-// reachable, the last keys are used for keysValid.
+// invalid tokens cannot make the server call the issuer all the time. If the issuer is
+// not reachable, the last keys are used for keysValid.
 
 // Issuer is an OpenID Connect issuer whose tokens are accepted. The zero value means no
 // issuer.
@@ -132,7 +132,8 @@ func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 	return &issuer{Issuer: o, logger: logger, fetching: make(chan struct{}, 1)}, nil
 }
 
-// isTrusted reports whether the response of a URL is safe from change on its way.
+// isTrusted reports whether nobody can change the response of a URL on its way. The URL
+// must have the scheme https, or http on this machine.
 func isTrusted(u *url.URL) bool {
 	if u.Scheme == "https" {
 		return true
@@ -180,8 +181,8 @@ func dateTime(d *jwt.NumericDate) *time.Time {
 	return &t
 }
 
-// sameURL reports whether two names are the same URL. SDKs and issuers differ in the
-// slash at the end.
+// sameURL reports whether two names are the same URL. It ignores a slash at the end,
+// because SDKs and issuers differ in it.
 func sameURL(a, b string) bool {
 	return a != "" && strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
 }

@@ -191,14 +191,14 @@ func TestIssuerTokensAreAcceptedInAllAlgorithms(t *testing.T) {
 		none := func(string) []byte { return nil }
 		send(sign(`{"alg":"none","kid":"ec"}`, none)).refused("")
 		send(sign(`{"alg":"ES256","kid":"ec"}`, none)).refused("")
-		// The public key, used as if it were a shared secret.
+		// This token is signed with the public key as if it were a shared secret.
 		public, err := i.keys[1].MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
 		send(sign(`{"alg":"HS256","kid":"rsa"}`, func(text string) []byte { return wire.Key(public).Sign(text) })).refused("")
 		send(sign(`{"alg":"HS256","kid":"secret"}`, func(text string) []byte { return wire.Key(secret.Key.([]byte)).Sign(text) })).refused("")
-		// A key of one algorithm, with another algorithm in the header.
+		// The header of this token names another algorithm than that of the key.
 		send(sign(`{"alg":"RS256","kid":"ec"}`, func(text string) []byte {
 			d := sha256.Sum256([]byte(text))
 			sig, err := r.Sign(rand.Reader, d[:], crypto.SHA256)
@@ -207,7 +207,7 @@ func TestIssuerTokensAreAcceptedInAllAlgorithms(t *testing.T) {
 			}
 			return sig
 		})).refused("")
-		// A key inside the token's header.
+		// This token has its own key in the header.
 		own := newSigning(t, "ec")
 		embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: own.signer}, &jose.SignerOptions{EmbedJWK: true})
 		if err != nil {

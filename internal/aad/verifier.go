@@ -1,5 +1,9 @@
 // Package aad verifies AAD tokens of two forms: the form that the local emulators accept,
 // and JWTs that an OpenID Connect issuer such as Microsoft Entra ID signed.
+//
+// [NewVerifier] returns a [Verifier] for the keys of an account and an optional [Issuer].
+// [Verifier.Verify] verifies one token, and returns a [TokenError] with the reason if it
+// refuses the token. A Verifier fetches the keys of its issuer when it needs them.
 package aad
 
 import (

@@ -121,7 +121,8 @@ func conjuncts(where syntax.Expr, terms []syntax.Expr) []syntax.Expr {
 	return terms
 }
 
-// each compiles a source.
+// each compiles a source. The function calls visit with the values of the source until
+// visit returns false. Then the function returns false too.
 func (c *compiler) each(s *syntax.Source) func(f *frame, visit func(raw []byte) bool) bool {
 	values := c.values(s)
 	if !s.In {
@@ -151,7 +152,7 @@ func (c *compiler) values(s *syntax.Source) func(f *frame, visit func(raw []byte
 	}
 }
 
-// innerOf returns the inner of a binding.
+// innerOf returns the nodes and slots of a binding. It creates them on first use.
 func (c *compiler) innerOf(binding int) *inner {
 	for len(c.inner) < binding {
 		c.inner = append(c.inner, &inner{root: newNode()})

@@ -13,9 +13,9 @@ import (
 // groups themselves.
 //
 // The select list is compiled over groups instead of documents. A call of an aggregate
-// reads the group's accumulator. An expression that equals one of GROUP BY reads the
-// group's value of it. The checker ensures that nothing else in the list reads a
-// document.
+// reads the group's accumulator. An expression that equals an expression of GROUP BY
+// reads that expression's value from the group. The checker ensures that nothing else in
+// the list reads a document.
 type grouping struct {
 	keys  []evaluator // GROUP BY, over a document
 	names map[string]int

@@ -9,7 +9,7 @@ import (
 
 // countDistinct describes a query that only counts distinct rows: SELECT COUNT(1) FROM
 // (SELECT DISTINCT ...). The inner query runs instead. A client that reads several ranges
-// gets its rows and counts them itself.
+// gets the rows of the inner query and counts them itself.
 type countDistinct struct {
 	// name is the member with the count. It is empty for SELECT VALUE.
 	name string

@@ -28,8 +28,8 @@
 //	aggregates and the functions of package value
 //
 // The grammar reads the whole language. Features that are not evaluated, such as
-// user-defined functions and ORDER BY RANK, are refused by name with a
-// [syntax.UnsupportedError].
+// user-defined functions and ORDER BY RANK, are refused with a [syntax.UnsupportedError]
+// that names the feature.
 //
 // Joins and subqueries read a single document. Their rows are produced one by one, in the
 // memory of one row. See [Rows.Each].

@@ -95,9 +95,9 @@ func keyText(key []any) string {
 	return string(b)
 }
 
-// idsIn returns ids of which a document must have one to satisfy e. The document may come
-// from anywhere, so its id may be of any type. ok is false if documents with other ids
-// may satisfy e.
+// idsIn returns a list of ids. A document that satisfies e has one of them. The document
+// may come from anywhere, so its id may be of any type. ok is false if documents with
+// other ids may satisfy e.
 func idsIn(e syntax.Expr, params map[string]value.Value) (ids []string, ok bool) {
 	r := keyAnalysis{params: params, loose: true}.of(e)
 	if r.all {

@@ -8,10 +8,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// The key analysis of a condition is a union of ranges. No document outside of them
-// satisfies the condition; an undefined condition is not satisfied. A term that the
-// analysis does not support is taken as always true, so that no document is missed. The
-// caller then evaluates the condition for the documents that it finds.
+// The key analysis turns a condition into a union of key ranges. No document outside of
+// the ranges satisfies the condition. An undefined condition is not satisfied. A term
+// that the analysis does not support counts as always true, so that no document is
+// missed. The caller then evaluates the condition for the documents that it finds.
 
 // keyRange is a set of documents: the known values at their key paths, and an interval of
 // ids.

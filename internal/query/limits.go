@@ -16,7 +16,7 @@ const (
 	// in bytes.
 	maxKept = 32 << 20
 	// maxTime limits the evaluation of one document. A page cannot end inside a document
-	// before it has a row of it, and clients do not wait much longer.
+	// before it contains a row of that document, and clients do not wait much longer.
 	maxTime = 10 * time.Second
 	// checkEvery is the number of steps between two calls of frame.stopped. A step is one
 	// combination of a join, or stepBytes bytes of data that are processed.

@@ -13,8 +13,9 @@ import (
 // rows. A client with no resume filter replaces it with true.
 const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 
-// rewrite sets how a client merges the rows of several ranges and which query it sends to
-// each of them. The rewritten query is empty if the client sends the original text.
+// rewrite sets the fields of info by which a client merges the rows of several ranges,
+// and the query that it sends to each range. The rewritten query is empty if the client
+// sends the original text.
 func (b *Bound) rewrite(info *Info) error {
 	q, s := *b.q, b.shape
 	if c := b.prog.count; c != nil {
@@ -24,8 +25,8 @@ func (b *Bound) rewrite(info *Info) error {
 	info.Offset, info.Limit = s.Offset, s.Limit
 	grouped := isGrouped(b.q)
 	if s.Grouped {
-		// Each range must return all of its rows. Only after the merge is it clear which
-		// of them count.
+		// Each range must return all of its rows, because TOP, OFFSET and LIMIT apply to
+		// the merged rows.
 		q.Top, q.Offset, q.Limit = nil, nil, nil
 	} else if s.Limit != nil {
 		q.Offset, q.Limit = countOf(0), countOf(*s.Offset+*s.Limit)

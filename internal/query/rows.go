@@ -85,7 +85,8 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	return row, ok, r.end()
 }
 
-// first is a function of its own, because results that a closure shares are allocated.
+// first is Eval for queries with several rows per document. Eval itself has no closure,
+// because results that a closure shares are allocated on the heap.
 func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 	err = r.Each(doc, func() bool {
 		row, ok = r.Row()

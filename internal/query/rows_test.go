@@ -184,7 +184,8 @@ func TestManyMembersAreFound(t *testing.T) {
 	}
 }
 
-// Conditions of patches.
+// A condition of a patch consists of FROM and WHERE. Each has the given value for the
+// sample.
 func TestConditions(t *testing.T) {
 	for text, want := range map[string]bool{
 		`from c where c.n = 5`: true, `FROM c WHERE c.n > 5`: false, `from c where c.missing = 1`: false,

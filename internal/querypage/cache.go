@@ -12,9 +12,9 @@ import (
 // Cache keeps compiled queries, because SDKs send the same text for each page with other
 // parameters. The zero value is ready to use. It is safe for concurrent use.
 //
-// It has two generations. It looks a text up in both and keeps it in the younger one.
-// When the younger one is full, it replaces the older one, which is dropped. So texts in
-// use stay, without a record of each use.
+// The cache has two generations of texts. A text that is found in either is kept in the
+// younger generation. When the younger generation is full, it becomes the older one, and
+// the previous older one is dropped. So texts in use stay, without a record of each use.
 type Cache struct {
 	mu         sync.Mutex // guards the fields below; held for lookups only
 	young, old map[string]*query.Query
@@ -26,8 +26,8 @@ type Cache struct {
 const (
 	cachedQueries   = 256
 	cachedQueryText = 64 << 10
-	// maxCachedText is the size in bytes of the longest text that is kept. Longer texts,
-	// with a value for each of a thousand items, are not sent twice.
+	// maxCachedText is the size in bytes of the longest text that is kept. Longer texts
+	// usually name a thousand items each, and clients do not send them twice.
 	maxCachedText = 8 << 10
 )
 

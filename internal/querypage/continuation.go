@@ -59,7 +59,8 @@ func checksum(text string) string {
 // begins with the first row of the new one.
 type position struct {
 	ordered bool
-	// limit is the number of rows that TOP and LIMIT still allow. Without both, it is -1.
+	// limit is the number of rows that TOP and LIMIT still allow. It is -1 if the query
+	// has neither.
 	limit int64
 	// offset is the number of rows that OFFSET still skips.
 	offset int64
@@ -125,8 +126,9 @@ func (p position) token(rid string) (string, error) {
 	return JoinToken(kind, rid, limit, strconv.FormatInt(p.offset, 10), within, at), nil
 }
 
-// parsePosition is the inverse of token. It returns an *[Error] if the token belongs to
-// another container, or to a query with the other value of ordered.
+// parsePosition returns the position in a continuation. It is the inverse of token. It
+// returns an *[Error] if the token belongs to another container, or to a query with the
+// other value of ordered.
 func parsePosition(text, rid string, ordered bool) (position, error) {
 	p := position{ordered: ordered, limit: -1}
 	kind := kindScan

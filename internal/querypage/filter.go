@@ -88,8 +88,8 @@ func (p *Page) selectItems(ctx context.Context) {
 	}
 }
 
-// filterShare is the divisor of a page's time that gives the time of the filter for one
-// document. A small batch of documents so takes a fraction of the page's time.
+// The time of a page divided by filterShare is the longest time that the filter spends on
+// one document. So even a batch of slow documents takes only a part of the page's time.
 const filterShare = 1000
 
 // filter returns the WHERE filter of the engine. A page in the order of the documents may

@@ -56,8 +56,8 @@ type Request struct {
 	Key       feed.PartitionKey
 	Range     feed.Range
 	Partition string
-	// MaxRows is the size of the page in rows. If zero, 100 is used. If -1, as many rows
-	// as fit into a response.
+	// MaxRows is the size of the page in rows. If zero, 100 is used. If -1, the page has
+	// as many rows as fit into a response.
 	MaxRows int
 	// Continuation is the continuation of the previous page. It is empty for the first
 	// page.
@@ -96,15 +96,15 @@ type Page struct {
 	sortMemory int
 	time       time.Duration
 
-	// anyOrder means that the scan may visit documents in any order and must visit all of
-	// them.
+	// anyOrder reports whether the scan may visit documents in any order and must visit
+	// all of them.
 	anyOrder bool
-	// dropped means that rows of this page were dropped because they took too much
+	// dropped reports whether rows of this page were dropped because they took too much
 	// memory.
 	dropped bool
-	// late means that the time of the page has passed.
+	// late reports whether the time of the page has passed.
 	late bool
-	// more means that there is a next page, which begins at next.
+	// more reports whether there is a next page, which begins at next.
 	more bool
 	next position
 }
@@ -207,7 +207,8 @@ func (p *Page) limitLeft() int64 {
 	return max(p.start.limit-int64(p.Count), 0)
 }
 
-// emptyDocument replaces every document if the query makes the same rows of all.
+// emptyDocument replaces every document if the query returns the same rows for all
+// documents.
 var emptyDocument = []byte(`{}`)
 
 // scan calls visit for the selected documents in the order of effective partition key and

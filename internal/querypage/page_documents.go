@@ -13,8 +13,8 @@ import (
 // documents.
 type documentPage struct {
 	*Page
-	// full is the position after the last row of a full page. hasNext means that another
-	// row follows.
+	// full is the position after the last row of a full page. hasNext reports whether
+	// another row follows.
 	full    *position
 	hasNext bool
 	// lookahead is the number of documents that may still be visited after a full page.
@@ -23,15 +23,15 @@ type documentPage struct {
 	offset    int64
 	// If a document makes several rows, a page may begin and end among them. resume is
 	// the number of rows of the first document that earlier pages returned. It is 0 after
-	// that document. before is the position before the current document. passed means
-	// that this page visited documents before it.
+	// that document. before is the position before the current document. passed reports
+	// whether this page visited documents before the current one.
 	before string
 	resume uint64
 	passed bool
 
-	// item is the current document, and number is its number. row counts the rows that it
-	// has made, and answered counts those that earlier pages returned. ended means that
-	// the page became full in it. more means that the scan continues.
+	// item is the current document, and number is its number. row counts its rows so far.
+	// answered counts its rows that earlier pages returned. ended reports whether the
+	// page became full within the document. more reports whether the scan continues.
 	item                  *engine.VisitedItem
 	number, row, answered uint64
 	ended, more           bool

@@ -12,10 +12,11 @@ import (
 // the values of the last row that it returned.
 //
 // Supported: values of every type except arrays and objects, which the SDK sends as a
-// hash. rid names the document at whose row the rows with equal values begin. exclude
-// leaves all of them out. If the request also has x-ms-continuation, the later position
-// counts. Refused: a query without ORDER BY, and OFFSET, whose count would begin at an
-// unknown position (plans have none).
+// hash. rid names a document. If other rows have equal values, the page begins with the
+// row of that document. exclude omits all rows with equal values. If the request also has
+// x-ms-continuation, the later of the two positions is used. Refused: a query without
+// ORDER BY, and a query with OFFSET, which would skip rows from an unknown position. The
+// queries of plans have no OFFSET.
 type resumeFilter struct {
 	// Value holds the values of the sort keys. An empty array means undefined.
 	Value []json.RawMessage `json:"value"`

@@ -95,7 +95,7 @@ func (e *Error) ServiceMessage() string {
 // and this package does not evaluate. The HTTP status is 400. No part of the query was
 // evaluated.
 type UnsupportedError struct {
-	// The name of the feature, such as "JOIN" or "the function ST_DISTANCE".
+	// The name of the feature, such as "ORDER BY RANK" or "the function ST_DISTANCE".
 	What string
 }
 

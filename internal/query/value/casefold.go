@@ -57,8 +57,8 @@ func foldSuffix(s, suffix []byte) (found, done bool) {
 	return foldEqual(s[max(0, len(s)-len(suffix)):], suffix)
 }
 
-// maxFolded is the longest string that is searched for at every position. A longer one
-// could take as many steps at each position.
+// maxFolded is the length in bytes of the longest string that is searched for at every
+// position. At each position, the search takes at most as many steps as that length.
 const maxFolded = 32
 
 func foldContains(s, sub []byte) (found, done bool) {

@@ -29,7 +29,7 @@ func now() ticks { return ticksOf(time.Now()) }
 
 func ticksOf(t time.Time) ticks { return ticks(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/100) }
 
-// floorDiv divides and rounds toward the past.
+// floorDiv returns a / b, rounded down. The operator / rounds toward zero.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

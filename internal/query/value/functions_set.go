@@ -17,8 +17,8 @@ func setOf(array []byte) map[string]bool {
 	return set
 }
 
-// addWhere appends the elements of an array for whose keys take returns true. take must
-// not keep a key.
+// addWhere appends some elements of an array. It calls take with the key of each element
+// and appends the element if take returns true. take must not keep a key.
 func (a *arrayBuilder) addWhere(array []byte, take func(key []byte) bool) {
 	var key []byte
 	EachElement(array, func(_ int, raw []byte) bool {

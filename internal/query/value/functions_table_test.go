@@ -12,9 +12,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table of functions into docs/queries.md")
 
-// The table is between these lines.
+// The table of functions in docs/queries.md is between these lines.
 const (
-	tableBegin = "<!-- functions: made of the registry by go test ./internal/query/value -run FunctionTable -update -->\n"
+	tableBegin = "<!-- functions: generated from the registry by go test ./internal/query/value -run FunctionTable -update -->\n"
 	tableEnd   = "<!-- end of functions -->"
 )
 
@@ -68,7 +68,7 @@ func TestDocumentedFunctionTableIsTheRegistry(t *testing.T) {
 }
 
 // The names come from the index page of the service's documentation in November 2025.
-// Each function is evaluated or refused by name.
+// Each function is evaluated, or refused with an error that names it.
 func TestEveryFunctionOfTheServicesIndexIsKnown(t *testing.T) {
 	for class, names := range map[class]string{
 		classAggregate: `AVG COUNT MAX MIN SUM`,

@@ -7,8 +7,8 @@ import (
 )
 
 // In a pattern of LIKE, % matches any text and _ one character. [abc] and [a-f] match one
-// of these characters, and [^abc] matches one of all others. ESCAPE names the character
-// after which the next one has no special meaning.
+// of these characters, and [^abc] matches any other character. ESCAPE names a character
+// that removes the special meaning of the next one.
 //
 // The % divide a pattern into segments. The first segment must be at the beginning of the
 // text and the last at its end. Those between are searched from left to right, each at

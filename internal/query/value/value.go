@@ -1,5 +1,7 @@
 // Package value holds the values of queries: their JSON, their order, and the functions
-// and aggregates that depend on values alone.
+// and aggregates that depend on values alone. [Decode] parses the JSON of a [Value], and
+// [Value.AppendJSON] writes it. [Compare], [Equal] and [AppendKey] define the order.
+// [Functions] lists the built-in functions, and an [Accumulator] computes an aggregate.
 package value
 
 import (

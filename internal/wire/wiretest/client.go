@@ -1,5 +1,6 @@
-// Package wiretest is a client without an SDK, for tests and benchmarks that need control
-// over each request and connection to a server. It only signs requests.
+// Package wiretest has a client of the REST protocol that uses no SDK. It is for tests
+// and benchmarks that need control over each request and connection. [New] returns a
+// [Client], and [Client.Do] signs and sends a request.
 package wiretest
 
 import (
@@ -25,7 +26,8 @@ type Client struct {
 	HTTP *http.Client
 }
 
-// New returns a client of a server with the emulators' key.
+// New returns a client of the server at endpoint. The client signs with the emulators'
+// key and sends its requests with by.
 func New(endpoint string, by *http.Client) (*Client, error) {
 	key, err := wire.ParseKey(wire.EmulatorKey)
 	if err != nil {
