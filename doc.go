@@ -71,4 +71,9 @@
 // [Processor.Run] returns when its context ends. Handlers may finish within the drain
 // timeout. Each lease is released with its position, so that another host can resume at
 // once.
+//
+// # See also
+//
+// Package store and package cosmos are the engines. Package feed reads a change feed
+// without leases. Package changefeedtest tests handlers with crashes and splits.
 package changefeed

@@ -11,7 +11,8 @@
 //	_, err := orders.Split(ctx, "0", "") // while a processor reads it
 //
 // [NewServer] returns a server of the Cosmos DB REST protocol over such a store. Clients
-// reach it over a network in memory.
+// reach it over a network in memory. Package memory is a smaller engine, for tests of
+// handlers that need no document store.
 //
 // [Simulate] runs several hosts with the user's handler in fake time. Hosts crash at any
 // write, pause, join and leave. Partitions split and merge. Requests are slow, lost,
@@ -32,7 +33,7 @@
 //	}
 //
 // The processor is tested by the same simulation. TestSimulation of this package runs
-// thousands of seeds and checks the invariants listed at the type checker. The named
-// tests are scripts of known defects of other processors. The directory testdata/mutants
-// holds patches. Each of them removes one rule, and a test must fail because of it.
+// thousands of seeds and checks the invariants that check.go lists. The named tests are
+// scripts of known defects of other processors. The directory testdata/mutants holds
+// patches. Each of them removes one rule, and a test must fail because of it.
 package changefeedtest

@@ -10,6 +10,8 @@
 //		Processor: "projector", Source: source, Leases: leases, Handler: h,
 //	})
 //
+// For tests without an account, package changefeedtest serves the protocol in memory.
+//
 // # Accounts
 //
 // Create an [Account] once, from a key, a connection string or a credential of Entra ID,

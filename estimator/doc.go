@@ -3,6 +3,19 @@
 // writes nothing. It works with processors of all implementations whose leases it can
 // read, even if no host of them runs.
 //
+// An [Estimator] measures on demand, or again and again until its context ends. It needs
+// the same source, leases and processor name as the hosts:
+//
+//	e, err := estimator.New(estimator.Config{Processor: "projector", Source: source, Leases: leases})
+//	for lag, err := range e.Current(ctx) { ... } // pull, lease by lease
+//	report, err := e.Report(ctx)                 // pull, with the total
+//	err = e.Run(ctx)                             // push, to Config.Handler and Config.Metrics
+//
+// A measurement lists the leases and reads one item of each lease's feed. If leases are
+// not of whole partitions, it also lists the partitions.
+//
+// A [Lag] is the lag of one lease. A [Report] contains all of them and the [Total].
+//
 // # Measures
 //
 // [Lag.LSNs] is the lag in transactions, by the formula of the .NET estimator: the last
@@ -21,14 +34,4 @@
 //
 // The total is a sum over physical partitions. A partition counts with the largest lag of
 // its leases, because its leases count the same transactions.
-//
-// # Usage
-//
-//	e, err := estimator.New(estimator.Config{Processor: "projector", Source: source, Leases: leases})
-//	for lag, err := range e.Current(ctx) { ... } // pull, lease by lease
-//	report, err := e.Report(ctx)                 // pull, with the total
-//	err = e.Run(ctx)                             // push, to Config.Handler and Config.Metrics
-//
-// A measurement lists the leases and reads one item of each lease's feed. If leases are
-// not of whole partitions, it also lists the partitions.
 package estimator

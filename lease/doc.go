@@ -2,6 +2,17 @@
 // container. It defines the [Lease], its transitions, its documents ([Codec]), and the
 // interfaces of lease containers ([Container] and [Store]).
 //
+// Most programs only pass a Container from an engine to the processor, for example that
+// of store.DB.Leases or of cosmos.Account.Leases. A program that shows or repairs leases
+// opens the Store of one processor and lists them:
+//
+//	identity, err := source.Identity(ctx) // of the monitored container
+//	leases, err := container.Open(ctx, lease.Key{Processor: "mailer", Identity: identity})
+//	listing, err := leases.List(ctx)
+//
+// An engine of your own implements Container and Store. If it stores JSON documents, it
+// uses Codec. Its test calls package leasetest, the conformance suite.
+//
 // Except for the two interfaces, the package is pure: it has no I/O, no clock and no
 // goroutine. The processor in package changefeed executes the protocol.
 //

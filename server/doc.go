@@ -1,5 +1,21 @@
 // Package server serves the REST protocol of Azure Cosmos DB over the embedded store, as
-// an [http.Handler]. Unmodified official SDKs work with it in gateway mode.
+// an [http.Handler]. Unmodified official SDKs work with it in gateway mode. The command
+// `changefeed serve` runs it with TLS, limits and an admin API. Import the package to run
+// it inside a program of your own:
+//
+//	db, err := store.Open("data", store.Options{})
+//	protocol, err := server.New(db, server.Options{Keys: []string{key}})
+//	h := &http.Server{Handler: protocol}
+//	h.RegisterOnShutdown(protocol.Drain)
+//	err = h.Serve(protocol.Guard(h, listener))
+//
+// [Options] configures the account: its keys, its limits and its defaults for containers.
+// [Server] is the handler. [Faults] makes requests fail as they fail in a data center, and
+// [Server.Freeze] holds the requests to one partition. [Operations] returns the list of
+// operations that the server supports or refuses.
+//
+// For tests of programs, use package changefeedtest. Its servers need no port, because
+// clients reach them over a network in memory.
 //
 // To serve a store, pass it to [New] with [Options], and give the [Server] to an
 // [http.Server]. [Server.Guard] also limits connections and the memory of headers. The

@@ -13,6 +13,8 @@
 //	page, err := orders.Feed(ctx, feed.Request{From: feed.Beginning()})
 //
 // [DB.Source] and [DB.Leases] connect a processor (package changefeed) to the store.
+// Package server serves the store to the official SDKs, and package changefeedtest opens
+// stores for tests.
 //
 // The store guarantees:
 //

@@ -1,7 +1,9 @@
 // Package memory is an engine in memory: a container with a change feed, and a lease
 // container. It is for examples, and for tests of handlers that need no document store.
 // It has partitions, splits, merges, transactions and both feed modes, but no time to live
-// and no files. Package store is a complete engine.
+// and no files.
+//
+// [NewSource] returns an empty container, and [NewLeases] an empty lease container:
 //
 //	orders := memory.NewSource(memory.Options{})
 //	err := orders.Upsert(feed.PartitionKey{"ada"}, `{"id":"1","customer":"ada"}`)
@@ -9,7 +11,11 @@
 //		Processor: "printer", Source: orders, Leases: memory.NewLeases(nil), ...
 //	})
 //
-// All methods are safe for concurrent use, also inside a testing/synctest bubble.
+// [Source.Split] and [Source.Merge] change the partitions while a processor reads them.
+// [Source.Commit] writes several items in one transaction.
+//
+// All methods are safe for concurrent use, also inside a testing/synctest bubble. Package
+// store is a complete engine, and package changefeedtest opens stores for tests.
 package memory
 
 import (

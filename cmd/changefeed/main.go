@@ -1,6 +1,7 @@
 // Command changefeed serves, reads and operates change feeds. `changefeed demo` moves
 // real records to another partition key, live. `changefeed tail` prints the feed of a
-// container. `changefeed help` lists the other commands.
+// container. `changefeed help` lists the other commands, and docs/command.md describes
+// all of them with their flags.
 //
 // Its exit status is 0 when its work is done, 1 when it failed, and 2 when its flags or
 // arguments are wrong. A signal that stops unfinished work ends it with 128 plus the

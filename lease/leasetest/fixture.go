@@ -11,6 +11,8 @@
 //
 // A function that the implementation does not support is nil in its [Fixture]. The cases
 // that need it are skipped, and the skip names it.
+//
+// Package feedtest is the suite of an engine's change feed.
 package leasetest
 
 import (
