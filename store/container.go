@@ -32,7 +32,7 @@ type Item struct {
 	// Body is the document with its system properties _rid, _self, _etag, _attachments
 	// and _ts. It belongs to the caller.
 	Body json.RawMessage
-	// ETag identifies this version, quotes included.
+	// ETag identifies this version. It includes its quotes.
 	ETag string
 	// Modified is the time of the last write (_ts).
 	Modified time.Time
@@ -181,9 +181,9 @@ type Operation struct {
 // ones. If key is nil, the first operation must have a body, which gives the key.
 //
 // Batch returns a *[BatchError] that names the operation that failed. It returns a
-// *[TooLargeError] about a "batch", alone or inside a *BatchError, above one of three
-// limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return and
-// changes write.
+// *[TooLargeError] whose What is "batch", alone or wrapped in a *BatchError, above one of
+// three limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return
+// and changes write.
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
 	results, err := c.engine().Batch(ctx, key, convert(ops, func(o Operation) engine.Operation { return engine.Operation(o) }))
 	return convert(results, result), err

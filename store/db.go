@@ -24,11 +24,11 @@ type Options struct {
 	// MiB is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
 	Memory int64
 	// MaxOpenFiles is the number of tables that may be open at a time. About 20 other
-	// files are open besides. If zero, 1,000 is used.
+	// files are open, too. If zero, 1,000 is used.
 	MaxOpenFiles int
 	// PurgeInterval is the time between two runs of the purge. The purge deletes expired
-	// items and versions past their retention. They are not returned before the purge
-	// either. If zero, 1 s is used. If -1, the purge is disabled.
+	// items and versions past their retention. The store returns neither of them, even
+	// before the purge. If zero, 1 s is used. If -1, the purge is disabled.
 	PurgeInterval time.Duration
 	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput. No
 	// request then returns a *feed.ThrottledError.

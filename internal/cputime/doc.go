@@ -1,3 +1,4 @@
-// Package cputime measures the processor time of the process. Other processes affect it
-// less than the elapsed time.
+// Package cputime measures the processor time of the process. Call [Used] before and
+// after the measured work, and subtract. Other processes affect processor time less than
+// they affect elapsed time.
 package cputime

@@ -77,7 +77,8 @@ func (h Hash) Divide(min, max string, n int) ([]string, error) {
 	return borders, nil
 }
 
-// divide divides by the first level, or by as many levels as n parts need, up to levels.
+// divide returns the n-1 borders that divide the range from lo to hi. It divides by the
+// first level, or by as many levels as n parts need, up to levels.
 func divide(lo, hi []byte, n, levels int) ([]string, error) {
 	parts := big.NewInt(int64(n))
 	for level := 1; level <= levels; level++ {

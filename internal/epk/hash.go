@@ -18,8 +18,8 @@ const (
 	V1 Hash = 1
 	// V2 is one 126-bit hash over all components, in 16 bytes.
 	V2 Hash = 2
-	// MultiHash is V2 of each component, one after the other, so that a prefix of a
-	// hierarchical key is a range.
+	// MultiHash is the V2 hash of each component, one after the other. So the keys that
+	// share a prefix form a range.
 	MultiHash Hash = 3
 )
 

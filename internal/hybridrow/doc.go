@@ -1,9 +1,14 @@
-// Package hybridrow encodes and decodes the batches of .NET's SDK. They are HybridRow,
-// the binary form of rows by a schema, in the framing RecordIO.
+// Package hybridrow encodes and decodes the batches of .NET's SDK. A batch is a list of
+// rows in HybridRow, a binary encoding of rows that follow a schema. RecordIO, the framing
+// of HybridRow, separates the rows.
+//
+// A [Reader] reads the rows of a request. [ParseOperation] decodes an [Operation]:
 //
 //	r := hybridrow.NewReader(body)
 //	row, err := r.Next() // io.EOF after the last row
 //	operation, err := hybridrow.ParseOperation(row)
+//
+// A response has a [Result] for each operation:
 //
 //	body := hybridrow.AppendSegment(nil)
 //	body = hybridrow.AppendRecord(body, hybridrow.Result{Status: 201, ETag: `"1"`})
@@ -29,6 +34,7 @@
 // Sparse fields fill the rest of the row, in any order.
 //
 // All functions are pure and safe for concurrent use, but a [Reader] is not. Decoded
-// values refer to the bytes of the stream. An invalid stream is an error that describes
-// the mistake. Decoding it takes no more memory than the stream.
+// values refer to the bytes of the stream. For an invalid stream, [Reader.Next] and the
+// Parse functions return an error that describes the mistake. Decoding takes no more
+// memory than the stream.
 package hybridrow

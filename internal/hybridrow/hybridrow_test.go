@@ -22,7 +22,7 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// The parts of streams, by .NET's layouts.
+// The parts of streams in hexadecimal, as .NET's layouts define them.
 const (
 	segmentHex = "81 f0 d8 ff 7f 01 0a 00 00 00"
 	upsertHex  = "81 f1 d8 ff 7f 2c 00 00 00 b9 d7 33 c9 81 70 54 e1 7f 47 14 00 00 00 02 00 00 00 06 5b 22 70 31 22 5d 14 7b 22 69 64 22 3a 22 61 22 2c 22 70 6b 22 3a 22 70 31 22 7d 03 0c"

@@ -13,7 +13,7 @@ const (
 	Upsert  OperationType = 20
 )
 
-// Document is the resource type of a document, the only one in batches.
+// Document is the resource type of a document. Batches have no other resource type.
 const Document = 2
 
 // operationLayout is the schema BatchOperation.
@@ -78,8 +78,8 @@ type Operation struct {
 	Minimal bool
 }
 
-// ParseOperation decodes an operation. Its bytes are parts of the row. It accepts unknown
-// types and does not check which fields a type needs.
+// ParseOperation decodes an operation. The byte slices of the operation are parts of the
+// row. It accepts unknown types and does not check which fields a type needs.
 func ParseOperation(row []byte) (Operation, error) {
 	o := Operation{Type: -1, ResourceType: -1}
 	err := operationLayout.read(row, func(column int, v value) {

@@ -42,7 +42,7 @@ type Result struct {
 	Charge float64
 }
 
-// ParseResult decodes a result. Its bytes are parts of the row.
+// ParseResult decodes a result. The byte slices of the result are parts of the row.
 func ParseResult(row []byte) (Result, error) {
 	var r Result
 	err := resultLayout.read(row, func(column int, v value) {

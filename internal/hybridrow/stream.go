@@ -28,8 +28,8 @@ const (
 	recordSize = headerSize + 4 + 4
 )
 
-// Is reports whether a body is in this form. The batches of .NET have no content type of
-// their own.
+// Is reports whether a body is a HybridRow stream. The batches of .NET have no content
+// type of their own.
 func Is(body []byte) bool { return len(body) > 0 && body[0] == Version }
 
 // Reader reads the records of a stream.

@@ -5,5 +5,10 @@
 // refuses invalid UTF-8 and halves of surrogate pairs, and accepts duplicate names. It
 // compares eight bytes of a string at a time and does not allocate.
 //
-// A [Scanner] is not safe for concurrent use. The package does no I/O.
+// [New] returns a [Scanner] of a text. [Scanner.Value] skips a value of any type.
+// [Scanner.Members] skips an object and finds members by their names. [Scanner.Object],
+// [Scanner.Name] and [Scanner.Next] visit each member of an object. [Scanner.Array] and
+// Next visit the elements of an array. [Scanner.Slice] returns the skipped text.
+//
+// A Scanner is not safe for concurrent use. The package does no I/O.
 package jsonscan

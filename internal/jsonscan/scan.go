@@ -22,7 +22,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d of the JSON text", e.Problem, e.Offset)
 }
 
-// Scanner reads a text.
+// Scanner scans one text. [New] returns a Scanner.
 type Scanner struct {
 	b []byte
 	i int // the offset of the next byte
@@ -193,8 +193,8 @@ func (s *Scanner) open(opening, closing byte, depth int) (more bool, err error) 
 	return true, nil
 }
 
-// Next skips the comma after an element, or the closing bracket. It reports whether
-// another element follows.
+// Next skips the comma after a member or an element, or the closing bracket. It reports
+// whether another member or element follows.
 func (s *Scanner) Next(closing byte) (more bool, err error) {
 	s.Space()
 	switch s.Peek() {

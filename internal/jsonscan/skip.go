@@ -9,11 +9,11 @@ import (
 // Most values of a page are skipped. This file skips them about as fast as memory allows.
 // It has the scanner's grammar in one loop without calls, so that the state stays in
 // registers. The scanner itself skips strings with characters outside ASCII or with rare
-// escapes. On an error the loop gives up, and the scanner scans the value again to
-// describe the error.
+// escapes. On an error the loop ends, and the scanner scans the value again to describe
+// the error.
 
-// skipLevels is the greatest depth of a value here. A word has a bit for each level and
-// one for the end. The scanner skips deeper values.
+// skipLevels is the greatest depth of a value that skip accepts. One 64-bit word has a
+// bit for each level and a bit for the end. The scanner skips deeper values.
 const skipLevels = 63
 
 // search names the members to find in an object.
@@ -225,9 +225,9 @@ text: // at the opening quote
 			i += 8
 			continue
 		}
-		// If i were computed from m, every string would have to wait for the one before
-		// it. The processor predicts a jump before m is known. It predicts well, because
-		// names recur.
+		// Without this switch, i would be computed from m. The processor could not begin
+		// the next string before it knows m. With the switch, it predicts the jump before
+		// it knows m. It predicts well, because names recur.
 		switch bits.TrailingZeros64(m) >> 3 & 7 {
 		case 0:
 		case 1:
@@ -288,9 +288,9 @@ func word(b []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))[:])
 }
 
-// special sets the top bit of each byte of w that may not be a plain character. A borrow
-// can set further bits, but only above a byte that is not plain, so the lowest set bit is
-// exact.
+// special returns a word that has the top bit set for each byte of w that may not be a
+// plain character. A borrow can set further bits, but only above a byte that is not
+// plain. So the lowest set bit is exact.
 func special(w uint64) uint64 {
 	return (w | (w - spaces) | ((w ^ quotes) - ones) | ((w ^ slashes) - ones)) & tops
 }

@@ -26,8 +26,8 @@ func (t Text) Is(want string) bool {
 // Plain returns the string's value as a slice of the scanned text, if it has no escapes.
 func (t Text) Plain() (value []byte, ok bool) { return t.raw, !t.escaped }
 
-// Decoded returns the same string without escapes. If it has some, it is decoded into new
-// memory.
+// Decoded returns the same string without escapes. It returns t itself if t has no
+// escapes. Otherwise it decodes the string into new memory.
 func (t Text) Decoded() Text {
 	if !t.escaped {
 		return t
@@ -43,7 +43,7 @@ func (t Text) String() string {
 	return unescape(t.raw)
 }
 
-// Bytes that are repeated in a word; see [special].
+// The words that special uses. In each, all eight bytes are the same.
 const (
 	ones    = 0x0101010101010101
 	tops    = 0x80 * ones

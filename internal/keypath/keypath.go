@@ -1,5 +1,6 @@
 // Package keypath reads the paths of partition keys and unique keys: /a, /a/b, or
-// /"quoted name"/b.
+// /"quoted name"/b. [Parse] splits a path into names. [Lookup] returns the value that the
+// names lead to in a decoded document.
 package keypath
 
 import (
@@ -10,10 +11,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// The errors of Parse. Callers name the path.
+// The errors of Parse. They do not contain the path, because the callers of Parse add it.
 var (
 	errSlash = errors.New("each name begins with a slash")
-	errQuote = errors.New("the quoted name is no JSON string")
+	errQuote = errors.New("the quoted name is not a JSON string")
 	errName  = errors.New("a name is empty or not UTF-8")
 )
 

@@ -90,8 +90,8 @@ func (s *stream) wait() <-chan struct{} {
 	return s.changed
 }
 
-// step calls try until it is done, returns an error, or the deadline passes. s.mu is held
-// during try.
+// step calls try until try is done or returns an error, or the deadline passes. s.mu is
+// held during try.
 func (s *stream) step(d *deadline, try func() (done bool, err error)) error {
 	for {
 		over := d.over()

@@ -106,7 +106,7 @@ func TestDeadlinesEndCallsAndCanBeMoved(t *testing.T) {
 		if at, err := read(); at != time.Hour+5*time.Second || err != nil {
 			t.Errorf("no deadline: %s, %v", at, err)
 		}
-		// A full buffer without a reader.
+		// Without a reader, the buffer becomes full, and the write ends at its deadline.
 		if err := client.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Error(err)
 		}

@@ -9,11 +9,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// maxIndex bounds the digits of an element's index. No document has more elements than
-// bytes.
+// maxIndex is the largest number of digits in an element's index. No document is large
+// enough for a longer index.
 const maxIndex = 9
 
-// errDocument reports that a document is not a JSON object. The store's documents are.
+// errDocument reports that a document is not a JSON object. Every document of the store
+// is one.
 var errDocument = errors.New("the document is not a JSON object")
 
 // target is the location that a pointer leads to, as offsets in the text.

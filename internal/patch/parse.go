@@ -113,7 +113,7 @@ type rawOperation struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// split decodes both forms of a body.
+// split decodes the body of a patch, which is an object or a list of operations.
 func split(body []byte) (p Patch, raw []rawOperation, err error) {
 	// The decoder below accepts duplicate names and invalid UTF-8. Both would get into
 	// the document.
@@ -182,7 +182,7 @@ func (p Patch) Check(protected ...[]string) error {
 	return nil
 }
 
-// overlaps reports whether one of the two paths leads to the other.
+// overlaps reports whether the two paths are equal, or one is a prefix of the other.
 func (p pointer) overlaps(path []string) bool {
 	n := min(len(p), len(path))
 	return slices.Equal(p[:n], path[:n])

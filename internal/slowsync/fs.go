@@ -1,5 +1,6 @@
 // Package slowsync is a file system whose logs take a fixed time to sync. It is for
-// measurements, since the time of a real sync varies too much.
+// measurements, because the time of a real sync varies too much. Wrap the file system of
+// a store in an [FS].
 package slowsync
 
 import (
