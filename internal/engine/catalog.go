@@ -229,10 +229,10 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 	}
 	if p.KeyPaths != nil && !slices.Equal(p.KeyPaths, l.meta.props.KeyPaths) ||
 		p.KeyVersion != DefaultHash && p.KeyVersion != l.meta.props.KeyVersion {
-		return badRequest(BadProperties, "the partition key of container %q can't be changed", c.name)
+		return badRequest(BadProperties, "the partition key of container %q cannot be changed", c.name)
 	}
 	if p.UniqueKeys != nil && !sameUniqueKeys(p.UniqueKeys, l.meta.props.UniqueKeys) {
-		return badRequest(BadProperties, "the unique keys of container %q can't be changed; create another container", c.name)
+		return badRequest(BadProperties, "the unique keys of container %q cannot be changed; create another container", c.name)
 	}
 	m := l.meta.change()
 	m.props.DefaultTTL, m.props.Throughput = p.DefaultTTL, p.Throughput
@@ -335,7 +335,8 @@ type Container struct {
 	database     uint32
 	databaseName string
 	name         string
-	// identity is computed from these once, because a server needs it for every request.
+	// identity consists of the fields above. It is computed once, because a server needs
+	// it for every request.
 	identity feed.Identity
 
 	paths keyPaths
@@ -347,8 +348,8 @@ type Container struct {
 	bucket bucket
 	// changed wakes readers of several partitions. Its end is the container's last LSN.
 	changed signal
-	// useTTL reports that the container has a time to live, for checks outside of the
-	// sequencer.
+	// useTTL reports whether the container has a time to live. It is for checks outside
+	// of the sequencer.
 	useTTL atomic.Bool
 	// change is the mean size of a change in bytes. It estimates the size of a page.
 	change atomic.Int64

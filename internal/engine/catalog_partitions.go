@@ -154,9 +154,9 @@ func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*
 	return made, nil
 }
 
-// retire ends the segments of partitions that are replaced. It returns the inheritance of
-// the new partitions: the segments to read, sorted by their first LSN, the ancestors, and
-// the losses of segments that are not inherited. A segment without writes is not
+// retire ends the segments of partitions that are replaced. It returns the data that the
+// new partitions inherit: the segments to read, sorted by their first LSN, the ancestors,
+// and the losses of segments that are not inherited. A segment without writes is not
 // inherited.
 func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parents []string, losses []loss) {
 	for i, p := range old {
@@ -324,7 +324,7 @@ type (
 	databaseRecord struct {
 		ID       string `json:"id"`
 		Modified int64  `json:"modified"`
-		// Revision is 0 until the database is first replaced. 0 means 1.
+		// Revision counts the changes. It is absent in format 1, which means 1.
 		Revision uint64 `json:"revision,omitempty"`
 		// Extra is a []byte, here and below, so it is stored as base64. As JSON inside
 		// JSON, its white space and escapes would change.

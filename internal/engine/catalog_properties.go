@@ -54,8 +54,8 @@ type ContainerProperties struct {
 	// compared by their contents. Unique keys cannot be changed: ReplaceContainer accepts
 	// the same keys, or nil.
 	UniqueKeys [][]string
-	// DefaultTTL is the time to live of items in seconds. If zero, items never expire, and
-	// their own ttl is ignored. If -1, only items with a ttl of their own expire.
+	// DefaultTTL is the time to live of items in seconds. If zero, items never expire,
+	// and their own ttl is ignored. If -1, only items with a ttl of their own expire.
 	DefaultTTL int
 	// Retention is the time for which the container keeps all versions and deletes. If
 	// zero, the container keeps none and has no all versions and deletes feed.

@@ -29,8 +29,8 @@ type Record struct {
 	Modified time.Time
 }
 
-// maxRecordNumber is the highest number of a record. In rids made of records and
-// containers, the next higher bit marks a container.
+// maxRecordNumber is the highest number of a record. A resource id can be made of the
+// number of a record or of a container. The next higher bit marks a container.
 const maxRecordNumber = 1<<31 - 1
 
 // storedRecord is the stored form of a record.

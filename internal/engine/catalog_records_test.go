@@ -134,8 +134,8 @@ func TestRecordsAreDeletedWithTheirDatabase(t *testing.T) {
 		if all, err := db.Records(t.Context(), "shop"); err != nil || len(all) != 0 {
 			t.Errorf("a new database has records %+v, %v", all, err)
 		}
-		// Concurrently, so that some records are created in the group that deletes the
-		// database.
+		// Create records during the deletion, so that some are created in the group that
+		// deletes the database.
 		var writers sync.WaitGroup
 		for i := range 8 {
 			writers.Go(func() {

@@ -12,10 +12,10 @@ import (
 )
 
 // Resource ids (_rid) are base64 with - for /. The SDKs of .NET and Java parse them. The
-// id of a database has 4 bytes. The id of a container has 8: first its database's, and
-// then a number whose top bit is set, since it would otherwise be a user's. The id of a
-// document has 16: first its container's, and then a number. The top four bits of its
-// last byte are 0, the mark of a document.
+// id of a database has 4 bytes. The id of a container has 8 bytes: those of its database,
+// and then a number whose top bit is set. Without that bit, it would be the id of a user.
+// The id of a document has 16 bytes: those of its container, and then a number. The top
+// four bits of its last byte are 0, the mark of a document.
 
 // maxDocumentNumber is the highest number of a document. A number is stored twice, see
 // appendDocumentRID. Its second copy ends in the byte whose top four bits mark a

@@ -105,7 +105,7 @@ func (l *writeState) carry(m *meta) []growth {
 // tally is the size of a partition before the sequencer began to count.
 type tally struct {
 	mu    sync.Mutex // guards all fields
-	known bool
+	known bool       // whether was is set
 	was   growth
 }
 

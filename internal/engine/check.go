@@ -296,7 +296,8 @@ func closeAll(cursors []segmentCursor) error {
 	return errors.Join(errs...)
 }
 
-// checkUniqueEntries verifies that a document has its entries in the index of unique keys.
+// checkUniqueEntries verifies that a document has its entries in the index of unique
+// keys.
 func (k *containerCheck) checkUniqueEntries(id string, point, stored []byte) error {
 	if k.c.unique == nil {
 		return nil

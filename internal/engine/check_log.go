@@ -17,7 +17,7 @@ type containerCheck struct {
 	docs     uint32   // the last assigned document number
 	numbers  []uint64 // a bit for each number found
 	entries  int      // the number of log entries
-	unique   int      // the number of entries in the index of unique keys that belong to the log's documents
+	unique   int      // the number of entries of these documents in the index of unique keys
 	position logPosition
 }
 

@@ -1,9 +1,25 @@
-// Package engine is the storage engine of package store, on Pebble. Package store is the
-// users' view of it. Package server uses the engine directly.
+// Package engine is the storage engine of package store, on Pebble. Package store is its
+// public API. Package server uses the engine directly.
 //
-// Every write passes the sequencer, which assigns LSNs and commits groups of writes.
-// Reads and feeds use the snapshot that the sequencer published last. FORMAT.md describes
-// the keys and values on disk.
+// [Open] and [OpenMemory] return a [DB]. A DB creates and finds databases and containers.
+// A [Container] writes, reads and lists items, returns pages of the change feed, and
+// splits and merges partitions.
+//
+// Every write passes the sequencer, which is the only goroutine that writes. It assigns
+// LSNs and commits groups of writes. Reads and feeds use a view, which is the snapshot
+// that the sequencer published last.
+//
+// FORMAT.md describes the keys and values on disk. The prefix of a file's name is its
+// subject:
+//
+//   - catalog: databases, containers, partitions, and their statistics
+//   - check: the verification of a whole store
+//   - db: opening, Pebble, failures of the disk, the clock, and the purge
+//   - doc: documents, their keys, and operations on single items
+//   - feed: pages of the change feed
+//   - leases: the lease container
+//   - scan: pages of items
+//   - write: the sequencer, transactions, and unique keys
 package engine
 
 import (
@@ -25,15 +41,15 @@ import (
 type Options struct {
 	// FS is the file system of the store. If nil, the operating system's is used.
 	FS vfs.FS
-	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128 MiB
-	// is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
+	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128
+	// MiB is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
 	Memory int64
 	// MaxOpenFiles is the number of tables that may be open at a time. About 20 other
-	// files are open besides. If zero, 1,000 is used.
+	// files are open, too. If zero, 1,000 is used.
 	MaxOpenFiles int
 	// PurgeInterval is the time between two runs of the purge. The purge deletes expired
-	// items and versions past their retention. They are not returned before the purge
-	// either. If zero, 1 s is used. If -1, the purge is disabled.
+	// items and versions past their retention. The store returns neither of them, even
+	// before the purge. If zero, 1 s is used. If -1, the purge is disabled.
 	PurgeInterval time.Duration
 	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput. No
 	// request then returns a *feed.ThrottledError.
@@ -91,7 +107,7 @@ type DB struct {
 	background sync.WaitGroup // the sequencer and the purger
 	retiring   sync.WaitGroup // replaced engines that are not closed yet
 	kick       chan struct{}  // wakes the purger; capacity 1
-	requests   sync.Pool      // *request; each store has its own pool, because a channel belongs to its synctest bubble
+	requests   sync.Pool      // *request; not shared by stores, because a channel belongs to one synctest bubble
 	// scan is the memory of a finished scan, for reuse. It is nil while a scan uses it.
 	scan atomic.Pointer[chunkScan]
 
@@ -99,8 +115,8 @@ type DB struct {
 	current *view
 	closed  bool
 
-	// Only the sequencer uses the fields below. A writeState is at the index of its
-	// container's slot. It is nil if the slot is free.
+	// Only the sequencer uses the fields below. writeStates has the writeState of each
+	// container, at the index of its slot. An element is nil if its slot is free.
 	writeStates   []*writeState
 	numbers       numbersRecord
 	pebble        *pebbleDB
@@ -175,8 +191,8 @@ type view struct {
 	engine  *pebbleDB // the engine of snap
 	snap    *pebble.Snapshot
 	catalog *catalog
-	// states has the state of each container, at the index of its slot. It is nil if the
-	// slot is free.
+	// states has the state of each container, at the index of its slot. An element is nil
+	// if its slot is free.
 	states []*state
 	refs   atomic.Int32
 }

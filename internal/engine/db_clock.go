@@ -28,8 +28,9 @@ type reading struct {
 	elapsed time.Duration
 }
 
-// maxLag is the largest difference by which the wall clock may be ahead. Monotonic time
-// is also steered towards the right time, so a running machine stays within it.
+// maxLag is the largest difference by which the wall clock may be ahead. The system also
+// steers monotonic time towards the right time, so the difference stays smaller while the
+// machine runs.
 const maxLag = time.Second
 
 // systemClock returns a function that reads the system's clocks.

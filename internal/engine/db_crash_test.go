@@ -16,10 +16,10 @@ import (
 )
 
 // These tests simulate power losses. At a random point, in the middle of any operation on
-// the files, all data that was not synced is dropped. Properties:
+// the files, all data that was not synced is dropped. The tests check:
 //
 //   - Every acknowledged write, split and merge is present.
-//   - No change that a reader was shown is lost or has another LSN.
+//   - No change that was delivered to a reader is lost or has another LSN.
 //   - A transaction is present whole or not at all (versions of a batch move together).
 //   - The store opens and Check finds nothing.
 //   - The store can be written again and crash again, also during its recovery.
@@ -125,7 +125,7 @@ func (c *crasher) before(op fileOp) {
 	c.mu.Unlock()
 	cfg := vfs.CrashCloneCfg{}
 	if c.rng.IntN(3) == 0 {
-		// Some of the unsynced data survives, torn.
+		// Some of the unsynced data survives, perhaps only a part of a write.
 		cfg.UnsyncedDataPercent, cfg.RNG = c.rng.IntN(100), c.rng
 	}
 	c.after = c.fs.CrashClone(cfg)

@@ -22,9 +22,9 @@ import (
 // So the next table of that kind is delayed, longer after each refusal in a row.
 //
 // While Pebble opens, it waits until its logs are flushed, even if the disk refuses the
-// tables. A patient opening retries refused writes until there is room. Otherwise the
-// second attempt to write a table cuts the engine off. Tables are then written to memory,
-// so that the opening ends.
+// tables. A patient opening retries refused writes until there is room. In any other
+// opening, the second attempt to write a table cuts the engine off. Tables are then
+// written to memory, so that the opening ends.
 type disk struct {
 	vfs.FS
 	// notify is called when the engine is cut off.
@@ -86,7 +86,7 @@ func (d *disk) refusal() error {
 	return d.cause
 }
 
-// opened ends the opening.
+// opened records that the opening has ended. The disk is then no longer patient.
 func (d *disk) opened() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

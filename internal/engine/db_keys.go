@@ -89,7 +89,7 @@ func putLogHeader(value []byte, ts int64, ttl int32) {
 }
 
 // entry is an item's entry in the index. It has the position of the document in the log,
-// and the data that is needed without a read of the document.
+// and all data that must be available without a read of the document.
 type entry struct {
 	stamp
 	segment uint32
@@ -153,8 +153,8 @@ func decodeCounters(b []byte) (c counters, err error) {
 	return c, nil
 }
 
-// appendIndexKey appends the key of an item in the index. It returns the size of the
-// key's point, too.
+// appendIndexKey appends the key of an item in the index. It also returns the size of the
+// key's point.
 func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Component, id string) (b []byte, point int) {
 	dst = appendContainerKey(dst, spaceIndex, container)
 	n := len(dst)
@@ -164,7 +164,7 @@ func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Compo
 }
 
 // successor returns the first key after all keys that begin with prefix. The prefix must
-// have a byte below 0xFF. The byte of a key space is one.
+// have a byte below 0xFF. Every prefix of a key has one: the byte of its key space.
 func successor(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; i >= 0; i-- {

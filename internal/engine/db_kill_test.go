@@ -18,10 +18,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// These tests simulate the death of a process. A child writes to a directory and reports
-// acknowledged writes and delivered changes. It is killed (SIGKILL) at a random moment.
-// The test checks the properties of db_crash_test.go. Here files, locks and the operating
-// system are real.
+// These tests kill a process that has a store open. A child process writes to a directory
+// and reports acknowledged writes and delivered changes. The test kills the child
+// (SIGKILL) at a random moment. It then checks the properties that db_crash_test.go
+// lists. In these tests, files, locks and the operating system are real.
 
 var crashKills = flag.Int("crash.n", 0, "number of times that the kill test kills the writing process (0: 50, or 5 with -short or -race)")
 
@@ -165,7 +165,7 @@ func hear(k *known, line string) error {
 		k.partitions[fmt.Sprintf("%d/%s", container, partition)] = true
 		return nil
 	}
-	return fmt.Errorf("the child said %q", line)
+	return fmt.Errorf("the child printed %q", line)
 }
 
 // speaker is the witness in the child. It writes each report at once, in one write per

@@ -9,15 +9,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble replays the write-ahead logs that it finds, and does not notice that one is missing.
-// So each log has a witness: an empty file that is durable only while its log is.
+// Pebble replays the write-ahead logs that it finds, and does not notice that one is
+// missing. So each log has a witness: an empty file that is durable only while its log
+// is.
 //
 //   - A witness is created after its log is durable, and before the log is written to.
 //   - A witness is deleted, durably, before its log is deleted or renamed.
 //
-// A crash at any point leaves a log without a witness, or both, or neither. A witness without
-// a log means that something else deleted the log. A log without a witness is valid: releases
-// before witnesses left such logs behind.
+// A crash at any point leaves a log without a witness, or both, or neither. A witness
+// without a log means that something else deleted the log. A log without a witness is
+// valid, because older releases created no witnesses.
 const (
 	logSuffix     = ".log"
 	witnessPrefix = "LOG-"
@@ -79,7 +80,7 @@ func checkLogs(fs vfs.FS, dir string) error {
 // manifest, and such a store cannot be opened. So orderedFS syncs the directory before it
 // creates a marker. That happens at the opening and once per manifest.
 //
-// It also maintains the witnesses of the write-ahead logs. See witnessOf.
+// It also maintains the witnesses of the write-ahead logs. See witnessPrefix.
 type orderedFS struct{ vfs.FS }
 
 // Create creates a file. It creates a marker after the named file is durable, and a log

@@ -109,7 +109,7 @@ func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
 			t.Errorf("%s is restored: %d documents, %v", log, n, err)
 		}
 	}
-	// A release before witnesses left no witness.
+	// Older releases created no witnesses.
 	old := copyFS(t, killed, "db")
 	for _, name := range names {
 		if strings.HasPrefix(name, "LOG-") {

@@ -112,7 +112,8 @@ func (db *DB) start() error {
 	db.closing = make(chan struct{})
 	db.kick = make(chan struct{}, 1)
 	db.queue.wake = make(chan struct{}, 1)
-	// An engine that was cut off from the disk returns no errors itself.
+	// An engine that was cut off from the disk returns no errors. So start also checks
+	// whether its disk was cut off.
 	err = cmp.Or(db.upgrade(), e.disk.refusal())
 	if err == nil {
 		err = db.load(e)
@@ -162,8 +163,8 @@ func (db *DB) releaseCaches() {
 }
 
 // openFault returns the error to report for an error of opening. If the operating system
-// refused an operation, that is its error. All other errors, a missing file included, are
-// damage.
+// refused an operation, it wraps the error of the system. It reports all other errors, a
+// missing file included, as damage.
 func (db *DB) openFault(err error) error {
 	if known := (*CorruptError)(nil); errors.As(err, &known) {
 		return db.fault(err)
@@ -175,8 +176,8 @@ func (db *DB) openFault(err error) error {
 	return &CorruptError{Dir: db.dir, Detail: "the files cannot be opened", Err: err}
 }
 
-// startFault is openFault if the operating system refused an operation, and fault
-// otherwise.
+// startFault returns the error of openFault if the operating system refused an operation,
+// and the error of fault otherwise.
 func (db *DB) startFault(err error) error {
 	if errors.As(err, new(syscall.Errno)) {
 		return db.openFault(err)
@@ -220,9 +221,9 @@ func (db *DB) logSize() (sum int64, err error) {
 	return sum, nil
 }
 
-// pebbleOptions returns Pebble's options for e. Measurements chose them for a load that
-// mostly appends to a log. Memtables count towards the cache's size, so Memory bounds
-// both.
+// pebbleOptions returns Pebble's options for e. They are the result of measurements with
+// a load that mostly appends to a log. Memtables count towards the cache's size, so
+// Memory bounds both.
 func (db *DB) pebbleOptions(e *pebbleDB) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          e.disk,

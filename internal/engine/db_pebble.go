@@ -30,8 +30,8 @@ type pebbleDB struct {
 
 	mu sync.Mutex // guards the fields below
 	// lastFlush is the error of the last flush, or nil. Pebble also returns an error for
-	// a flush that makes no table. flush and compaction are errors of failures without a
-	// success since.
+	// a flush that makes no table. flush and compaction are the errors of the last failed
+	// flush and compaction. A later success sets them to nil.
 	lastFlush, flush, compaction error
 }
 
@@ -165,7 +165,7 @@ type repeats struct {
 	hidden int
 }
 
-// repeatEvery is the shortest time between two such messages.
+// repeatEvery is the shortest time between two logged messages.
 const repeatEvery = time.Second
 
 // background logs an error of background work.

@@ -23,8 +23,8 @@ const (
 	// not wait long. With versions, which keep the deleted documents, or unique keys,
 	// which read their values, maxGroupBytes also limits the request.
 	purgeBatch = 256
-	// trimShare is a divisor. Versions are deleted again after 1/trimShare of the
-	// retention has passed.
+	// trimShare is a divisor. The expired versions of a segment are deleted when the
+	// oldest one is past the retention by 1/trimShare of it.
 	trimShare = 10
 )
 
@@ -108,8 +108,8 @@ func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 	return nil
 }
 
-// sweep purges expired items from the index key from on. It returns the key at which the
-// next round resumes, or nil at the end.
+// sweep purges expired items, starting at the index key from, or at the first item if
+// from is nil. It returns the key at which the next round resumes, or nil at the end.
 func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err error) {
 	lower := appendContainerKey(nil, spaceIndex, c.number)
 	upper := successor(lower)

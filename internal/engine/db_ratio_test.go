@@ -21,15 +21,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 )
 
-// These tests measure the speed of the store as a ratio to raw Pebble. Raw and ours
-// alternate in one process, on one file system, with the same options and with values of
-// the same size. The result is the median of the ratios of the pairs. An absolute speed
-// would describe the machine rather than the store.
-// machine than of the store.
+// These tests measure the speed of the store as a ratio to raw Pebble. Raw Pebble and our
+// store alternate in one process, on one file system, with the same options and with
+// values of the same size. The result is the median of the ratios of the pairs. An
+// absolute speed would describe the machine rather than the store.
+//
 // Reads are bound by the processor. They are measured in processor time, so that other
-// processes disturb them less. Write ratios repeat if each sync of the log takes a fixed
-// millisecond. On a real disk they are noisy. A faster disk makes them worse, because raw
-// Pebble is then bound by the processor.
+// processes disturb them less. Write ratios are repeatable if each sync of the log takes
+// a fixed millisecond. On a real disk they are noisy. A faster disk makes them worse,
+// because raw Pebble is then bound by the processor.
 
 var (
 	ratioRun    = flag.Bool("ratios", false, "measure the ratios to raw Pebble (a minute or two)")
@@ -38,7 +38,8 @@ var (
 	ratioSlice  = flag.Duration("ratios.slice", time.Second, "duration of each half of a pair of writes")
 )
 
-// reportRatio logs the median of the ratios of the pairs beside its bar.
+// reportRatio logs the median of the ratios of the pairs beside its bar, which is the
+// lowest ratio that passes with -ratios.assert.
 func reportRatio(t *testing.T, bar float64, unit string, raw, ours []float64) {
 	t.Helper()
 	ratios := make([]float64, len(raw))
@@ -202,9 +203,9 @@ func TestRatioOfWrites(t *testing.T) {
 	} {
 		// With ascending keys, raw Pebble only appends to a log and never compacts. So
 		// the tests also measure hashed keys, which show what an upsert by key costs raw
-		// Pebble. The bar is the same for both. With 64 writers of new items, ours misses
-		// it if raw appends and a sync takes a tenth of a millisecond. See DESIGN.md,
-		// section 9. So a sync of 0.3 ms is measured, too.
+		// Pebble. The bar is the same for both. With 64 writers of new items, our store
+		// misses the bar if raw Pebble appends and a sync takes a tenth of a millisecond.
+		// See DESIGN.md, section 9. So a sync of 0.3 ms is measured, too.
 		for _, hashed := range []bool{false, true} {
 			keys := "raw appends"
 			if hashed {
@@ -271,7 +272,8 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 		})
 	}
 	wg.Wait()
-	// The bar is for a store at rest. Churn slows the raw iterator down as well.
+	// The bar is for a store without background work. Such work would slow the raw
+	// iterator down, too.
 	if err := db.pebble.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +394,8 @@ func TestRatioOfReads(t *testing.T) {
 			raw.read(t, 2*ratioDocuments)
 			ours.read(t, 2*ratioDocuments)
 			var r, o []float64
-			// Many short slices, so that a disturbance mostly hits both halves of a pair.
+			// The slices are many and short, so that a disturbance mostly hits both
+			// halves of a pair.
 			for range 30 * *ratioPairs {
 				r = append(r, raw.read(t, 10_000))
 				o = append(o, ours.read(t, 10_000))

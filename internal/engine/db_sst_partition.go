@@ -9,7 +9,7 @@ import (
 )
 
 // sstPartitions determines the log segments with a large share of the writes. Pebble's
-// flushes and compactions write files of their own for each of them.
+// flushes and compactions write separate files for each of these segments.
 //
 // The entries of a segment are written in the order of their keys. So the files of
 // successive flushes for one segment follow each other, and a compaction only moves them

@@ -56,7 +56,8 @@ func TestSpanEndsAtTheNextBorderOfABusySegment(t *testing.T) {
 	}
 }
 
-// Without such borders, every compaction rewrites all documents.
+// If a file held the logs of two busy partitions, every compaction would rewrite all
+// documents.
 func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 	db, err := OpenMemory(Options{})
 	if err != nil {
@@ -81,7 +82,8 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// So no compaction is under way either.
+		// Flush and compact, so that no background work changes the tables during the
+		// test.
 		if err := errors.Join(db.pebble.Flush(), db.pebble.Compact(t.Context(), []byte{0}, []byte{0xFF}, false)); err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,8 @@ func (l *limitedFS) heal() {
 func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
 	items, coarser := 1250, int64(1)
 	if RaceDetector {
-		// Pebble records a stack for each point lookup then, and there are eight for each item.
+		// With the race detector, Pebble records a stack for each point lookup. Each item
+		// takes eight lookups.
 		items, coarser = 1000, 3
 	}
 	aged := vfs.NewMem()

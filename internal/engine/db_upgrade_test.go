@@ -141,8 +141,8 @@ func checkFormatOne(t *testing.T, db *engine.DB, extra bool) {
 }
 
 // The archive is a store that a server of format 3 wrote. Two items of the first
-// container break its policy: u3 and u4 of t1 have one mail. It also has an expired item
-// and a split. The second container's policy cannot be read, and the third has none.
+// container break its policy: u3 and u4 of t1 have the same mail. It also has an expired
+// item and a split. The second container's policy cannot be read, and the third has none.
 // Wherever a power loss interrupts the upgrade, the next opening completes it.
 func TestDirectoryOfFormatThreeEnforcesItsUniqueKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

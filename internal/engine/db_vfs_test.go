@@ -4,11 +4,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// hookFS calls before ahead of every operation that changes the files on disk or makes
-// them durable: writes, syncs, and changes of directories. If refuse returns an error,
-// the operation fails with it. Pebble's own wrapper returns the underlying file when a
-// log is recycled (ReuseForWrite), and its faults silently stop there. So hookFS wraps
-// every way to get a writable file.
+// hookFS runs a hook, the function before, at the start of every operation that changes
+// the files on disk or makes them durable: writes, syncs, and changes of directories. If
+// refuse returns an error, the operation fails with it. Pebble's own wrapper returns the
+// underlying file when a log is recycled (ReuseForWrite), and its faults silently stop
+// there. So hookFS wraps every way to get a writable file.
 type hookFS struct {
 	vfs.FS
 	before func(op fileOp)

@@ -164,7 +164,7 @@ func (c *Container) result(r *request, op *operation) (Result, error) {
 
 // item returns the Item of a stored document. They share memory.
 func (c *Container) item(stored []byte, s stamp) (Item, error) {
-	// A shorter copy of the bytes onto themselves.
+	// appendPublic copies the bytes onto themselves and shortens them.
 	public, err := appendPublic(stored[:0], stored)
 	if err != nil {
 		return Item{}, c.db.fault(err)
@@ -192,9 +192,9 @@ const (
 // ones. If key is nil, the first operation must have a body, which gives the key.
 //
 // Batch returns a *[BatchError] that names the operation that failed. It returns a
-// *[TooLargeError] about a "batch", alone or inside a *BatchError, above one of three
-// limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return and
-// changes write.
+// *[TooLargeError] whose What is "batch", alone or wrapped in a *BatchError, above one of
+// three limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return
+// and changes write.
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return nil, err
@@ -293,10 +293,10 @@ func (c *Container) readOne(v *view, s *state, op *operation) (Result, error) {
 
 // Item is a document as the store returns it.
 type Item struct {
-	// Body is the document with its system properties _rid, _self, _etag, _attachments and
-	// _ts. It belongs to the caller.
+	// Body is the document with its system properties _rid, _self, _etag, _attachments
+	// and _ts. It belongs to the caller.
 	Body json.RawMessage
-	// ETag identifies this version, quotes included.
+	// ETag identifies this version. It includes its quotes.
 	ETag string
 	// Modified is the time of the last write (_ts).
 	Modified time.Time
@@ -325,8 +325,8 @@ type Result struct {
 // WriteOptions are the conditions of a write and the options of its result. The zero
 // value sets no condition.
 type WriteOptions struct {
-	// IfMatch is an ETag. The write returns [ErrPreconditionFailed] unless the item has it.
-	// "*" matches any item.
+	// IfMatch is an ETag. The write returns [ErrPreconditionFailed] unless the item has
+	// it. "*" matches any item.
 	IfMatch string
 	// IfNoneMatch is empty or "*". If it is "*", the write returns
 	// [ErrPreconditionFailed] when the item exists.
@@ -337,7 +337,8 @@ type WriteOptions struct {
 
 // ReadOptions are the conditions of a read. The zero value sets no condition.
 type ReadOptions struct {
-	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has it.
+	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has
+	// it.
 	IfMatch string
 	// IfNoneMatch is an ETag. The read returns [ErrNotModified] if the item still has it.
 	IfNoneMatch string

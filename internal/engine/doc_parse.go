@@ -156,7 +156,7 @@ func (p *parser) member(name jsonscan.Text) error {
 		if err := p.parseID(); err != nil {
 			return err
 		}
-		p.Back(at) // it may also be a key path
+		p.Back(at) // the member may also be part of the key
 	case name.Is("ttl"):
 		if p.hasTTL {
 			return badRequest(BadBody, "ttl occurs twice")
@@ -274,7 +274,7 @@ func checkID(id string) error {
 	case id == "":
 		return badRequest(BadID, "the id is empty")
 	case len(id) > MaxIDSize:
-		return badRequest(BadID, "the id has %d bytes, at most %d are possible", len(id), MaxIDSize)
+		return badRequest(BadID, "the id has %d bytes; at most %d are allowed", len(id), MaxIDSize)
 	case strings.ContainsAny(id, `/\?#`):
 		return badRequest(BadID, `the id %q contains one of / \ ? #`, id)
 	case !utf8.ValidString(id):

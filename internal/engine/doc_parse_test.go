@@ -225,7 +225,8 @@ func TestDocumentLimits(t *testing.T) {
 }
 
 // The other tests of limits use the constants plus one. This test compares the constants
-// with the documented limits. To change one is to change what users can store.
+// with the documented limits. A changed constant would change which documents users can
+// store.
 func TestLimitsAreTheDocumentedOnes(t *testing.T) {
 	for name, limit := range map[string][2]int{
 		"operations of a batch":   {MaxBatchOperations, 100},

@@ -115,8 +115,8 @@ func (t *tailFormat) appendTail(dst []byte, s stamp) []byte {
 	return append(dst, '}')
 }
 
-// storedSize returns the exact number of bytes that appendStored appends. A deferred set
-// needs it.
+// storedSize returns the exact number of bytes that appendStored appends. Pebble's
+// deferred set needs it in advance.
 func (t *tailFormat) storedSize(body []byte, s stamp) int {
 	return len(body) + t.fixedSize() + digitCount(s.ts) + len(tailLSN) + digitCount(s.lsn) + 1
 }

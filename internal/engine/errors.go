@@ -138,7 +138,7 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("open store %s: it has format %d, and this release knows formats up to %d: use a newer release",
+	return fmt.Sprintf("open store %s: it has format %d, and this release reads formats up to %d; use a newer release",
 		e.Dir, e.Found, e.Known)
 }
 

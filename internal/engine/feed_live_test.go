@@ -12,7 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Readers follow a container while others write, split and merge it concurrently:
+// Readers follow a container while others write, split and merge it concurrently. The
+// test checks:
 //
 //   - In all versions mode a reader is shown each version of each item exactly once, in
 //     order.
@@ -147,8 +148,9 @@ func allAtOnce(t *testing.T, c *engine.Container, mode feed.Mode) func() (feed.P
 // followLive reads until the writers are done and all their writes were delivered.
 func followLive(t *testing.T, mode feed.Mode, next func() (feed.Page, error), done <-chan struct{}) {
 	last := map[crashItem]int{}
-	// Pages before the end of the writers prove nothing about the last writes. So after
-	// it, every part is read once more. There are fewer than fifty.
+	// Pages that were read before the writers ended prove nothing about the last writes.
+	// So every part is read once more after the writers have ended. There are fewer than
+	// fifty parts.
 	for quiet := 0; quiet < 50; {
 		select {
 		case <-done:

@@ -14,9 +14,10 @@ import (
 
 // logMerge merges the log segments of a partition into one page, sorted by LSN.
 //
-// Each LSN is in one segment only. After splits, the LSNs of the segments follow each other,
-// and one cursor at a time is open. After a merge, those of the merged partitions interleave:
-// logMerge reads from the cursor with the lowest LSN until it has passed the next cursor.
+// Each LSN is in one segment only. After splits, the LSNs of one segment follow those of
+// another, and one cursor at a time is open. After a merge, the LSNs of the merged
+// partitions interleave. logMerge then reads from the cursor with the lowest LSN until it
+// has passed the LSN of another cursor.
 type logMerge struct {
 	*feedRead
 	v    *view
@@ -31,12 +32,12 @@ type logMerge struct {
 	pending []uint32
 	cursors []cursor
 
-	// position is the LSN up to which all entries were read. full reports that the page
-	// has no room for the next transaction.
+	// position is the LSN up to which all entries were read. full reports whether the
+	// page has no room for the next transaction.
 	position int64
 	full     bool
-	// lost reports that the first version of the page is older than cutoff, the start of
-	// the retention.
+	// lost reports whether the first version of the page is older than cutoff, the start
+	// of the retention.
 	lost      bool
 	cutoff    int64
 	retention time.Duration
@@ -59,7 +60,7 @@ type logMerge struct {
 type cursor struct {
 	it  *pebble.Iterator
 	lsn int64 // the LSN of the current entry
-	// whole reports that all keys of the segment pass the filter.
+	// whole reports whether all keys of the segment pass the filter.
 	whole bool
 }
 

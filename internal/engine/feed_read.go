@@ -244,9 +244,9 @@ func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) 
 // pieceSize is the size of a piece in bytes. A larger change has a piece of its own.
 const pieceSize = 64 << 10
 
-// slack limits the unused memory of a page. A reader that keeps a page should not keep
-// much more memory than the page needs.
-const slack = 4 // a quarter
+// slack is a divisor. At most 1/slack of the memory of a page is unused, because a reader
+// that keeps the page also keeps that memory.
+const slack = 4
 
 // minBuffer is the size in bytes of the smallest piece that is worth shrinking.
 const minBuffer = 4 << 10

@@ -235,8 +235,7 @@ func (m *meta) joined(parts []*partition) *partition {
 }
 
 // changedAfter returns the set's partition without the segments of partitions that have
-// not changed after an LSN. Of many partitions, few have changed since the last read of
-// all.
+// not changed after an LSN. Of many partitions, few have changed since the last read.
 func (sp *partitionSet) changedAfter(lsn int64) *partition {
 	if len(sp.partitions) == 1 {
 		return sp.part

@@ -186,9 +186,9 @@ func (g *group) setRetention(l *writeState, m *meta, d time.Duration) error {
 }
 
 // The versions log of a container with a retention has every version and delete with its
-// previous image. The log with the current documents exists besides. Each entry of the
-// versions log is complete. To look up the previous image during a read would take nine
-// tenths of the speed.
+// previous image. It exists in addition to the log, which has only the current documents.
+// Each entry of the versions log is complete. A read that had to look up the previous
+// image would lose nine tenths of its speed.
 
 // versionHeaderSize is the size in bytes of the header before the images: op u8, expired
 // u8, ts u64, previous LSN u64, length of the current image u32.

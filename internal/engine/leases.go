@@ -54,7 +54,7 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	keyed := slices.Equal(p.KeyPaths, []string{"/partitionKey"})
 	if !keyed && !slices.Equal(p.KeyPaths, []string{"/id"}) {
 		return nil, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases can't be found by their ids", p.ID, strings.Join(p.KeyPaths, ", ")),
+			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases cannot be found by their ids", p.ID, strings.Join(p.KeyPaths, ", ")),
 			Remedy: remedy,
 		}
 	}

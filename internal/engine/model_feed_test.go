@@ -60,7 +60,7 @@ type cursor struct {
 	rng       feed.Range
 	partition feed.Partition // an empty ID means addressed by range or key
 	from      feed.Start
-	// known means that after is the position. It is false before the first page.
+	// known reports whether after is the position. It is false before the first page.
 	known bool
 	after int64
 	// polled is the last second in which the position was the newest of all.
@@ -72,11 +72,11 @@ type follower struct {
 	w     *world
 	mode  feed.Mode
 	scope scope
-	// spans means that each read covers the whole scope, over all partitions.
+	// spans reports whether each read covers the whole scope, in all partitions.
 	spans   bool
 	cursors []*cursor
-	// since is the number of events when the follower started. It also reads earlier
-	// events from the second sinceTS on, or after sinceLSN.
+	// since is the number of events when the follower started. The follower also reads
+	// earlier events, from the second sinceTS on or after sinceLSN.
 	since    int
 	sinceTS  int64
 	sinceLSN int64

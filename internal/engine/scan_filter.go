@@ -50,12 +50,12 @@ type chunkScan struct {
 	// pace is the time per document, in nanoseconds, in the fastest chunk. Other work on
 	// the machine may have delayed other chunks.
 	pace float64
-	// judged is the number of documents that the filter evaluated. passed is the number that
-	// passed.
+	// judged is the number of documents that the filter evaluated. passed is the number
+	// that passed.
 	judged, passed int
-	// after is the position of the last entry that was read. again reports that the next
-	// chunk begins with that entry itself. more reports that there are entries after the
-	// chunk.
+	// after is the position of the last entry that was read. again reports whether the
+	// next chunk begins with that entry itself. more reports whether there are entries
+	// after the chunk.
 	after       []byte
 	again, more bool
 	late        bool // MaxTime has passed
@@ -227,8 +227,8 @@ func (b *chunkScan) visit(x *collected, body []byte) (more bool, err error) {
 }
 
 // show passes the hits of the chunk to the visitor, in the order of the index. ended
-// reports that the visitor ended the visit. Then only documents up to the last visited
-// one are counted. Otherwise all are.
+// reports whether the visitor ended the visit. If so, only documents up to the last
+// visited one are counted. Otherwise all documents are counted.
 func (b *chunkScan) show() (ended bool, err error) {
 	w := b.w
 	if w.r.AnyOrder {

@@ -80,7 +80,7 @@ type indexScan struct {
 	sc    *keyFilter
 	it    *pebble.Iterator
 	visit func(*indexed) (bool, error)
-	// i is the argument of visit. It escapes, so all calls share it.
+	// i is the argument of visit. It escapes to the heap, so all calls share it.
 	i       indexed
 	visited int
 }

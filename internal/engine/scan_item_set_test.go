@@ -83,7 +83,7 @@ func TestSetsOfIDsReadOnlyTheirDocuments(t *testing.T) {
 	if ids := read(ItemSet{From: "i3", To: "i4"}); len(ids) != 40 || ids[0] != "i3" || ids[39] != "i3" {
 		t.Errorf("%d items of one id: %v", len(ids), ids)
 	}
-	// Together with a set that has a key.
+	// The union of a set of ids and a set with a key.
 	if ids := read(withID(nil, "i3"), ItemSet{Key: feed.PartitionKey{"k00"}, From: "i3"}); len(ids) != 46 || ids[40] != "i4" {
 		t.Errorf("%d items: %v", len(ids), ids)
 	}

@@ -42,8 +42,8 @@ type ItemsRequest struct {
 	// IndexOnly makes VisitItems read no documents. The items then have no Body. A page
 	// costs as much as its index entries.
 	IndexOnly bool
-	// Filter selects the documents that VisitItems visits. It is much faster than a visit
-	// of all. Documents after an early stop are not charged.
+	// Filter selects the documents that VisitItems visits. That is much faster than a
+	// visit to all documents. Documents after an early stop are not charged.
 	Filter *ItemFilter
 	// AnyOrder makes VisitItems visit the items of a page in the order in which they were
 	// written. That is faster than the order of effective partition key and id. Filter is
@@ -292,8 +292,8 @@ func (w *itemScan) show(i *indexed, body []byte) (more bool, err error) {
 	return more && w.stopped == nil, nil
 }
 
-// firstFrom returns the first position of a page. That is after itself if again is true,
-// and the position directly after it otherwise.
+// firstFrom returns the first position of a page. If again is true, it returns after.
+// Otherwise it returns the position that follows after.
 func firstFrom(after []byte, again bool) []byte {
 	if len(after) == 0 || again {
 		return bytes.Clone(after)

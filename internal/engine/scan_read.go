@@ -15,8 +15,8 @@ import (
 )
 
 // Several goroutines read and filter the documents of a large chunk, each in one interval
-// of the log. The filter costs more than the reads, so one goroutine would be bound by its
-// processor.
+// of the log. The filter costs more than the reads, so one goroutine would be bound by
+// its processor.
 
 const (
 	// fewDocuments is the largest number of documents for which an iterator over the log
@@ -114,8 +114,8 @@ func (b *chunkScan) readTogether(ctx context.Context, n int) {
 	for i, r := range b.readers[:n] {
 		r.order = b.order[i*len(b.order)/n : (i+1)*len(b.order)/n]
 		readers.Go(func() {
-			// Without this, a panic of a judge would end the process. It must panic in
-			// the goroutine of the request.
+			// Without this recover, a panic of a judge would end the process.
+			// readTogether repeats the panic in the goroutine of the request.
 			defer func() {
 				if v := recover(); v != nil {
 					r.panicked = fmt.Sprintf("%v\n%s", v, debug.Stack())
@@ -265,8 +265,8 @@ func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	return nil
 }
 
-// Comparison sorting of a chunk took a tenth of a scan. So large chunks are sorted by a
-// radix sort. Only few digits of the LSNs differ within a container.
+// Sorting a chunk by comparison took a tenth of the time of a scan. So large chunks are
+// sorted by a radix sort. Only a few digits of the LSNs differ within a container.
 
 const (
 	// digitBits is the size of a digit. fewAddresses is the largest number of addresses

@@ -150,8 +150,8 @@ func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
 	}
 }
 
-// A page of a slow filter ends at its time limit, though a batch cannot end in the
-// middle.
+// A page of a slow filter ends at its time limit, although the limit never interrupts a
+// chunk.
 func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := scannable(t, 10_000)
@@ -176,7 +176,7 @@ func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 	})
 }
 
-// A canceled request or a failing filter soon ends all goroutines of a batch.
+// A canceled request or a failing filter soon ends all goroutines that read a chunk.
 func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 	c := scannable(t, 10_000)
 	ctx, cancel := context.WithCancel(t.Context())

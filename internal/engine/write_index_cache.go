@@ -42,18 +42,19 @@ type generation struct {
 	// key, and the entry in the index's format. The LSN of a deleted item's entry is 0.
 	// records has no pointers, so that the garbage collector need not scan it.
 	records []byte
-	// any marks a generation that may contain any key. It stands for the writes before
-	// the store was opened.
+	// any marks a generation that may contain any key. It stands for writes that are not
+	// cached: those before the store was opened, or before the cache was reset.
 	any bool
 	// mark is written with the last of the generation's groups, or later. Its zero value
 	// means that there is no mark yet.
 	mark mark
 }
 
-// cacheState reports where the last write of an item is stored.
+// cacheState is the location of an item's last write.
 type cacheState int
 
 const (
+	// inFiles means that the files have the last write of the item, if there is one.
 	inFiles cacheState = iota
 	// inCache means that the cache has the entry.
 	inCache
@@ -137,7 +138,7 @@ func (r *indexCache) find(key []byte) (e entry, ok bool, where cacheState, err e
 	return e, false, inFiles, nil
 }
 
-// find returns the encoded entry of a key, or nil. taken reports that another key with
+// find returns the encoded entry of a key, or nil. taken reports whether another key with
 // the same hash was written later.
 func (g *generation) find(h uint32, key []byte) (value []byte, taken bool) {
 	at, is := g.at[h]

@@ -85,7 +85,7 @@ func (s *recentStore) write() {
 			s.t.Fatalf("replace of %s returned %v; the item exists: %t", id, err, s.want[id])
 		}
 	case 2:
-		// Two operations in one group. The last one counts.
+		// Two operations are in one group, and the last one counts.
 		ops := []Operation{{Kind: OpUpsert, Body: body(id, "p"+id, 3)}, {Kind: OpDelete, ID: id}}
 		if s.want[id] {
 			ops = []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p"+id, 4)}}

@@ -38,8 +38,7 @@ func writeRequest(t *testing.T, c *Container, o Operation) *request {
 	return r
 }
 
-// closeChecked, at the end of both tests, finds leftover keys.
-
+// openPebble calls Check when the test ends, which finds keys that remain.
 func TestDeletionOfAContainerRemovesWritesOfItsGroup(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{})

@@ -21,13 +21,14 @@ type operation struct {
 	unique []uniqueDigest
 
 	ifMatch, ifNoneMatch string
-	// noBody reports that the result needs no body.
+	// noBody reports whether the result has no body.
 	noBody bool
 
 	// The result.
 	stamp   stamp
 	created bool
-	// size is the size of the stored document before or after, whichever is larger.
+	// size is the size of the stored document before or after the operation, whichever is
+	// larger.
 	size uint32
 	// stored is the stored document that OpRead found.
 	stored []byte
@@ -45,8 +46,8 @@ type version struct {
 // effect is one write of a transaction.
 type effect struct {
 	op *operation
-	// remove reports that the item is deleted. expired reports that it is deleted because
-	// its time to live has passed.
+	// remove reports whether the item is deleted. expired reports whether it is deleted
+	// because its time to live has passed.
 	remove, expired bool
 	old             version
 	// stamp is the stamp of the new version. Unless remove is set, body and ttl are its
@@ -311,7 +312,7 @@ func (t *transaction) produce(n int) error {
 	return nil
 }
 
-var errNoChange = errors.New("operation of kind OpChange without a function")
+var errNoChange = errors.New("an operation of kind OpChange has no function")
 
 // runChange calls f and returns its result. It returns a panic of f as an error, because
 // a panic must not end the sequencer.
@@ -405,8 +406,8 @@ type writeState struct {
 	ends  []int64
 	grown []growth
 	// touched has the indexes of the partitions that the current group wrote to. changed
-	// reports that the group replaced meta. isDirty reports that the group lists the
-	// state.
+	// reports whether the group replaced meta. isDirty reports whether the group lists
+	// the state.
 	touched []int
 	changed bool
 	isDirty bool

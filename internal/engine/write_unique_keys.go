@@ -287,11 +287,11 @@ type pathNode struct {
 	children []*pathNode
 }
 
-// parseUniqueKeys parses the paths of a container's unique keys. It returns nil if keys is
-// empty. Its error is a *[BadRequestError] of the kind BadProperties.
+// parseUniqueKeys parses the paths of a container's unique keys. It returns nil if keys
+// is empty. Its error is a *[BadRequestError] of the kind BadProperties.
 func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 	if len(keys) == 0 {
-		return nil, nil //nolint:nilnil // no policy is no error
+		return nil, nil //nolint:nilnil // nil is the policy without keys
 	}
 	if len(keys) > MaxUniqueKeys {
 		return nil, badRequest(BadProperties, "a container has at most %d unique keys, not %d", MaxUniqueKeys, len(keys))

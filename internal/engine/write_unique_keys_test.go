@@ -157,7 +157,7 @@ func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
 			t.Errorf("%.40s next to %.40s: %v", k.b, k.a, err)
 		}
 	}
-	// Paths through an object, but not through an array. A path may be a prefix of
+	// Paths lead through objects, but not through arrays. A path may be a prefix of
 	// another one, and names may be quoted.
 	c := newContainer(t, db, ContainerProperties{ID: "paths", UniqueKeys: [][]string{{"/a/b", "/c"}, {"/a"}, {`/"a/b"/x`}}})
 	for i, members := range []string{
@@ -262,8 +262,9 @@ func (m uniqueModel) clashes(pk, id string, v [2]int) bool {
 	return false
 }
 
-// Random writes, batches, splits, merges, restarts and purges. The store must agree with
-// a model without indexes. Several writes share a group, and Check must accept the index.
+// The test makes random writes, batches, splits, merges, restarts and purges. The store
+// must agree with a model without indexes. Several writes share a group, and Check must
+// accept the index.
 func TestUniqueKeysAgreeWithAModelThroughSplitsMergesAndRestarts(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 11))
