@@ -17,7 +17,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint prose prose-list fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
+.PHONY: build test race vet lint prose draw fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -46,10 +46,9 @@ prose: $(VALE_BIN)
 	PROSE_VALE=$(VALE_BIN) $(GO) test ./internal/prose
 	$(GO) run ./internal/prose -vale $(VALE_BIN)
 
-## prose-list: rewrite .vale/unwritten.txt, the files whose prose does not pass yet
-prose-list: $(VALE_BIN)
-	$(GO) run ./internal/prose -vale $(VALE_BIN) -list > $(BIN)/unwritten.txt
-	mv $(BIN)/unwritten.txt .vale/unwritten.txt
+## draw: print 30 comments and 10 pages for a reader to rate, drawn at random; SEED=n draws others
+draw:
+	$(GO) run ./internal/prose -draw $(or $(SEED),1)
 
 ## fmt: format as lint wants it
 fmt: $(GOLANGCI_BIN)

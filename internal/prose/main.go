@@ -5,17 +5,13 @@
 // sentences, the width of comments and the form of messages. Generated files and testdata
 // are excluded.
 //
-// Files that do not pass yet are listed in .vale/unwritten.txt. Their findings are
-// skipped. The list only shrinks: a listed file that passes, or is gone, is an error.
-//
-//	go run ./internal/prose -vale BIN        prints the findings
-//	go run ./internal/prose -vale BIN -list  prints a new list, which must not grow
+//	go run ./internal/prose -vale BIN   prints the findings
+//	go run ./internal/prose -draw SEED  prints 30 comments and 10 pages, drawn at random
 package main
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,14 +21,22 @@ import (
 	"strings"
 )
 
-// listPath is the path of the list of files that are not rewritten yet.
-const listPath = ".vale/unwritten.txt"
-
 func main() {
 	vale := flag.String("vale", "vale", "`path` of the vale binary")
-	list := flag.Bool("list", false, "print the files that have findings")
+	seed := flag.Uint64("draw", 0, "print comments and pages for a reader to rate, drawn with the `seed`")
 	flag.Parse()
-	text, err := run(context.Background(), *vale, *list)
+	drawing := false
+	flag.Visit(func(f *flag.Flag) { drawing = drawing || f.Name == "draw" })
+	ctx := context.Background()
+	paths, err := tracked(ctx)
+	text := ""
+	switch {
+	case err != nil:
+	case drawing:
+		text, err = draw(paths, *seed)
+	default:
+		text, err = report(ctx, *vale, paths)
+	}
 	fmt.Print(text)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prose:", err)
@@ -47,45 +51,20 @@ type finding struct {
 	message string
 }
 
-// run checks the files of the repository in the current directory. It returns the text to
-// print.
-func run(ctx context.Context, vale string, list bool) (string, error) {
-	paths, err := tracked(ctx)
-	if err != nil {
-		return "", err
-	}
+// report returns the findings in files, one on each line. Findings are an error.
+func report(ctx context.Context, vale string, paths []string) (string, error) {
 	findings, err := check(ctx, vale, paths)
 	if err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(listPath)
-	if err != nil {
-		return "", err
+	var out strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&out, "%s:%d: %s\n", f.path, f.line, f.message)
 	}
-	listed := strings.Fields(string(text))
-	if list {
-		return newList(findings, listed)
+	if len(findings) > 0 {
+		err = fmt.Errorf("%d findings", len(findings))
 	}
-	unlisted, err := skipListed(findings, listed)
-	if len(unlisted) > 0 {
-		err = errors.Join(fmt.Errorf("%d findings", len(unlisted)), err)
-	}
-	out := ""
-	for _, f := range unlisted {
-		out += fmt.Sprintf("%s:%d: %s\n", f.path, f.line, f.message)
-	}
-	return out, err
-}
-
-// newList returns the text of the new list. Renamed files may enter it, but it does not
-// grow.
-func newList(findings []finding, listed []string) (string, error) {
-	bad := failing(findings)
-	if len(bad) > len(listed) {
-		added := slices.DeleteFunc(bad, func(path string) bool { return slices.Contains(listed, path) })
-		return "", fmt.Errorf("%s would grow; rewrite the files that it does not have:\n%s", listPath, strings.Join(added, "\n"))
-	}
-	return strings.Join(append(bad, ""), "\n"), nil
+	return out.String(), err
 }
 
 // tracked returns the Go files and Markdown pages of the repository that exist, without
@@ -129,42 +108,4 @@ func check(ctx context.Context, vale string, paths []string) ([]finding, error) 
 		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.line, b.line), cmp.Compare(a.message, b.message))
 	})
 	return slices.Compact(findings), nil
-}
-
-// failing returns the files that have findings, sorted.
-func failing(findings []finding) []string {
-	var paths []string
-	for _, f := range findings {
-		paths = append(paths, f.path)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
-}
-
-// skipListed returns the findings in files that are not listed. Its error names the
-// listed files that do not exist, that have no findings, or that are out of order.
-func skipListed(findings []finding, listed []string) ([]finding, error) {
-	bad := failing(findings)
-	var missing, clean, errs []string
-	for _, path := range listed {
-		if _, err := os.Stat(path); err != nil {
-			missing = append(missing, path)
-		} else if !slices.Contains(bad, path) {
-			clean = append(clean, path)
-		}
-	}
-	if missing != nil {
-		errs = append(errs, "remove the files that do not exist:\n"+strings.Join(missing, "\n"))
-	}
-	if clean != nil {
-		errs = append(errs, "remove the files without findings:\n"+strings.Join(clean, "\n"))
-	}
-	if !slices.IsSorted(listed) {
-		errs = append(errs, "sort it")
-	}
-	unlisted := slices.DeleteFunc(slices.Clone(findings), func(f finding) bool { return slices.Contains(listed, f.path) })
-	if errs != nil {
-		return unlisted, fmt.Errorf("%s is out of date: %s", listPath, strings.Join(errs, "\n"))
-	}
-	return unlisted, nil
 }
