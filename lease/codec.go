@@ -229,9 +229,9 @@ func (c Codec) check(l Lease) error {
 }
 
 // Encode returns the lease's document. The members are in the order in which the
-// dialect's own hosts write them. Then come "properties", where those hosts have none,
-// and the unknown members that were read. It leaves out the store's system properties
-// (_etag, _ts and so on). A new lease gets its id from its token.
+// dialect's own hosts write them. The member "properties" is added if those hosts do not
+// have it. Unknown members that were read come last. It leaves out the store's system
+// properties (_etag, _ts and so on). A new lease gets its id from its token.
 func (c Codec) Encode(l Lease) []byte {
 	switch c.dialect {
 	case JavaHandleChanges:

@@ -89,7 +89,8 @@ func decodeDotNet(doc []byte) (Lease, error) {
 	return r.Lease, r.settle(version, v2Token, mode)
 }
 
-// settle checks the members against each other after all of them were read.
+// settle sets the fields that depend on several members, after all members were read. It
+// returns an error if the members contradict each other.
 func (l *Lease) settle(version int, v2Token, mode string) error {
 	if v2Token != "" {
 		l.Token, l.document.partitionID = v2Token, true

@@ -23,7 +23,7 @@ import (
 //	  "Continuation":[{"token":"\"11\"","range":{"min":"","max":"FF"}}],
 //	  "Range":{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}}}
 //
-// Only token and the ranges are changed here. All other members are written back
+// The codec changes only token and the ranges. It writes all other members back
 // unchanged.
 
 // state is a parsed position.
@@ -33,8 +33,8 @@ type state struct {
 	position feed.Continuation
 }
 
-// isWrapped reports whether a position has that form. The positions of a feed start with
-// a quote, or are not the Base64 text of an object.
+// isWrapped reports whether a position is in the dialect JavaLatestVersion. The positions
+// of a feed start with a quote, or are not the Base64 text of an object.
 func isWrapped(position string) bool {
 	if position == "" || position[0] == '"' {
 		return false
@@ -54,9 +54,9 @@ func fromBase64(text string) ([]byte, error) {
 }
 
 // wrap encodes a state. Java decodes each position twice: once with the alphabet for
-// URLs, once with the basic one. So the text must contain none of the characters in which
-// the alphabets differ. In ASCII only four characters cause those, and JSON can escape
-// them.
+// URLs, once with the basic one. So the result must contain none of the characters in
+// which the alphabets differ. In ASCII text only the characters >, ?, ~ and DEL can lead
+// to them, and JSON can escape these four.
 func wrap(text string) string {
 	if text == "" {
 		return ""
@@ -64,8 +64,8 @@ func wrap(text string) string {
 	return base64.URLEncoding.EncodeToString(plain(text))
 }
 
-// plain escapes these four characters and all characters that are not ASCII. They occur
-// only in strings, where JSON allows escapes.
+// plain escapes >, ?, ~, DEL and all characters that are not ASCII. In JSON text they
+// occur only in strings, which may contain escapes.
 func plain(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {
@@ -227,8 +227,8 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 				inner = m.value
 			}
 		case "Range", "PK", "PKRangeId":
-			// A state without a position has its range here. One with a position has it
-			// there.
+			// A state without a position has its range in this member. A state with a
+			// position has it in Continuation.
 		default:
 			w.keep(m)
 		}
@@ -273,7 +273,8 @@ func stateRange(text string) (r feed.Range, rid string) {
 	return r, s.RID
 }
 
-// positions returns the list with the one position. The token of an empty one is null.
+// positions returns the JSON list with the position c of range r. If c is empty, the
+// token is null.
 func positions(c feed.Continuation, r feed.Range) string {
 	one := writer{}
 	one.textOrNull("token", string(c))

@@ -41,7 +41,8 @@
 // # States and transitions
 //
 // A lease is absent, free (it has no owner) or owned. Whether an owned lease is live or
-// expired depends on its age by the store's clock.
+// expired depends on its age by the store's clock. In this table E is the expiration
+// ([Terms]), and the mark is the property by which a host asks for a lease.
 //
 //	transition   who may                          written                          value
 //	bootstrap    any host, no marker yet          Create: free, start resolved     [ForRange]

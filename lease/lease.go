@@ -63,10 +63,10 @@ func (l Lease) Free() bool { return l.Owner == "" }
 func (l Lease) Wanted() string { return l.Properties[PropertyWanted] }
 
 // AncestorOf reports whether l, another document of the same listing, is an ancestor of
-// x. It is if its range strictly contains x's, or if it is a PK-range lease and x an EPK
-// lease of the same range. While an ancestor exists, x is neither acquired nor run,
-// because the ancestor's holder has not finished its split. A lease with an unknown range
-// has no ancestors and is not an ancestor.
+// x. It returns true if l's range strictly contains x's, or if l is a PK-range lease and
+// x an EPK lease of the same range. While an ancestor exists, x is neither acquired nor
+// run, because the ancestor's holder has not finished its split. A lease with an unknown
+// range has no ancestors and is not an ancestor.
 func (l Lease) AncestorOf(x Lease) bool {
 	switch {
 	case l.Range.IsZero() || x.Range.IsZero():

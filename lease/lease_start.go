@@ -9,10 +9,10 @@ import (
 
 const startBeginning = "beginning"
 
-// Start returns the start of the next read of the lease. It is after the lease's
-// continuation. Without a continuation it is the start in the lease's properties, and
-// without that configured. A start that cannot be parsed, because another implementation
-// wrote it, counts as absent.
+// Start returns the start of the next read of the lease. The read starts after the
+// lease's continuation. If there is none, it starts at the start in the lease's
+// properties. If that is missing too, Start returns configured. A start that cannot be
+// parsed, because another implementation wrote it, counts as absent.
 //
 // In [JavaLatestVersion] the document contains a start beside the position. A start at a
 // time accompanies the position; see [feed.AfterSince].

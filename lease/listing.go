@@ -27,8 +27,9 @@ type Listing struct {
 
 // Unreadable is a lease document that cannot be parsed. An operator edited it, or another
 // implementation wrote an unknown form. No host acquires, asks for, counts or writes it.
-// Its owner keeps its keys. The other leases continue. But while there is one, no gap is
-// healed and no marker is created, because its range may be unknown.
+// Its keys stay with its owner. The other leases are processed as usual. While a listing
+// has an unreadable lease, no gap is healed and no marker is created, because the lease
+// may cover any range.
 type Unreadable struct {
 	// ID is the document's id. Token is the lease token at the end of the id.
 	ID, Token string

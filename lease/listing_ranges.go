@@ -24,7 +24,7 @@ func (l Listing) Rangeless() bool {
 // range cannot be found stays without one. In a search for gaps it counts as covering
 // everything.
 func (l Listing) WithRanges(partitions []feed.Partition) Listing {
-	live := make(map[string]feed.Range, len(partitions)) // avoids a search for live partitions, which are most
+	live := make(map[string]feed.Range, len(partitions)) // most leases are of live partitions, which need no search
 	for _, p := range partitions {
 		live[p.ID] = p.Range
 	}

@@ -12,8 +12,8 @@ func NewOwner(instance string, run uint32) string {
 
 const ownerSuffix = 1 + 8 // "/" and the digits
 
-// Ours reports whether owner is a host of this implementation. Such a host obeys the
-// wanted mark. Any other owner is foreign.
+// Ours reports whether owner is the owner text of a host of this implementation. Such a
+// host obeys the wanted mark. Any other owner is foreign.
 func Ours(owner string) bool {
 	at := len(owner) - ownerSuffix
 	if at < 0 || owner[at] != '/' {

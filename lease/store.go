@@ -46,8 +46,8 @@ type Container interface {
 // A write returns these errors:
 //
 //   - *ConflictError if the stored document is not the expected one. The error contains
-//     the stored document. An adapter whose service does not return it reads it. If that read
-//     fails, the write returns feed.ErrNotFound or the error of the read.
+//     the stored document. If the service does not return it, the adapter reads it. If that
+//     read fails, the write returns feed.ErrNotFound or the error of the read.
 //   - feed.ErrNotFound if there is no document.
 //   - *feed.ThrottledError if the write was refused and not applied.
 //

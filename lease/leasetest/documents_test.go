@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// documents is a lease container over JSON documents in memory. A defect makes it break
-// one sentence of the contract.
+// documents is a lease container that keeps JSON documents in memory. A defect makes it
+// break one sentence of the contract.
 type documents struct {
 	dialect lease.Dialect
 	defect  string

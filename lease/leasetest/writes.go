@@ -155,7 +155,7 @@ func sentTwice(s *suite) {
 		s.Fatalf("the same write again: %v; want a conflict", err)
 	}
 	if v := lease.Judge(conflict.Current, owner(1), l.Continuation, sent.Continuation); v != lease.Mine {
-		s.Errorf("my own earlier write is judged as %v", v)
+		s.Errorf("the writer's own earlier write is judged as %v", v)
 	}
 }
 
@@ -165,7 +165,7 @@ func putBack(s *suite) {
 	s.delete(marked)
 	back := s.create(marked.PutBack())
 	if back.ID != l.ID || back.Owner != owner(1) || back.Continuation != `"9"` || back.Wanted() != "" {
-		s.Errorf("put back, it is %+v; want the owner and position of %+v", back, l)
+		s.Errorf("the lease that was put back is %+v; want the owner and position of %+v", back, l)
 	}
 	s.wantListed(back)
 }
