@@ -47,8 +47,7 @@ func TestChildrenOfAGoneLease(t *testing.T) {
 		{"a part of the container", whole("1", "", "55"), []feed.Partition{partition("5", "", "22"), partition("6", "22", "55"), split[1]}, "partition 5, partition 6", false},
 		{"merged", whole("1", "", "55"), []feed.Partition{partition("3", "", "FF", "1", "2")}, "-55", false},
 		{"split and merged back", whole("0", "", "FF"), []feed.Partition{partition("3", "", "FF", "0", "1", "2")}, "-FF", false},
-		// Row 13: a PK-range lease over the neighbour's keys would skip its undelivered
-		// changes.
+		// A PK-range lease over the neighbour's keys would skip its undelivered changes.
 		{"split, then merged with a neighbour", whole("1", "", "55"), []feed.Partition{partition("3", "", "22"), partition("4", "22", "AA"), partition("5", "AA", "FF")}, "partition 3, 22-55", false},
 		{"both ends reach beyond", whole("1", "22", "55"), []feed.Partition{partition("3", "", "33"), partition("4", "33", "44"), partition("5", "44", "FF")}, "22-33, partition 4, 44-55", false},
 		{"EPK over one", lease.ForRange(feed.Range{Min: "11", Max: "33"}), split, "11-33", true},

@@ -125,9 +125,9 @@ type gap struct {
 	since time.Time
 }
 
-// gapsNow returns the gaps of p's listing. It takes over since for the parts of gaps that
-// m has; a new part has none. After a long time between two listings, by either clock, it
-// takes over nothing, because leases may have existed in that time.
+// gapsNow returns the gaps of p's listing. A part of a gap that m already has keeps its
+// since. A new part has none. If the time between the two listings was long by either
+// clock, no part keeps its since, because leases may have existed in that time.
 func (m Memory) gapsNow(p *Plan) []gap {
 	if len(p.coverage.gaps) == 0 {
 		return nil
@@ -192,9 +192,9 @@ func (p *Plan) Complete() bool {
 }
 
 // Missing returns the leases to create for the gaps that are due, cut at the borders of
-// the partitions. A whole partition gets a PK-range lease (in [JavaLatestVersion] an EPK
-// lease of its range). A part of a partition gets an EPK lease. Each lease has its start:
-// a continuation or [PropertyStart].
+// the partitions. A whole partition gets a PK-range lease (in [lease.JavaLatestVersion]
+// an EPK lease of its range). A part of a partition gets an EPK lease. Each lease has its
+// start: a continuation or [lease.PropertyStart].
 //
 // A lease that starts now has no start, so its Start(feed.Now()) is now. The caller
 // stores a continuation in it. At bootstrap the caller read that continuation before it

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// healer is a host that lists from time to time.
+// healer is a host that lists the leases at chosen times.
 type healer struct {
 	host   Host
 	memory Memory
@@ -63,7 +63,7 @@ func TestMissingAtBootstrapIsDueAtOnce(t *testing.T) {
 	}
 }
 
-// Row 14: the owner of a deleted lease still uses it, and will put it back.
+// The owner of a deleted lease still uses it, and will put it back.
 func TestMissingRow14HealingWaitsForTheExpiration(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	h.look(0, half(1), half(2))
@@ -73,8 +73,8 @@ func TestMissingRow14HealingWaitsForTheExpiration(t *testing.T) {
 	wantMissing(t, "81", h.look(81, half(1)), halves, "partition 2")
 }
 
-// Row 15: a split under way may tear a listing. Leases may have come and gone while a
-// host did not list for a long time.
+// A split under way may tear a listing. Leases may have come and gone while a host did
+// not list for a long time.
 func TestMissingRow15AGapCountsOnlyOverCloseListings(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	h.look(0, half(1))
@@ -141,8 +141,7 @@ func TestMissingOnlyThePartThatLastedLongEnough(t *testing.T) {
 	wantMissing(t, "both parts, in two pieces as they were seen", h.look(121, half(1)), halves, "55-AA, AA-FF")
 }
 
-// Row 16: a lease that is healed at the present "now" would lose the changes since the
-// marker.
+// A lease that is healed at the present "now" would lose the changes since the marker.
 func TestMissingRow16HealingStartsAtTheTimeOfTheMarker(t *testing.T) {
 	marker := time.Date(2026, 11, 21, 11, 30, 30, 0, time.UTC)
 	atMarker := feed.At(marker.Add(-time.Second))

@@ -36,14 +36,14 @@ type MoveKind int
 const (
 	// MoveNone: there is nothing to do.
 	MoveNone MoveKind = iota
-	// MoveAcquire: Update with [Lease.Acquired].
+	// MoveAcquire: Update with [lease.Lease.Acquired].
 	MoveAcquire
-	// MoveAsk: Update with [Lease.Asked].
+	// MoveAsk: Update with [lease.Lease.Asked].
 	MoveAsk
-	// MoveSteal: Update with [Lease.Acquired], for a lease that a foreign owner still
-	// holds. The thief only renews the lease until Move.Until, and until a renewal that
-	// began after that has succeeded. Before that it does not use the lease, put it back,
-	// hand it over or release it.
+	// MoveSteal: Update with [lease.Lease.Acquired], for a lease that a foreign owner
+	// still holds. The thief only renews the lease until Move.Until, and until a renewal
+	// that began after that has succeeded. Before that it does not use the lease, put it
+	// back, hand it over or release it.
 	MoveSteal
 )
 
@@ -102,7 +102,7 @@ func (p *Plan) nextFree(ceil int) (int32, bool) {
 		}
 	}
 	if p.host.Max == 0 || mine < p.host.Max {
-		consider(&p.left, "", true) // left over: regardless of this host's number
+		consider(&p.left, "", true) // left over: acquired even above this host's share
 	}
 	if mine <= ceil {
 		consider(&p.free[p.me], p.host.Owner, false) // handed over to this host

@@ -117,11 +117,11 @@ func (d *literal) decide() Move {
 const plannedAt = 3 * time.Hour
 
 // mostLoaded returns a lease of the most loaded host, among the hosts that have enough
-// leases to give one and a live lease that is fit. It is the last such lease in this
+// leases to give one and a live lease that fit accepts. It is the last such lease in this
 // host's order.
 func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(lease.Lease) bool) *lease.Lease {
 	me := d.host.Owner
-	last := map[string]*lease.Lease{} // the last fit lease of each host
+	last := map[string]*lease.Lease{} // the last lease of each host that fit accepts
 	for i := range d.leases {
 		l := &d.leases[i]
 		if d.barred[l.ID] || !d.live(*l) || !fit(*l) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {

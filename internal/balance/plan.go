@@ -2,10 +2,10 @@
 // and which leases replace the lease of a partition that was split or merged. It does no
 // I/O.
 //
-// Every acquire interval, and between after a [Pace], a host lists the leases. It makes a
-// [Plan] of the listing and of its [Memory] of earlier ones. It creates missing leases
-// and stops the workers of shadowed ones. Then it writes the moves of Decide, and amends
-// the plan with each answer, until Decide returns none:
+// Every acquire interval, and more often while leases move ([Pace]), a host lists the
+// leases. It makes a [Plan] of the listing and of its [Memory] of earlier ones. It
+// creates missing leases and stops the workers of shadowed ones. Then it writes the moves
+// of Decide, and amends the plan with each answer, until Decide returns none:
 //
 //	plan := balance.NewPlan(host, listing, memory, mono, regular, running)
 //	memory = plan.Memory()
@@ -25,12 +25,12 @@ import (
 // Host describes the host that plans to [NewPlan]. All fields but Owner are the same on
 // all hosts of a processor.
 type Host struct {
-	// Owner is the host's owner text, as returned by [NewOwner].
+	// Owner is the host's owner text, as returned by [lease.NewOwner].
 	Owner string
 	// Min and Max bound the number of the host's leases. If zero, there is no bound. A
 	// host takes up to Min leases from free ones and from hosts with more than Min. If
-	// all other hosts have Min or fewer, a new host stands by. A host never takes more
-	// than Max.
+	// all other hosts have Min or fewer, a new host waits without leases. A host never
+	// takes more than Max.
 	Min, Max int
 	// Terms are the intervals of the processor.
 	Terms lease.Terms
@@ -55,12 +55,12 @@ type Plan struct {
 	host    Host
 	listing lease.Listing
 	mono    time.Duration
-	now     time.Time // Listing.Now, or mono as a time where the store has no clock
+	now     time.Time // Listing.Now, or mono as a time if the store has no clock
 	regular bool
 	running func(id string) bool
 	before  Memory
 	seen    map[string]sighting // for stores without a clock only; by ID; shared with Memory
-	fresh   map[string]bool     // of these, the amended ones: written after the listing at an unknown time
+	fresh   map[string]bool     // IDs of amended leases: written at an unknown time after the listing; for stores without a clock only
 
 	coverage *coverage
 	gaps     []gap

@@ -11,7 +11,7 @@ import (
 )
 
 // These tests check the rules of the protocol that concern values alone. Each test is the
-// trace that shows the reason for a rule.
+// trace that shows the reason for a rule. RowN in a test's name numbers the rule.
 
 var (
 	me    = lease.NewOwner("me", 0x11111111)
@@ -92,7 +92,8 @@ func TestDecideNeverAcquiresALeaseThatTheHostRuns(t *testing.T) {
 	wantMove(t, "the other is run", p, MoveNone)
 }
 
-// Row 18: a healed lease was created late, after both owners had put their leases back.
+// A healed lease may be created late, after the owners of leases in its range have put
+// them back.
 func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
 	left, right := aged(0, me, 0), aged(1, "", 0)
@@ -150,14 +151,15 @@ func TestOrderDiffersBetweenHosts(t *testing.T) {
 	}
 }
 
-// Row 21: hosts would ask repeatedly for a dead owner's lease.
+// Otherwise hosts would ask repeatedly for a dead owner's lease.
 func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
 	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveAsk)
 	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(third), aged(1, other, 0).Asked(third)), MoveNone)
 	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(me), aged(1, other, 0).Asked(me)), MoveNone)
 }
 
-// Row 22: a request just before E would keep a dead owner's lease for nearly 2 E.
+// Otherwise a request just before the end of the expiration E would keep a dead owner's
+// lease for nearly 2 E.
 func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	for age := time.Duration(0); age < 61*time.Second; age += time.Second / 2 {
 		kind := MoveNone
@@ -168,7 +170,7 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	}
 }
 
-// Row 23: the new owner of a lease would find the mark and release the lease again.
+// Otherwise the new owner of a lease would find the mark and release the lease again.
 func TestRow23AcquireRemovesTheMark(t *testing.T) {
 	marked := with(aged(0, other, time.Hour).Asked(third), "colour", "blue")
 	m := planFor(Host{}, Memory{}, true, marked).Decide()
@@ -181,8 +183,8 @@ func TestRow23AcquireRemovesTheMark(t *testing.T) {
 	}
 }
 
-// Row 24: a third party writes a property between stop and release. The release is
-// refused and repeated with the new ETag.
+// A third party may write a property between the stop and the release. The release is
+// then refused, and repeated with the new ETag.
 func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	held := aged(0, me, 0).At(`"5"`)
 	release := held.Released(`"6"`)
@@ -200,8 +202,8 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	}
 }
 
-// Row 25: C, at floor, would take the lease that A handed over to B, and B would lack one
-// again.
+// Otherwise C, at floor, would take the lease that A handed over to B, and B would lack
+// one again.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	reserved := aged(4, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
@@ -209,16 +211,15 @@ func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
 }
 
-// Row 26: B asked for many leases while it was alone. Then other hosts came. Leases that
-// B no longer takes go to a host with too few.
+// B asked for many leases while it was alone. Then other hosts came. Leases that B no
+// longer takes go to a host with too few.
 func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
 	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
 	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
 
-// Row 27: the requester died. The other hosts are at ceil, because the dead one is
-// counted.
+// The requester died. The other hosts are at ceil, because the dead one is counted.
 func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 	reserved := aged(2, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), reserved}

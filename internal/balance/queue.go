@@ -74,7 +74,7 @@ func rank(host, what string) uint64 {
 	for i := range len(host) {
 		h = (h ^ uint64(host[i])) * prime
 	}
-	h = (h ^ 0xff) * prime // no text holds this byte: "a"+"bc" is not "ab"+"c"
+	h = (h ^ 0xff) * prime // no text contains this byte, so "a"+"bc" differs from "ab"+"c"
 	for i := range len(what) {
 		h = (h ^ uint64(what[i])) * prime
 	}

@@ -72,8 +72,8 @@ func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
 	}
 }
 
-// hostNumber returns the number of an owner text, and assigns one to a new text. A host
-// counts for the balance while it has a reason.
+// hostNumber returns the number of an owner text, and assigns one to a new text. The
+// balance counts a host while its number of reasons is above zero.
 func (p *Plan) hostNumber(owner string) int32 {
 	if n, ok := p.number[owner]; ok {
 		return n

@@ -32,9 +32,9 @@ func TestBalanceEveryHostReplaced(t *testing.T) {
 	}
 }
 
-// TestBalanceRequesterDies (row 27): a new host asks for leases and dies, while three
-// handlers take 30 minutes. Those leases count for the dead requester. Other leases must
-// be read meanwhile. When the handlers return, the world must balance.
+// TestBalanceRequesterDies: a new host asks for leases and dies, while three handlers
+// take 30 minutes. Those leases count for the dead requester. Other leases must be read
+// meanwhile. When the handlers return, the world must balance.
 func TestBalanceRequesterDies(t *testing.T) {
 	for _, size := range []struct{ leases, hosts int }{{4, 2}, {10, 4}, {64, 8}, {100, 33}, {101, 40}} {
 		for seed := range uint64(5) {
@@ -140,8 +140,8 @@ func TestBalanceWithBounds(t *testing.T) {
 	}
 }
 
-// TestBalanceDeadOwnersLeaseLivesAtMostTwice (rows 21 and 22): a request delays the
-// expiry of a dead owner's lease once, and not late in its life.
+// TestBalanceDeadOwnersLeaseLivesAtMostTwice: a request delays the expiry of a dead
+// owner's lease once, and not late in its life.
 func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
 	for seed := range uint64(30) {
 		w := balanced(t, seed, 6, 2)

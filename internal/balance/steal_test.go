@@ -35,7 +35,6 @@ func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 	}
 	// Two of our hosts have one instance name. Another has an instance that looks like an
 	// owner text.
-	// like an owner text.
 	for _, text := range []string{lease.NewOwner("me", 0x22222222), lease.NewOwner(worker7, 1), lease.NewOwner(other, 2), lease.NewOwner("", 3)} {
 		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveAsk)
 	}
