@@ -104,7 +104,7 @@ type bucket struct {
 }
 
 // take takes ru from the bucket, or returns some if ru is negative. It returns the time
-// until the overdraft before the call is repaid.
+// until the overdraft that existed before the call is repaid.
 func (k *bucket) take(ru float64, now time.Time) time.Duration {
 	if passed := now.Sub(k.at); passed > 0 {
 		k.level = min(k.level+k.rate*passed.Seconds(), k.rate)

@@ -28,8 +28,8 @@ const (
 	defaultBulkRequests = 8
 	// maxBulkRounds limits the rounds in which no operation gets a result.
 	maxBulkRounds = 20
-	// bulkPause is the pause after a 429 without a pause, and before the partitions are
-	// listed again after a split.
+	// bulkPause is the pause after a 429 that requests none, and before the partitions
+	// are listed again after a split.
 	bulkPause = 100 * time.Millisecond
 )
 

@@ -190,8 +190,8 @@ func isMismatch(err error) bool {
 	return errors.As(err, &untrusted) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// explainMismatch adds the remedy to such an error of a host and marks it. It returns any
-// other error unchanged.
+// explainMismatch adds the remedy to an error that isMismatch reports, and marks it as a
+// [feed.ErrMisconfigured]. It returns any other error unchanged.
 func explainMismatch(host string, err error) error {
 	switch {
 	case errors.Is(err, feed.ErrMisconfigured) || !isMismatch(err):

@@ -127,7 +127,8 @@ type exchangeKey struct{}
 // again reports whether azcosmos has sent the request more than once.
 func (x *exchange) again() bool { return x.sent.Load() > 1 }
 
-// exchangePolicy is inside of all retries.
+// exchangePolicy counts the attempts of a call and sets its partition key. It runs inside
+// of azcore's retries, so it sees every attempt.
 type exchangePolicy struct{}
 
 // Do implements [policy.Policy].

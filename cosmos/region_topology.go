@@ -47,7 +47,7 @@ type regions struct {
 	known *topology
 	// asked is the time of the last request for the account, successful or not.
 	asked time.Time
-	// failed is the time until which a host is tried last.
+	// failed maps a host to the time until which it is tried last.
 	failed map[string]time.Time
 }
 

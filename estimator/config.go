@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config configures an [Estimator]. The zero value of a field is its default. No duration
-// may be longer than 365 days. [New] copies it.
+// Config configures an [Estimator]. The zero value of a field means its default. No
+// duration may be longer than 365 days. [New] copies the Config.
 type Config struct {
 	// Processor, Source and Leases are the name, the monitored container and the lease
 	// container of the processor, as in its own configuration. They are required.

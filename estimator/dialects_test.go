@@ -116,7 +116,8 @@ func TestAContainerInAnotherDialectIsRefusedByName(t *testing.T) {
 	})
 }
 
-// The estimator cannot read leases of another dialect, but the processor has leases.
+// The estimator cannot read leases of another dialect. It must not report that the
+// processor has none.
 func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
 	w := newWorld(t, 1, false)
 	plain, ok := w.leases.(store.Leases)

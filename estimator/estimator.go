@@ -23,7 +23,7 @@ type Estimator struct {
 	last    atomic.Pointer[Report] // of Run
 }
 
-// opened is the lease store of a monitored container, which has this rid.
+// opened is an open lease store. container is the rid of the monitored container.
 type opened struct {
 	lease.Store
 	container string
@@ -39,7 +39,7 @@ func New(cfg Config) (*Estimator, error) {
 }
 
 // Current measures once. It yields the lags in the order of the leases' ranges, each as
-// soon as it and those before it are read. It lists the leases when the loop begins. A
+// soon as it and all earlier ones are read. It lists the leases when the loop begins. A
 // lease that cannot be read has [Lag.Err].
 //
 // An error ends the loop. It is [feed.ErrNotFound] if the processor has no leases or a

@@ -147,8 +147,8 @@ func TestLagThatCannotBeDeterminedIsUnknown(t *testing.T) {
 	}
 }
 
-// The cases of .NET's ChangeFeedEstimatorIterator. Its number is the session's LSN, less
-// the first item's LSN, plus one, and at least 0.
+// The cases come from .NET's ChangeFeedEstimatorIterator. Its number is the session's
+// LSN, less the first item's LSN, plus one, and at least 0.
 func TestReferenceIsDotNetsNumber(t *testing.T) {
 	item := func(lsn int64) []feed.Change { return []feed.Change{{LSN: lsn, Time: time.Now()}} }
 	for _, c := range []struct {
@@ -214,7 +214,8 @@ func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
 	})
 }
 
-// The 1 makes a scaler start the first host. The error reports a wrong name.
+// The reference number 1 makes a scaler start the first host. The error shows that the
+// name may be wrong.
 func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	w := newWorld(t, 1, false)
 	r, err := w.estimator(estimator.Config{}).Report(t.Context())

@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The processor "projector" has handled a batch of two changes. Eight more were written.
+// An estimator measures the lag of the processor "projector", which has handled two of
+// ten changes.
 func Example() {
 	ctx := context.Background()
 	db, err := store.OpenMemory(store.Options{})

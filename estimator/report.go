@@ -20,8 +20,8 @@ type Report struct {
 type Total struct {
 	// Leases counts the leases. Owned counts those that have an owner.
 	Leases, Owned int
-	// LSNs is a sum over the physical partitions: of each, the largest known lag among
-	// its leases. It is [Unknown] if the lag of no lease is known.
+	// LSNs is the sum, over the physical partitions, of the largest known lag of a lease
+	// of the partition. It is [Unknown] if the lag of no lease is known.
 	LSNs int64
 	// Age is the largest age among the leases. It is [Unknown] if the age of no lease is
 	// known.

@@ -164,8 +164,8 @@ func TestPositionOfAnotherRangeKeyOrModeIsRefused(t *testing.T) {
 	}
 }
 
-// NewReader refused the position of a start at a time whose year, in UTC, RFC 3339 cannot
-// write.
+// RFC 3339 cannot write a time whose year in UTC is not 0 to 9999. NewReader must accept
+// the position of a start at such a time.
 func TestPositionOfATimeOutsideTheCalendarRoundTrips(t *testing.T) {
 	for _, at := range []time.Time{
 		time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)),

@@ -30,7 +30,7 @@ func (s *suite) unmarshal(item json.RawMessage, into any) {
 	}
 }
 
-// someTime is an hour ago.
+// someTime returns the time an hour ago.
 func (s *suite) someTime() time.Time { return time.Now().Add(-time.Hour) }
 
 func fromBeginning(s *suite) {
@@ -144,7 +144,7 @@ func timeAlong(s *suite) {
 	at := s.writeTimed(s.key(1), s.key(2), s.key(3))
 	first := s.page(feed.Request{Partition: p, From: feed.At(at), MaxItems: 1})
 	rest, end := s.drain(feed.Request{Partition: p, From: feed.AfterSince(first.Continuation, at)})
-	s.want("from a time, and on", append(first.Changes, rest...), "b=2 c=3")
+	s.want("the page from a time, and the pages after it", append(first.Changes, rest...), "b=2 c=3")
 	s.want("after the end", s.page(feed.Request{Partition: p, From: feed.AfterSince(end, at)}).Changes, "")
 	s.write(s.key(1), "d", 4)
 	s.readWant("later changes", feed.Request{Partition: p, From: feed.AfterSince(end, at)}, "d=4")

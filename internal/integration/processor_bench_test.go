@@ -1,5 +1,6 @@
-// Package integration tests the packages that must not depend on the store together with
-// it.
+// Package integration tests packages changefeed and cosmos over the store and the server.
+// They are in a package of their own, so that a module that imports these packages has no
+// storage engine in its go.sum.
 package integration
 
 import (
