@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// The delays between attempts double from 1 s to 30 s, +- 20 %.
+// The delays between attempts double from 1 s to 30 s, plus or minus 20 %.
 const (
 	backoffFirst  = time.Second
 	backoffMost   = 30 * time.Second

@@ -69,7 +69,7 @@ func TestYieldingBackoffGrowsWhileTheServiceThrottles(t *testing.T) {
 	}
 }
 
-// Hosts and leases must not act in one rhythm. A simulated run must be repeatable.
+// Hosts and leases must not act at the same moments. A simulated run must be repeatable.
 func TestJitterDiffersByNameAndRepeatsBySeed(t *testing.T) {
 	numbers := func(seed uint64, words ...string) string {
 		j := newJitter(seed, words...)

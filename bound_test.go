@@ -68,8 +68,8 @@ func (r *reread) restart(from feed.Start) {
 	r.host = start(r.t, r.cfg)
 }
 
-// The bound holds for every owner during the life of the leases. Once, 30,030 older
-// changes were delivered after a restart.
+// The bound holds for every owner during the life of the leases. Otherwise thousands of
+// older changes would be delivered after a restart.
 func TestRefusedStartTimeBoundsEveryLaterOwner(t *testing.T) {
 	nothing := func(*reread) {}
 	for _, c := range []struct {

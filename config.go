@@ -36,10 +36,10 @@ type Config struct {
 	// begins. If it returns an error, it is called again after a delay, like a handler.
 	Observer func(lease.Lease) (Observer, error)
 
-	// Start is where the feed is read from when the leases are created for the first
-	// time. It is ignored later. The zero value means now. A continuation can start one
-	// lease only. In all versions and deletes mode the feed cannot start at the beginning
-	// or at a time. A time in the future may be treated as now.
+	// Start is the position from which the feed is read when the leases are created for
+	// the first time. It is ignored later. The zero value means now. A continuation can
+	// start one lease only. In all versions and deletes mode the feed cannot start at the
+	// beginning or at a time. A time in the future may be treated as now.
 	//
 	// Azure Cosmos DB may refuse a start time on merged partitions. Then the feed is read
 	// from the beginning, and older changes are dropped. Hosts of other implementations
@@ -68,11 +68,11 @@ type Config struct {
 	// reading ahead: a page is read when the handler is free.
 	ReadAhead int
 
-	// AcquireInterval is the time between two balance cycles, +- 10 %. It must be the
-	// same on all hosts. If zero, 17 s is used.
+	// AcquireInterval is the time between two balance cycles, plus or minus 10 %. It must
+	// be the same on all hosts. If zero, 17 s is used.
 	AcquireInterval time.Duration
-	// RenewInterval is the time after which an owned lease is written again, less up to
-	// 10 %. If zero, 13 s is used.
+	// RenewInterval is the time from one write of an owned lease to the next. It is
+	// shortened at random by up to 10 %. If zero, 13 s is used.
 	RenewInterval time.Duration
 	// ExpirationInterval is the time after its last write at which a lease expires. It
 	// must be the same on all hosts. If zero, 60 s is used.
@@ -138,11 +138,11 @@ type Checkpointing struct {
 	Interval time.Duration
 }
 
-// everyBatch reports whether each batch is followed by its checkpoint.
+// everyBatch reports whether a checkpoint is written after every batch.
 func (c Checkpointing) everyBatch() bool { return !c.Manual && c.Changes == 0 && c.Interval == 0 }
 
-// The defaults. The intervals are those that the documentation of the original library
-// names. Its code swaps acquire and renew.
+// The defaults. The intervals are those in the documentation of the .NET processor. Its
+// code swaps acquire and renew.
 const (
 	defaultMaxItems   = 100
 	defaultPoll       = 5 * time.Second
@@ -204,7 +204,7 @@ func (c Config) validate() error {
 	case c.Handler != nil && c.Observer != nil:
 		return &ConfigError{"Handler", "and Observer exclude each other"}
 	case c.Mode != feed.LatestVersion && c.Mode != feed.AllVersionsAndDeletes:
-		return &ConfigError{"Mode", fmt.Sprintf("%d is no mode", c.Mode)}
+		return &ConfigError{"Mode", fmt.Sprintf("%d is not a mode", c.Mode)}
 	case c.Range.IsEmpty() || !feed.Full().Contains(c.Range):
 		return &ConfigError{"Range", fmt.Sprintf("%s holds no key", c.Range)}
 	}
@@ -277,12 +277,12 @@ func (c Config) validateDialect() error {
 	if dialect != lease.JavaHandleChanges {
 		return nil
 	}
-	const remedy = "; use the dialect of handleLatestVersionChanges, to which a Java host upgrades these leases, and `changefeed leases convert` converts them"
+	const remedy = "; use the dialect of handleLatestVersionChanges: a Java host upgrades these leases to it, or `changefeed leases convert` converts them"
 	switch {
 	case c.Mode != feed.LatestVersion:
-		return &ConfigError{"Mode", c.Mode.String() + " is unknown to " + dialect.String() + remedy}
+		return &ConfigError{"Mode", c.Mode.String() + " is not supported by " + dialect.String() + remedy}
 	case c.Range != feed.Full():
-		return &ConfigError{"Range", "can't be a part of the container in " + dialect.String() + ", whose leases are for whole partitions" + remedy}
+		return &ConfigError{"Range", "cannot be a part of the container in " + dialect.String() + ", whose leases are for whole partitions" + remedy}
 	}
 	return nil
 }

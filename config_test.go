@@ -115,8 +115,8 @@ func TestNewAcceptsLimits(t *testing.T) {
 	}
 }
 
-// Sums of durations near the maximum overflow. A drain timeout of MaxInt64 once waited
-// for 0 s, and a poll interval of MaxInt64 never read.
+// Sums of durations near the maximum overflow. With a drain timeout of MaxInt64 a stop
+// would wait for 0 s. With a poll interval of MaxInt64 no read would ever be due.
 func TestDurationsAreAtMostAYear(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for field, set := range map[string]func(c *Config, d time.Duration){

@@ -49,10 +49,10 @@
 // # Errors
 //
 // A failed operation is retried in place, with growing delays and without a limit. No
-// change is skipped, and no lease moves because of the failure. Only at its start does
-// [Processor.Run] return errors that waiting does not heal, such as a wrong key
-// ([feed.ErrMisconfigured]). [Config.Notify] and [Config.Logger] receive the other
-// errors. A [HandlerError] comes from the user's code, a [SourceError] from the monitored
+// change is skipped, and no lease moves because of the failure. [Processor.Run] returns
+// errors that waiting does not heal, such as a wrong key ([feed.ErrMisconfigured]), only
+// while it starts. [Config.Notify] and [Config.Logger] receive the other errors. A
+// [HandlerError] comes from the user's code, a [SourceError] from the monitored
 // container, and a [LeaseStoreError] from the lease container.
 //
 // # Watching

@@ -16,7 +16,7 @@ var errDrained = errors.New("changefeed: drain timeout of the stop is over")
 // errNotReturned and errInDoubt are reasons why a lease could not be released.
 var (
 	errNotReturned = errors.New("the call had not returned when the drain timeout was over")
-	errInDoubt     = errors.New("the outcome of the write before it is unknown")
+	errInDoubt     = errors.New("the outcome of an earlier write is unknown")
 )
 
 // errDenied means that the store answers "not found" to an update of a lease, but refuses

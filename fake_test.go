@@ -126,7 +126,9 @@ type fakeStore struct {
 	lists  int
 	// writes are the writes that were sent, in order.
 	writes []fakeWrite
-	// before answers a write instead of carrying it out, after one carried out.
+	// before is called before each write. If it returns an error, the write is not carried
+	// out and returns that error. after is called after each successful write. If it
+	// returns an error, the write returns that error.
 	before, after func(w fakeWrite) error
 	unreadable    []lease.Unreadable
 }

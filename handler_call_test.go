@@ -43,7 +43,8 @@ func (o *exitingObserver) Close(context.Context, Reason) error {
 	return nil
 }
 
-// A handler that ended its goroutine once left its lease owned forever, without an error.
+// A handler that ends its goroutine must not leave its lease owned forever, without an
+// error.
 func TestGoexitInTheUsersCodeIsAFailureOfTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, said := onePartition(10), newFakeStore(), &notes{}

@@ -21,9 +21,10 @@ type health struct {
 	// listed is the start of the last listing that succeeded. Before the first one it is
 	// the start of Run.
 	listed atomic.Int64
-	// writing is pending from a lease write until the store answers one. A conflict is an
-	// answer, too. refused is the end of the last write that failed. It ages an old
-	// failure, so that a host without writes becomes healthy again.
+	// writing is pending from the first lease write without an answer until the store
+	// answers a write. A conflict is an answer, too. refused is the end of the last write
+	// that failed. Once it is old, Healthy ignores the failures before it, so that a host
+	// without writes becomes healthy again.
 	writing pending
 	refused atomic.Int64
 

@@ -13,8 +13,8 @@ import (
 // condition that they do not exist, and the marker comes last. Bootstrap promises that
 // every change written after the marker exists is delivered. The promise rests on one
 // order: a host resolves a position BEFORE it finds the marker absent. Then the position
-// is older than the marker. It does not matter which host creates the lease, how late,
-// and from how old a list of partitions.
+// is older than the marker. It does not matter which host creates the lease, when it does
+// so, or how old its list of partitions is.
 //
 //	resolve now (if that is the start) -> partitions -> listing without marker, with a gap -> create
 //	                                                    listing without marker, without a gap -> create the marker
@@ -121,10 +121,10 @@ func (c *cycle) create(missing []lease.Lease, marked bool) error {
 
 var errMerged = errors.New("partitions were merged while the start was resolved")
 
-// started returns a lease that starts now with its position. During bootstrap that is the
-// resolved position. A healed lease has lost its position. In all versions and deletes
-// mode, which cannot be read from a time, the changes since that position are lost as
-// well.
+// started returns l. If l starts at "now", it adds the position. During bootstrap that is
+// the resolved position. Afterwards l heals a gap in all versions and deletes mode, which
+// cannot be read from a time. Then it is the current position, and the versions written
+// since the lost one are lost as well.
 func (c *cycle) started(l lease.Lease, marked bool) (lease.Lease, error) {
 	if l.Start(feed.Now()).Kind() != feed.StartNow {
 		return l, nil

@@ -272,8 +272,8 @@ func (c *cycle) balance(plan *balance.Plan) {
 // that trust always begins with an answered write.
 func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	l := m.Lease
-	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
 	// inDoubt reports that an attempt may have been applied.
+	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
 	first, pause := began.Mono, c.writeBackoff(l, "acquire")
 	for {
 		attempt := c.clock()

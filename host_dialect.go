@@ -9,9 +9,9 @@ import (
 // refuses ends Run if the lease container must not be used. It checks every listing at
 // the start. In the dialect of Java's handleChanges it checks every listing, because
 // there the leases of a running host vanish when another host upgrades them. It returns
-// nil if the listing can be used. A listing that looks like an upgrade may be torn,
-// because the first leases were created meanwhile. So again is true, and the next listing
-// must show the same.
+// nil if the listing can be used. A listing that looks like an upgrade may be torn:
+// another host may have created the first leases while it was read. So the first such
+// listing only sets again, and Run ends if the next one looks the same.
 func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 	for _, l := range listing.Leases {
 		if err := l.Strange(c.dialect, c.container); err != nil {

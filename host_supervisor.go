@@ -15,7 +15,7 @@ import (
 // supervisor runs a host. It starts a balance cycle every acquire interval, quick cycles
 // between them while leases move, and a worker for each acquired lease. Its goroutine
 // alone starts and stops workers and owns all of its state. It does no I/O. Cycles and
-// workers run on goroutines of their own, and each sends one answer to its inbox.
+// workers run on goroutines of their own, and send their results to its inbox.
 //
 // A lease that a cycle acquires gets a worker even if Run is already ending. That worker
 // releases it at once. While a lease has a worker, it is not acquired again, so a handler
@@ -38,7 +38,7 @@ type supervisor struct {
 	failure            backoff
 	jitter             jitter
 
-	// again asks for a cycle at once.
+	// again requests a cycle at once.
 	again bool
 
 	// group waits for the cycle and the workers.
@@ -190,6 +190,6 @@ func (s *supervisor) ended(l lease.Lease, r result) {
 		s.stillRunning = append(s.stillRunning, l.Token)
 	}
 	// The leases of children are acquired through a listing, like any lease. A cycle at
-	// once spares them the wait.
+	// once saves them the wait.
 	s.again = s.again || r.children > 0
 }

@@ -41,7 +41,8 @@ func (pickySource) CheckStart(_ context.Context, from feed.Start, _ feed.Mode) e
 	return nil
 }
 
-// Leases that cannot start would be retried forever. Leases that have started continue.
+// Run returns if new leases cannot start, because a retry would never succeed. Leases
+// that exist have positions, and continue.
 func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source := newFakeStore(), pickySource{newFakeSource("0")}
@@ -66,8 +67,8 @@ func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 	})
 }
 
-// A container that does not keep all versions cannot be read from now in that mode
-// either.
+// A container that does not keep all versions refuses a read from now in all versions and
+// deletes mode.
 func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source := newFakeStore(), newFakeSource("0")
@@ -421,7 +422,8 @@ func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
 	})
 }
 
-// Run's error once named only the handlers that ignored their context.
+// Run's error contains the error that ended the run, and not only the leases whose
+// handlers ignored their context.
 func TestRunReturnsItsFatalErrorAndTheHandlersThatStillRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source, release := newFakeStore(), onePartition(1), make(chan struct{})

@@ -69,8 +69,8 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 		errs = append(errs, err)
 		return c
 	}
-	m.changes = counter("changes", "{change}", "Changes that the handler has taken.")
-	m.redeliveries = counter("redeliveries", "{change}", "Changes handed out again because the handler failed.")
+	m.changes = counter("changes", "{change}", "Changes that the handler handled.")
+	m.redeliveries = counter("redeliveries", "{change}", "Changes delivered again because the handler failed.")
 	m.checkpoints = counter("checkpoints", "{checkpoint}", "Lease writes that moved a position.")
 	m.moves = counter("moves", "{lease}", "Leases acquired, and leases whose work ended, by event.")
 	m.errors = counter("errors", "{error}", "Failures by origin: handler, source, leases, other.")

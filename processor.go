@@ -35,7 +35,7 @@ func New(cfg Config) (*Processor, error) {
 // Run processes changes until ctx ends. It may be called once; a second call returns
 // [ErrUsed].
 //
-// When ctx ends, no new batch is delivered. A handler may be the one to end it. Running
+// When ctx ends, no new batch is delivered. A handler may end ctx itself. Running
 // handlers may finish within [Config.DrainTimeout]; then their context ends. Each lease
 // is released with its position. Run returns nil if every handler has returned. Otherwise
 // it waits one request timeout longer and returns a [*StillRunningError], which names the
@@ -50,7 +50,7 @@ func New(cfg Config) (*Processor, error) {
 //
 // The start ends when Run has listed the leases, created the missing ones, and acquired
 // its first share. After the start every error is notified and the failed operation is
-// retried. So is every other error during the start.
+// retried. Other errors during the start are handled in the same way.
 func (p *Processor) Run(ctx context.Context) error {
 	if p.used.Swap(true) {
 		return ErrUsed
@@ -104,8 +104,8 @@ func (h *host) open(ctx context.Context) error {
 }
 
 // openLeases opens the lease container. It returns an error if that is the monitored
-// container. There each write of a lease would be a change to deliver, whose checkpoint
-// would be another write of the lease, without end.
+// container. Otherwise each write of a lease would be a change to deliver, and the
+// checkpoint after that change another write, without end.
 func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 	ctx, cancel := h.request(ctx)
 	defer cancel()

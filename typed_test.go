@@ -125,7 +125,7 @@ func (f *fragile) UnmarshalJSON(text []byte) error {
 // panicAsUsersCode must be on the stack of the panic.
 func panicAsUsersCode() { panic(fmt.Errorf("bad: %w", feed.ErrNoID)) }
 
-// An error named its item, but a panic once named only the LSNs of its batch.
+// A panic names its item, as an error does, and not only the LSNs of its batch.
 func TestPanicNamesItsItemAndKeepsItsStack(t *testing.T) {
 	done := func(context.Context, *Batch) error { return nil }
 	for name, cfg := range map[string]Config{

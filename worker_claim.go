@@ -12,7 +12,7 @@ import (
 // implementation, which obeys no request and has no trust that ends by itself. The steal
 // changes the document's ETag. So the victim cannot renew, and learns of the steal at its
 // next write. Only the clock bounds the time until then: a live victim writes again
-// before its last write expires. So the thief
+// before its last write expires. E is Config.ExpirationInterval. So the thief
 //
 //	waits    until the victim's last write is E + 1 s old, and renews meanwhile;
 //	confirms by one renewal, which begins after the wait and succeeds;

@@ -113,7 +113,7 @@ func TestStolenLeaseIsUsedOnlyAfterItsVictimsExpiryAndOneMoreRenewal(t *testing.
 	})
 }
 
-// observed is a diary that passes batches on.
+// observed is a diary that passes its batches to h.
 type observed struct {
 	*diary
 	h *collector
@@ -279,7 +279,7 @@ func TestStolenLeaseThatIsShadowedIsNotReleased(t *testing.T) {
 	})
 }
 
-// A document that cannot be read belongs to no host, and its error names it.
+// No host acquires a lease whose document cannot be read. The error names the document.
 func TestUnreadableLeaseIsNamedAndTheOthersContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h, said := newFakeSource("0", "1", "2"), newFakeStore(), &collector{}, &notes{}

@@ -21,7 +21,8 @@ import (
 //	answer to the release   what is done
 //	success                 over
 //	mine                    sent again with the new ETag
-//	unknown, throttled      the same write again, until the drain timeout or E is over
+//	unknown, throttled      the same write again, until the drain timeout or the
+//	                        expiration is over
 //	taken, absent, moved    over
 type ending struct {
 	w      *worker

@@ -301,7 +301,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// A lease that stayed in the store under the host's owner text was once reported as
+// A lease that stays in the store under the host's owner text must not be reported as
 // released.
 func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing.T) {
 	down := errors.New("503")
@@ -369,7 +369,8 @@ func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing
 	}
 }
 
-// The zero value of Reason once printed "shutdown" on notifications that release nothing.
+// The zero value of Reason, on notifications that release nothing, must not print
+// "shutdown".
 func TestNotificationThatReleasesNothingHasNoReason(t *testing.T) {
 	if n := (Notification{Event: Acquired}); n.Reason.String() != "none" || n.Reason == Shutdown {
 		t.Errorf("%v", n)

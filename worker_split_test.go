@@ -163,7 +163,7 @@ func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
 					}
 				}
 				if len(batches) > 0 {
-					t.Errorf("changes up to %d are handed out again", (<-batches).Changes[9].LSN)
+					t.Errorf("changes up to %d are delivered again", (<-batches).Changes[9].LSN)
 				}
 			})
 		})
@@ -171,7 +171,7 @@ func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
 }
 
 // The partition of an EPK lease may be replaced by one that holds the lease's whole
-// range. Then the lease is read on at its position, and no lease is created.
+// range. Then reads of the lease resume at its position, and no lease is created.
 func TestEPKLeaseInsideItsNewPartitionContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}

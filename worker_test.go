@@ -402,8 +402,8 @@ func (g *growing) delays() []time.Duration {
 	return delays
 }
 
-// An operation that had failed often and then succeeded was once retried only after half
-// a minute.
+// The delay must not stay at half a minute after an operation that failed often has
+// succeeded.
 func TestRetryDelayStartsOverAfterASuccess(t *testing.T) {
 	for name, attempts := range map[string]func(g *growing, source *fakeSource, leases *fakeStore) Handler{
 		"handler": func(g *growing, _ *fakeSource, _ *fakeStore) Handler {

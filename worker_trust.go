@@ -12,10 +12,11 @@ import (
 //
 // Trust begins with a write of the document that succeeds. It counts from the START of
 // that write, because the store may have stamped the document then. It ends E - M later,
-// before another host may take the lease as expired. It ends by itself, without an answer
-// from anywhere. It is given up before a release or a delete is sent, because another
-// host may begin after that. Once ended it does not come back. A late success is ignored,
-// and the host must acquire the lease again.
+// before another host may take the lease as expired. E is the expiration and M the margin
+// of lease.Terms. It ends by itself, without an answer from anywhere. It is given up
+// before a release or a delete is sent, because another host may begin after that. Once
+// ended it does not come back. A late success is ignored, and the host must acquire the
+// lease again.
 //
 // The context of handlers lives as long as the trust. One timer ends it, and each renewal
 // resets the timer. The context has no deadline, because a deadline cannot be moved. The
