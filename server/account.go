@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// GET /: the account. Every SDK reads it first, and then uses the endpoint that it names.
-// It has one writable region and session consistency. The id "localhost" makes the
-// JavaScript SDK keep its endpoint. The _rid is the store's ID, so two servers are two
-// accounts. The account does not offer regions for thin clients, per-partition failover
-// or hedging. Each would enable a feature in an SDK that a single server does not have.
+// This file serves GET /, which returns the account. Every SDK reads it first, and then
+// uses the endpoint that it names. It has one writable region and session consistency.
+// The id "localhost" makes the JavaScript SDK keep its endpoint. The _rid is the store's
+// ID, so two servers are two accounts. The account does not offer regions for thin
+// clients, per-partition failover or hedging. Each would enable a feature in an SDK that
+// a single server does not have.
 
 // queryEngineConfiguration is the service's own text of the query limits, for .NET and
 // Java. SDKs with a query engine of their own refuse an account without it.

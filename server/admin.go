@@ -261,5 +261,5 @@ func (s *Server) adminGone(x *request, c *engine.Container, err error) error {
 	for i, p := range all {
 		ids[i] = p.ID
 	}
-	return failure(http.StatusNotFound, wire.SubNone, "there is no partition %.40q now; there are %s", gone.Partition, strings.Join(ids, ", "))
+	return failure(http.StatusNotFound, wire.SubNone, "there is no partition %.40q now; the live partitions are %s", gone.Partition, strings.Join(ids, ", "))
 }

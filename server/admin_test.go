@@ -81,7 +81,7 @@ func TestAdminSplitsMergesAndListsPartitions(t *testing.T) {
 func TestAdminListsTheLivePartitionsAfterAnUnknownOne(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withPartitions(2)
-	ts.plainAdmin("POST", orderPartitions+"/7/split", "").want(http.StatusNotFound).wantBody("there is no partition \\\"7\\\" now; there are 0, 1")
+	ts.plainAdmin("POST", orderPartitions+"/7/split", "").want(http.StatusNotFound).wantBody("there is no partition \\\"7\\\" now; the live partitions are 0, 1")
 	ts.plainAdmin("POST", orderPartitions+"/7/merge", "").want(http.StatusNotFound).wantBody("there are 0, 1")
 	ts.plainAdmin("POST", orderPartitions+"/0/split", `{"at":"FE"}`).want(http.StatusBadRequest).wantBody("inside")
 	ts.plainAdmin("POST", orderPartitions+"/0/split", `{"att":"1F"}`).want(http.StatusBadRequest).wantBody("att")

@@ -14,8 +14,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with x-ms-cosmos-is-batch-request: several operations in one request. They
-// are carried out all or none (batch_transaction.go), or independently (batch_bulk.go).
+// This file serves POST docs with x-ms-cosmos-is-batch-request: a batch of several
+// operations in one request. They are carried out all or none (batch_transaction.go), or
+// independently (batch_bulk.go).
 //
 // Supported: Create, Upsert, Read, Replace, Delete and Patch, with ifMatch, ifNoneMatch
 // and minimalReturnPreference. A batch has at most 100 operations and 2 MiB. It is sent

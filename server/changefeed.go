@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// GET docs with A-IM: the change feed.
+// This file serves GET docs with the header A-IM: a page of the change feed.
 //
 // Supported: latest version mode, and all versions and deletes mode. A read starts from
 // the beginning, from now (*), from a time or from an etag. It covers a partition, a

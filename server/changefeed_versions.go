@@ -10,9 +10,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Changes in the form {current, metadata, previous}. All versions and deletes mode always
-// has this form. Latest version mode has it for clients that request it. The images are
-// the stored bytes, and the JSON around them is written by hand.
+// This file writes changes in the form {current, metadata, previous}. All versions and
+// deletes mode always has this form. Latest version mode has it for clients that request
+// it. The images are the stored bytes, and the JSON around them is written by hand.
 
 // The constant parts of a change in JSON, and the names of operations.
 var (

@@ -9,7 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
+// This file serves /dbs/<id>/colls and /dbs/<id>/colls/<id>. Supported: create, read,
+// replace, list, delete.
 //
 // Every property that a client sends is stored and returned (container_properties.go).
 // The store uses the partition key, unique keys, the default time to live and the

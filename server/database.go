@@ -11,9 +11,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation creates an offer
-// (see offer.go), which the containers of the database would share. It is stored and
-// shown, but not enforced.
+// This file serves /dbs and /dbs/<id>. Supported: create, read, list, delete. Throughput
+// at creation creates an offer (see offer.go), which the containers of the database would
+// share. It is stored and shown, but not enforced.
 
 // Charges of operations on databases, containers and offers, in request units. As in the
 // service, they do not count against any throughput. They are only sent in the answer.

@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs (create, upsert), GET, PUT and DELETE docs/<id>: one document.
+// This file serves requests for one document: POST docs (create, upsert), and GET, PUT
+// and DELETE docs/<id>.
 //
 // Supported: the partition key from its header, or (create, upsert, replace) from the
 // document; If-Match and If-None-Match; Prefer: return=minimal. A container that is

@@ -6,7 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// GET docs without A-IM: the read feed, which returns all documents of a container.
+// This file serves GET docs without the header A-IM: the read feed, which returns all
+// documents of a container.
 //
 // Supported: the selections of a change feed; x-ms-max-item-count; x-ms-continuation,
 // which remains valid after splits and merges. The selections are container, partition,

@@ -16,7 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// PATCH docs/<id>: change a part of a document.
+// This file serves PATCH docs/<id>, which changes a part of a document.
 //
 // Supported: add, set, replace, remove, incr and move, at most ten of them, on members
 // and on elements of arrays. A patch may have a condition (status 412 if it is false) and

@@ -11,10 +11,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Lists of databases, containers, users, permissions and offers. They are short, so they
-// are read whole, and returned in pages if the client asks for pages
-// (x-ms-max-item-count). The continuation is the key after which the next page begins. So
-// a list that changes between pages skips no item that exists throughout.
+// This file serves the lists of databases, containers, users, permissions and offers.
+// They are short, so each is read as a whole. It is returned in pages if the client asks
+// for pages (x-ms-max-item-count). The continuation is the key after which the next page
+// begins. So a list that changes between pages skips no item that exists throughout.
 //
 // A POST with a query to the path of a list returns the rows of the query. SDKs find the
 // throughput of a container by a query of offers. Each SDK has its own text for it.

@@ -17,8 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /offers and /offers/<rid>: list, read and replace the throughput of databases and
-// containers that were created with one.
+// This file serves /offers and /offers/<rid>. Clients list, read and replace the
+// throughput of databases and containers that were created with one.
 //
 // A replacement takes effect immediately and does not change the number of partitions.
 // The content determines the kind (manual or autoscale). The headers by which some SDKs

@@ -16,11 +16,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query,
-// replace, delete. A permission names a resource (a database, a container or an item),
-// optionally a partition key in it, and a mode (Read or All). Every answer with a
-// permission has a new resource token (auth_resource_token.go), valid for
-// x-ms-documentdb-expiry-seconds. So all of these operations need a key that may write.
+// This file serves /dbs/<id>/users/<id>/permissions and .../<id>. Supported: create,
+// upsert, read, list, query, replace, delete. A permission names a resource (a database,
+// a container or an item), optionally a partition key in it, and a mode (Read or All).
+// Every answer with a permission has a new resource token (auth_resource_token.go), valid
+// for x-ms-documentdb-expiry-seconds. So all of these operations need a key that may
+// write.
 //
 // As in the service, a user has at most one permission for each resource and partition
 // key; a second one is a conflict. Not supported: permissions for stored procedures,

@@ -11,8 +11,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// GET pkranges: the live partitions of a container, by name or by rid. SDKs route
-// requests by this list, and read it again after a 410.
+// This file serves GET pkranges, which returns the live partitions of a container. The
+// path has the name or the rid of the container. SDKs route requests by this list, and
+// read it again after a 410.
 //
 // Supported: the whole list, always in one page; the incremental form (If-None-Match),
 // which is answered with the partitions created since, or 304. Not supported: pages

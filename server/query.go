@@ -12,7 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with a query: its rows, page by page. Package querypage reads them.
+// This file serves POST docs with a query, which returns its rows page by page. Package
+// querypage reads the rows.
 //
 // Supported: the language of internal/query; parameters; the selections of a feed, in any
 // combination. The selections are container, partition, range of effective partition

@@ -12,9 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with a plan request. A plan describes how a client queries the partitions and
-// merges their rows. Java asks for the plan of every query. The other SDKs ask for the
-// plans of queries that one request cannot serve.
+// This file serves POST docs with a plan request. A plan describes how a client queries
+// the partitions and merges their rows. Java asks for the plan of every query. The other
+// SDKs ask for the plans of queries that one request cannot serve.
 //
 // Supported: a plan for every query that has one in the service, with the text for each
 // partition. These queries have ORDER BY, TOP, OFFSET LIMIT, DISTINCT, GROUP BY or

@@ -464,7 +464,7 @@ func TestAPageOfLargeRowsIsShort(t *testing.T) {
 	// A continuation cannot hold such a key. A client that asked for the largest page
 	// already is not told to ask for it.
 	const largest = "x-ms-max-item-count: -1"
-	ts.ask(together(pk(`["a"]`), items(2)), "SELECT c.id FROM c ORDER BY c.x").want(400).wantBody("sorted by").wantBody(largest)
+	ts.ask(together(pk(`["a"]`), items(2)), "SELECT c.id FROM c ORDER BY c.x").want(400).wantBody("sort key").wantBody(largest)
 	for _, size := range []int{-1, 6} {
 		a := ts.ask(together(pk(`["a"]`), items(size)), "SELECT * FROM c ORDER BY c.x").want(400).wantBody("sorted by").wantBody("return less of each item")
 		if strings.Contains(string(a.body), largest) {

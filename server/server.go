@@ -139,10 +139,11 @@ type Server struct {
 	drain    sync.Once
 }
 
-// New returns a server over a store. It returns an error if an option is invalid. Examples
-// are a key that is not base64, an endpoint that is not an absolute URL, and a number of
-// partitions or a limit that is out of range. An issuer whose responses cannot be trusted
-// is also an error, and so is a retention that is not a whole number of minutes.
+// New returns a server over a store. It returns an error if an option is invalid.
+// Examples are a key that is not base64, an endpoint that is not an absolute URL, and a
+// number of partitions or a limit that is out of range. An issuer whose responses cannot
+// be trusted is also an error, and so is a retention that is not a whole number of
+// minutes.
 func New(st *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	db := (*engine.DB)(st)

@@ -12,9 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace
-// (also with another ID), delete. A user has permissions (permission.go) and no password.
-// The holder of the account key reads a permission and passes on the token in the answer.
+// This file serves /dbs/<id>/users and /dbs/<id>/users/<id>. Supported: create, upsert,
+// read, list, query, replace (also with another ID), delete. A user has permissions
+// (permission.go) and no password. The holder of the account key reads a permission and
+// passes on the token in the answer.
 //
 // A user and its permissions are one record of the store. They change together, survive a
 // restart, and are deleted with the database. A record is limited to 256 KiB, which is

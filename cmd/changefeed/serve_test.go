@@ -115,7 +115,7 @@ func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	if got := ids(); got != "6 " {
 		t.Errorf("partitions %s", got)
 	}
-	if out := call(exitFailed, "split", "0"); !strings.Contains(out, "there is no partition \"0\" now; there are 6") {
+	if out := call(exitFailed, "split", "0"); !strings.Contains(out, "there is no partition \"0\" now; the live partitions are 6") {
 		t.Errorf("a partition that is gone: %s", out)
 	}
 	if out := call(exitFailed, "ls", "--key", "b3RoZXI="); !strings.Contains(out, "use the --key") {

@@ -11,8 +11,8 @@ import (
 )
 
 // Where is the FROM and WHERE of a query, without its SELECT. A scan filters all
-// documents with it and evaluates the whole query for those that pass. It is immutable and
-// safe for concurrent use, but each goroutine needs its own filter.
+// documents with it and evaluates the whole query for those that pass. It is immutable
+// and safe for concurrent use, but each goroutine needs its own filter.
 type Where struct {
 	prog   *program
 	random bool
