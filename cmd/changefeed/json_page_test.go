@@ -1,0 +1,333 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// jsonTables maps the headings of docs/json.md to the struct types whose fields their
+// tables list. Each value is a file, a space and a type.
+var jsonTables = map[string]string{
+	"lag --json":                      "internal/lag/show.go report",
+	"A lease of lag":                  "internal/lag/show.go leaseLag",
+	"The total of lag":                "internal/lag/show.go total",
+	"leases ls --json":                "internal/leases/table.go Listing",
+	"A lease of leases ls":            "internal/leases/table.go Row",
+	"leases check --json":             "internal/leases/damage.go Report",
+	"A finding of leases check":       "internal/leases/damage.go Finding",
+	"leases export and leases import": "internal/leases/file.go File",
+	"The container of leases export":  "internal/leases/file.go fileIdentity",
+	"partitions ls --json":            "internal/admin/client.go Partition",
+	"partitions split --json and partitions merge --json": "partitions.go barePartition",
+	"tail --mode avad":         "tail.go version",
+	"The metadata of a change": "tail.go metadata",
+	"tail --position":          "../../feed/reader_position.go position",
+	"The range of a position":  "../../feed/reader_position.go positionRange",
+	"A cursor of a position":   "../../feed/reader_position.go positionCursor",
+	"replicate":                "internal/replicate/state.go state",
+	"An end of replicate":      "internal/replicate/state.go stateEnd",
+}
+
+// jsonExamples maps the headings that have examples but no table to their types.
+var jsonExamples = map[string]string{"lag --watch --json": jsonTables["lag --json"]}
+
+// internalJSON lists the structs with JSON names that the page omits, by file and type or
+// function. Its values are the reasons.
+var internalJSON = map[string]string{
+	"internal/demo/host.go event":               "a line between the demo and its host processes",
+	"internal/demo/host_process.go job":         "a line between the demo and its host processes",
+	"internal/leases/document.go parseDocument": "decodes a lease document",
+	"internal/replicate/writer.go parseFound":   "decodes a row of a query",
+	"tail_position.go positionMode":             "decodes a field of a position",
+}
+
+// jsonField is a field of a struct as JSON has it, or a row of a table.
+type jsonField struct {
+	name, typ string
+	optional  bool
+}
+
+// jsonStruct is a struct with JSON names.
+type jsonStruct struct {
+	fields []jsonField
+	// nested maps a field to the type of its value, or of its elements.
+	nested map[string]string
+}
+
+// jsonStructs returns the structs with JSON names of a Go file. The key is the type, or
+// the function around a struct without a name.
+func jsonStructs(t *testing.T, file string) map[string]*jsonStruct {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[*ast.StructType]string{}
+	function := ""
+	found := map[string]*jsonStruct{}
+	for _, d := range parsed.Decls {
+		function = ""
+		if f, is := d.(*ast.FuncDecl); is {
+			function = f.Name.Name
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if s, is := n.Type.(*ast.StructType); is && function == "" {
+					declared[s] = n.Name.Name
+				}
+			case *ast.StructType:
+				name := declared[n]
+				if name == "" {
+					name = function
+				}
+				if s := newJSONStruct(t, n, found); len(s.fields) > 0 {
+					found[name] = s
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// newJSONStruct returns the fields of a struct. embedded holds the structs above it in
+// its file.
+func newJSONStruct(t *testing.T, s *ast.StructType, embedded map[string]*jsonStruct) *jsonStruct {
+	t.Helper()
+	out := &jsonStruct{nested: map[string]string{}}
+	for _, f := range s.Fields.List {
+		if name, is := f.Type.(*ast.Ident); is && len(f.Names) == 0 && embedded[name.Name] != nil {
+			out.fields = append(out.fields, embedded[name.Name].fields...)
+		}
+		if f.Tag == nil {
+			continue
+		}
+		name, options, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		typ, nested := jsonType(f.Type)
+		out.fields = append(out.fields, jsonField{name, typ, options != ""})
+		out.nested[name] = nested
+	}
+	return out
+}
+
+// jsonType returns the page's name of a Go type. For a struct, and for a list of structs,
+// nested is the struct's name.
+func jsonType(e ast.Expr) (typ, nested string) {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		typ, nested = jsonType(e.X)
+		return typ + " or null", nested
+	case *ast.ArrayType:
+		typ, nested = jsonType(e.Elt)
+		return "array of " + typ + "s", nested
+	case *ast.MapType:
+		return "object", ""
+	case *ast.SelectorExpr:
+		return jsonType(e.Sel)
+	case *ast.Ident:
+		switch e.Name {
+		case "string", "State", "Kind", "Continuation", "Step":
+			return "string", ""
+		case "int", "int64":
+			return "integer", ""
+		case "float64":
+			return "number", ""
+		case "bool":
+			return "boolean", ""
+		case "Time":
+			return "time", ""
+		case "RawMessage":
+			return "JSON value", ""
+		}
+		return "object", e.Name
+	}
+	return fmt.Sprintf("%T", e), ""
+}
+
+// jsonSection is the part of the page under one heading.
+type jsonSection struct {
+	rows     []jsonField
+	examples []any
+}
+
+// jsonSections returns the parts of a page by their headings.
+func jsonSections(t *testing.T, page string) map[string]jsonSection {
+	t.Helper()
+	all := map[string]jsonSection{}
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\| [^|]+ \\| ([^|]+) \\|$")
+	block := regexp.MustCompile("(?s)```json\n(.*?)```")
+	for _, part := range regexp.MustCompile(`(?m)^##+ `).Split(page, -1)[1:] {
+		heading, text, _ := strings.Cut(part, "\n")
+		var s jsonSection
+		for _, m := range row.FindAllStringSubmatch(text, -1) {
+			s.rows = append(s.rows, jsonField{m[1], m[2], m[3] != "never"})
+		}
+		for _, m := range block.FindAllStringSubmatch(text, -1) {
+			for d := json.NewDecoder(strings.NewReader(m[1])); ; {
+				var value any
+				err := d.Decode(&value)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatalf("an example of %q is not JSON: %v", heading, err)
+				}
+				s.examples = append(s.examples, value)
+			}
+		}
+		all[heading] = s
+	}
+	return all
+}
+
+// The page is written by hand, so it is compared with the structs of the code.
+func TestJSONPageIsCurrent(t *testing.T) {
+	page, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := jsonSections(t, string(page))
+	code := map[string]*jsonStruct{}
+	add := func(file string) {
+		for name, s := range jsonStructs(t, file) {
+			code[filepath.ToSlash(file)+" "+name] = s
+		}
+	}
+	err = filepath.WalkDir(".", func(file string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+			add(file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add("../../feed/reader_position.go")
+	checkJSONTables(t, sections, code)
+	checkJSONExamples(t, sections, code)
+
+	shown := slices.Collect(maps.Values(jsonTables))
+	for name := range code {
+		if !slices.Contains(shown, name) && internalJSON[name] == "" {
+			t.Errorf("docs/json.md has no table of %s", name)
+		}
+	}
+	for name := range internalJSON {
+		if code[name] == nil {
+			t.Errorf("internalJSON has %s, which does not exist", name)
+		}
+	}
+}
+
+// checkJSONTables compares the tables with the code.
+func checkJSONTables(t *testing.T, sections map[string]jsonSection, code map[string]*jsonStruct) {
+	t.Helper()
+	for heading, s := range sections {
+		if len(s.rows) > 0 && jsonTables[heading] == "" && heading != "tail" {
+			t.Errorf("docs/json.md has a table under %q, which jsonTables does not name", heading)
+		}
+	}
+	for heading, name := range jsonTables {
+		s := code[name]
+		if s == nil {
+			t.Errorf("jsonTables has %s, which does not exist", name)
+			continue
+		}
+		if rows := sections[heading].rows; !slices.Equal(rows, s.fields) {
+			t.Errorf("docs/json.md, %q, has the fields\n%v\nand %s has\n%v\n(name, type, and whether it may be absent)", heading, rows, name, s.fields)
+		}
+	}
+}
+
+// checkJSONExamples checks that the examples have the fields of the code.
+func checkJSONExamples(t *testing.T, sections map[string]jsonSection, code map[string]*jsonStruct) {
+	t.Helper()
+	roots := maps.Clone(jsonTables)
+	maps.Copy(roots, jsonExamples)
+	for heading, name := range roots {
+		if nested := regexp.MustCompile("^(A|An|The) ").MatchString(heading); len(sections[heading].examples) == 0 && !nested {
+			t.Errorf("docs/json.md, %q, has no example", heading)
+		}
+		for _, example := range sections[heading].examples {
+			checkJSONExample(t, heading, example, name, code)
+		}
+	}
+}
+
+// checkJSONExample checks a value of the struct, or an array of such values.
+func checkJSONExample(t *testing.T, at string, value any, name string, code map[string]*jsonStruct) {
+	t.Helper()
+	if list, is := value.([]any); is {
+		for _, v := range list {
+			checkJSONExample(t, at, v, name, code)
+		}
+		return
+	}
+	object, is := value.(map[string]any)
+	if !is || code[name] == nil {
+		t.Errorf("docs/json.md, %q: the example has %v, not an object of %s", at, value, name)
+		return
+	}
+	file, _, _ := strings.Cut(name, " ")
+	fields := map[string]bool{}
+	for _, f := range code[name].fields {
+		fields[f.name] = true
+		v, has := object[f.name]
+		if !has && !f.optional {
+			t.Errorf("docs/json.md, %q: the example has no %s", at, f.name)
+		}
+		if nested := code[name].nested[f.name]; has && nested != "" {
+			checkJSONExample(t, at+", "+f.name, v, file+" "+nested, code)
+		}
+	}
+	for field := range object {
+		if !fields[field] && !strings.HasPrefix(field, "_") { // the service adds system properties
+			t.Errorf("docs/json.md, %q: the example has %s, which %s does not have", at, field, name)
+		}
+	}
+}
+
+// The system properties come from the store and not from a struct of the command.
+func TestJSONPageHasTheSystemPropertiesOfALine(t *testing.T) {
+	page, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := command(t, tailOf(shop(t, 0))...)
+	var got, want []string
+	var document map[string]any
+	if err := json.NewDecoder(strings.NewReader(out)).Decode(&document); err != nil {
+		t.Fatal(err)
+	}
+	for name := range document {
+		if strings.HasPrefix(name, "_") {
+			got = append(got, name)
+		}
+	}
+	for _, row := range jsonSections(t, string(page))["tail"].rows {
+		want = append(want, row.name)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/json.md has the system properties %v, and a line has %v", want, got)
+	}
+}
