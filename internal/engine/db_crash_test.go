@@ -63,7 +63,7 @@ func TestPowerLossKeepsEveryAcknowledgement(t *testing.T) {
 	t.Logf("%d crashes, %d of them before the store was open again", crashes.Load(), recovering.Load())
 }
 
-// crasher is one store through many crashes.
+// crasher takes one store through many crashes.
 type crasher struct {
 	t   *testing.T
 	rng *rand.Rand

@@ -100,7 +100,7 @@ type witness interface {
 	divide(container int, partition string)
 }
 
-// crashLoad drives a store.
+// crashLoad runs the writers and readers of a store.
 type crashLoad struct {
 	db         *engine.DB
 	containers []*engine.Container

@@ -43,7 +43,7 @@ func isLocked(err error) bool {
 		strings.Contains(err.Error(), "lock held by current process")
 }
 
-// unlockDirectory reverts lockDirectory.
+// unlockDirectory unlocks dir and deletes the file with the process id.
 func unlockDirectory(fs vfs.FS, dir string, lock *pebble.Lock) error {
 	err := fs.Remove(fs.PathJoin(dir, pidFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -171,19 +171,20 @@ const (
 // that it creates.
 type ownerOnlyFS struct{ vfs.FS }
 
-// Create creates a file.
+// Create creates a file that only the owner may read.
 func (p ownerOnlyFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
 	return ownerOnly(f, name, err)
 }
 
-// OpenReadWrite opens a file. It creates the file if it does not exist.
+// OpenReadWrite opens a file and restricts it to the owner. It creates the file if the
+// file does not exist.
 func (p ownerOnlyFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := p.FS.OpenReadWrite(name, category, opts...)
 	return ownerOnly(f, name, err)
 }
 
-// Lock creates a file and locks it.
+// Lock creates a file that only the owner may read, and locks it.
 func (p ownerOnlyFS) Lock(name string) (io.Closer, error) {
 	lock, err := p.FS.Lock(name)
 	return ownerOnly(lock, name, err)

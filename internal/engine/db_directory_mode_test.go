@@ -17,7 +17,7 @@ import (
 )
 
 // writePrivately opens the store in dir, writes more than a memtable, and closes it. It
-// returns the log.
+// returns the lines that the store logged.
 func writePrivately(t *testing.T, dir string) string {
 	t.Helper()
 	var log bytes.Buffer

@@ -39,7 +39,7 @@ type disk struct {
 
 	mu    sync.Mutex // guards the fields below
 	cause error      // the refusal that cut the engine off, or nil
-	// opening reports whether Pebble opens. patient reports whether the opening is
+	// opening reports whether Pebble is opening. patient reports whether the opening is
 	// patient.
 	opening, patient bool
 	full             error // the last refusal of a table
@@ -262,7 +262,9 @@ func (d *disk) unhold() error {
 
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
-// Create creates a file.
+// Create creates a file. It may delay a table, or return the disk's refusal of a table.
+// It returns no error for any other file: if the engine is cut off, that file is empty
+// and in memory.
 func (d *disk) Create(name string, kind vfs.DiskWriteCategory) (f vfs.File, err error) {
 	create := func() (err error) {
 		f, err = d.FS.Create(name, kind)
@@ -306,7 +308,7 @@ func createIn(fs *vfs.MemFS, name string) (vfs.File, error) {
 	return fs.Create(name, vfs.WriteCategoryUnspecified)
 }
 
-// Open opens a file for reading.
+// Open opens a file for reading. The tables of an opening that was cut off are in memory.
 func (d *disk) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	d.mu.Lock()
 	memory := d.memory
@@ -360,7 +362,7 @@ func (d *disk) change(change func() error) error {
 	return change()
 }
 
-// Remove deletes a file.
+// Remove deletes a file. While tables are held, it only records the name of a table.
 func (d *disk) Remove(name string) error {
 	if isTable(name) {
 		d.mu.Lock()
@@ -376,12 +378,12 @@ func (d *disk) Remove(name string) error {
 	return d.change(func() error { return d.FS.Remove(name) })
 }
 
-// Rename renames a file.
+// Rename renames a file, unless the engine is cut off.
 func (d *disk) Rename(old, name string) error {
 	return d.change(func() error { return d.FS.Rename(old, name) })
 }
 
-// Link creates a hard link.
+// Link creates a hard link, unless the engine is cut off.
 func (d *disk) Link(old, name string) error {
 	return d.change(func() error { return d.FS.Link(old, name) })
 }

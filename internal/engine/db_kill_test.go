@@ -118,7 +118,7 @@ func runAndKill(t *testing.T, dir string, n, lines int, k *known, versions map[c
 	return acks
 }
 
-// hear records a line of the child.
+// hear records the report in a line that the child printed.
 func hear(k *known, line string) error {
 	var item string
 	var writer, container, version int
@@ -168,8 +168,8 @@ func hear(k *known, line string) error {
 	return fmt.Errorf("the child printed %q", line)
 }
 
-// speaker is the witness in the child. It writes each report at once, in one write per
-// line.
+// speaker is the witness in the child process. It writes each report at once, as one line
+// in one write.
 type speaker struct {
 	mu  sync.Mutex // guards out: one line at a time
 	out io.Writer

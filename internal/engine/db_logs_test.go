@@ -48,9 +48,9 @@ func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomi
 	return db
 }
 
-// openLogs opens the files that a crash left of such a store, and returns the number of
-// documents. It returns an error if a document is missing that was written before another
-// one.
+// openLogs opens the files that a crash left of a store of writeLogs. It returns the
+// number of documents. It returns an error if a document is missing that was written
+// before another one.
 func openLogs(ctx context.Context, fs vfs.FS) (n int, err error) {
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
 	if err != nil {

@@ -72,7 +72,7 @@ type ratioStores struct {
 	db  *DB
 	c   *Container
 	raw *pebble.DB
-	// oursNext and rawNext are the next new ids of each side.
+	// oursNext and rawNext are the next new ids in our store and in raw Pebble.
 	oursNext, rawNext atomic.Uint64
 	value             []byte
 }

@@ -173,7 +173,7 @@ func (w *logMerge) openNext() error {
 	return nil
 }
 
-// drop closes a cursor at its end.
+// drop closes a cursor that has no more entries.
 func (w *logMerge) drop(i int) error {
 	it := w.cursors[i].it
 	w.cursors = slices.Delete(w.cursors, i, i+1)

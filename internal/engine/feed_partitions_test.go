@@ -44,7 +44,7 @@ func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
 	if !slices.Equal(served, []string{"1", "2"}) || page.LSN != page.End || page.End != max(page.Served[0].End, page.Served[1].End) {
 		t.Errorf("%v is served by %v up to %d of %d", half, page.Served, page.LSN, page.End)
 	}
-	// A request that names a partition is read as from a source.
+	// A request that names a partition returns the same as the Read of a source.
 	var gone *feed.GoneError
 	if _, err := c.Split(t.Context(), "0", ""); err != nil {
 		t.Fatal(err)

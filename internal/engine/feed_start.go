@@ -118,7 +118,8 @@ func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segmen
 	if !it.Last() {
 		return 0, false, it.Error()
 	}
-	// Entries below low are too old. Entries from high on are not.
+	// Entries with an LSN below low are older than ts. Entries with an LSN of high or
+	// later are not.
 	low, high := s.From+1, logLSN(it.Key())+1
 	key := make([]byte, 0, logKeySize)
 	for low < high {

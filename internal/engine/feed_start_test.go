@@ -127,7 +127,7 @@ func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
 			if _, err := s.read(ps[1].Range, `"1"`); !errors.As(err, &lost) {
 				t.Errorf("the lost history of the neighbour was not reported: %v", err)
 			}
-			// Repeat it after the segments of the two are deleted.
+			// Repeat the reads after the segments of both partitions were deleted.
 			s.upsert(s.left)
 			s.upsert(s.right)
 			time.Sleep(5 * time.Minute)

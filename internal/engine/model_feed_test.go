@@ -106,7 +106,7 @@ func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, fr
 	}
 	f.cursors = []*cursor{c}
 	if from.Kind() == feed.StartNow || mode == feed.AllVersionsAndDeletes {
-		// It starts when its first read is served, not when it is created.
+		// The follower starts when its first read is served, not when it is created.
 		for fresh := true; fresh; {
 			fresh = false
 			for _, c := range slices.Clone(f.cursors) {
@@ -473,7 +473,7 @@ func (f *follower) auditPage(c *cursor) bool {
 		w.events = append(w.events, event{
 			op: feed.Delete, id: at, key: i.key, point: w.point(i.key), lsn: g.LSN, ts: g.Time.Unix(), previous: i.stored(), expired: true,
 		})
-		// The purge of several partitions is not in the order of their LSNs.
+		// The purges of several partitions are not read in the order of their LSNs.
 		slices.SortStableFunc(w.events, func(a, b event) int { return cmp.Compare(a.lsn, b.lsn) })
 	}
 	c.from, c.known, c.after = feed.After(page.Continuation), true, page.LSN

@@ -30,7 +30,8 @@ const (
 	// maxChunkNames bounds the points and ids of a chunk, in bytes. The chunk ends after
 	// the entry that reaches it.
 	maxChunkNames = 8 << 20
-	// maxKept bounds the kept documents of a chunk, in bytes. Others are read twice.
+	// maxKept bounds the kept documents of a chunk, in bytes. Hits beyond it are read
+	// twice.
 	maxKept = 4 << 20
 )
 

@@ -121,7 +121,8 @@ func (c *Container) indexBounds(sc *keyFilter) (lower, upper []byte) {
 	if sc.point == nil {
 		return append(bytes.Clone(base), sc.lower...), successor(base)
 	}
-	// No point is a prefix of another one.
+	// No point is a prefix of another one, so all keys between the bounds have this
+	// point.
 	lower = append(base, sc.point...)
 	return lower, successor(lower)
 }

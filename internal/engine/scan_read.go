@@ -43,8 +43,9 @@ type chunkReader struct {
 	hits []hit
 	key  []byte
 	buf  []byte
-	// guesses is the number of steps on the guess that the next entry is the wanted one,
-	// although its LSN is not near. good is the number of correct guesses.
+	// guesses is the number of times that the reader stepped to the next entry although
+	// the LSN of the wanted entry was not near. good is the number of times that the next
+	// entry was the wanted one.
 	guesses, good int
 	// err ends the visit. refused is the judge's error, which is returned unchanged.
 	err, refused error

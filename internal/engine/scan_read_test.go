@@ -166,7 +166,7 @@ func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 		if err != nil || page.Continuation == "" {
 			t.Fatalf("no continuation: %v", err)
 		}
-		// The fake time that the filter takes.
+		// Only the filter takes fake time.
 		if took := time.Since(began); took > 1100*time.Millisecond || judged.Load() < 400 {
 			t.Errorf("%d documents took %v", judged.Load(), took)
 		}

@@ -35,8 +35,8 @@ type indexCache struct {
 
 // generation holds the index entries of consecutive groups.
 type generation struct {
-	// at has the offset in records of a key's record, by the key's hash. If several keys
-	// share a hash, it has the last one written.
+	// at maps the hash of a key to the offset of the key's record in records. If several
+	// keys share a hash, at has the record that was written last.
 	at map[uint32]uint32
 	// records has one record after the other: the length of the index key (2 bytes), the
 	// key, and the entry in the index's format. The LSN of a deleted item's entry is 0.

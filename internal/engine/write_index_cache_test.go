@@ -26,7 +26,7 @@ type recentStore struct {
 	// judged counts the writes by the source that decided them. Its indexes are inFiles,
 	// inCache and anywhere.
 	judged [3]int
-	// mask is applied to hashes.
+	// mask selects the bits of hashes that the cache uses.
 	mask uint32
 }
 

@@ -21,13 +21,13 @@ type request struct {
 	c   *Container
 	ops []operation
 	one [1]operation // the memory of ops for a single write
-	// batch reports whether errors name the operation.
+	// batch reports whether the request is a batch, whose errors name the operation.
 	batch bool
 	// control changes the catalog, the partitions or the settings, or purges. If it
 	// returns an error, it must leave the group unchanged.
 	control func(*group) error
 
-	// The result, valid after a receive from done.
+	// The fields below are the result. They are valid after a receive from done.
 	err       error
 	lsn, end  int64
 	partition string

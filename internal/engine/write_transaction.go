@@ -24,7 +24,7 @@ type operation struct {
 	// noBody reports whether the result has no body.
 	noBody bool
 
-	// The result.
+	// The sequencer sets the fields below. They are the result.
 	stamp   stamp
 	created bool
 	// size is the size of the stored document before or after the operation, whichever is
@@ -57,7 +57,8 @@ type effect struct {
 	ttl   int32
 	// previous is the old version's document, for the versions log.
 	previous []byte
-	// unique is nil unless the container has unique keys.
+	// unique is the change of the index of unique keys. It is nil if the container has no
+	// unique keys.
 	unique *uniqueChange
 }
 

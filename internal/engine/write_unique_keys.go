@@ -29,7 +29,7 @@ type uniqueChange struct{ old, new []uniqueDigest }
 // by the entry's prefix and the item's id.
 type uniqueClaims map[string]map[string]bool
 
-// uniqueUndo restores one claim.
+// uniqueUndo is a claim as it was before a change by the current transaction.
 type uniqueUndo struct {
 	ids        map[string]bool
 	id         string

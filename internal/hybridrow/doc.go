@@ -21,8 +21,9 @@
 // # Encoding
 //
 // Numbers are little-endian. A varuint has seven bits a byte, the lowest first. A stream
-// is the header of a segment, records, and perhaps more segments. All three are rows. A
-// row begins with a version, 0x81, and the number of its schema.
+// is the header of a segment, records, and perhaps more segments. The header of a
+// segment, a record and the content of a record are rows. A row begins with a version,
+// 0x81, and the number of its schema.
 //
 //	segment  81 F0D8FF7F presence length(int32)           length of the header with all optional fields
 //	record   81 F1D8FF7F length(int32) crc(uint32) row    CRC-32 (IEEE) of the row

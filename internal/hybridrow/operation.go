@@ -64,7 +64,7 @@ type Operation struct {
 	EffectivePartitionKey []byte
 	// ID is the item's id.
 	ID string
-	// BinaryID is an id of internal users.
+	// BinaryID is an id in binary form, which internal users send.
 	BinaryID []byte
 	// Body is the document, or the operations of a patch, as JSON text.
 	Body []byte

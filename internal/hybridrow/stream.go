@@ -134,7 +134,7 @@ func AppendSegment(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, segmentSize)
 }
 
-// AppendRecord appends a record.
+// AppendRecord appends a record: a row after its length and checksum.
 func AppendRecord(b []byte, row Row) []byte {
 	b = append(appendHeader(b, recordSchema), 0, 0, 0, 0, 0, 0, 0, 0)
 	at := len(b)

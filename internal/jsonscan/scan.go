@@ -37,7 +37,7 @@ func New(b []byte, maxDepth int) *Scanner { return &Scanner{b: b, limit: maxDept
 // Offset returns the offset of the next byte.
 func (s *Scanner) Offset() int { return s.i }
 
-// Back sets the offset of the next byte.
+// Back sets the offset of the next byte, to scan a part of the text again.
 func (s *Scanner) Back(offset int) { s.i = offset }
 
 // Slice returns the text from an offset to the next byte, without further capacity.

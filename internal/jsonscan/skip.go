@@ -55,8 +55,8 @@ func skip(b []byte, i, room int, f *search) int {
 
 // run is the state of skipping a value.
 type run struct {
-	// levels has a bit for each level, which is set for an object. The lowest bit is the
-	// current level. A further bit marks the end.
+	// levels has a bit for each open object or array: 1 for an object, 0 for an array.
+	// The lowest bit is the innermost one. The highest set bit marks the end.
 	levels uint64
 	// top is the limit of levels: at top and above, no deeper level is allowed.
 	top uint64

@@ -52,7 +52,7 @@ const (
 	slashes = '\\' * ones
 )
 
-// Text scans a string.
+// Text scans a string without decoding it.
 func (s *Scanner) Text() (Text, error) {
 	if s.Peek() != '"' {
 		return Text{}, s.Fail("a string is expected")

@@ -64,7 +64,8 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// stream is one direction.
+// stream is one direction of a connection. It holds the bytes that are written and not
+// read yet.
 type stream struct {
 	mu  sync.Mutex // guards the rest
 	buf []byte

@@ -32,7 +32,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("operation %d of the patch: %s", e.Index, e.Detail)
 }
 
-// Patch is a list of operations.
+// Patch is a list of operations and a condition. [Parse] returns a Patch.
 type Patch struct {
 	// Condition is the text of the condition, such as "from c where c.v = 3". It is empty
 	// if there is no condition. This package does not evaluate it.
@@ -105,7 +105,7 @@ func Parse(body []byte) (Patch, error) {
 	return p, nil
 }
 
-// rawOperation is an operation of a request.
+// rawOperation is an operation as it is encoded in a request.
 type rawOperation struct {
 	Op    string          `json:"op"`
 	Path  *string         `json:"path"`

@@ -28,13 +28,13 @@ func (s FS) wrap(f vfs.File, name string, err error) (vfs.File, error) {
 	return file{f, s.Sync}, nil
 }
 
-// Create creates a file.
+// Create creates a file. Each sync of a log takes s.Sync.
 func (s FS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := s.FS.Create(name, c)
 	return s.wrap(f, name, err)
 }
 
-// ReuseForWrite recycles an old file.
+// ReuseForWrite recycles an old file. Each sync of a log takes s.Sync.
 func (s FS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := s.FS.ReuseForWrite(old, name, c)
 	return s.wrap(f, name, err)
