@@ -63,6 +63,35 @@ func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	}
 }
 
+// A reader of a package's documentation finds an example to start from. Its output shows
+// what it does. If it has none, its comment states why.
+func TestEveryPackageForUsersHasAnExampleWithOutput(t *testing.T) {
+	_, examples := exampleFiles(t)
+	example := regexp.MustCompile(`(?ms)(?:^//[^\n]*\n)*^func Example\w*\(\) \{$.*?^\}$`)
+	found := map[string]bool{}
+	for _, file := range examples {
+		for _, text := range example.FindAllString(document(t, file), -1) {
+			found[filepath.Dir(file)] = true
+			if !regexp.MustCompile(`(?i)\t// (unordered )?output:|\bno output,\s+(//\s+)?because\b`).MatchString(text) {
+				t.Errorf("%s: an example has neither an output nor the reason why:\n%s", file, text)
+			}
+		}
+	}
+	for _, file := range goFiles(t) {
+		dir := filepath.Dir(file)
+		switch first, _, _ := strings.Cut(dir, "/"); {
+		case strings.HasSuffix(file, "_test.go"), strings.Contains("/"+dir+"/", "/internal/"):
+		case first == "cmd", first == "examples", first == "interop":
+		case !found[dir]:
+			t.Errorf("package %s has no example", dir)
+			found[dir] = true
+		}
+	}
+	if len(found) < 11 {
+		t.Errorf("found %d packages with examples", len(found))
+	}
+}
+
 // Service managers and Kubernetes end a process with SIGTERM.
 func TestEveryExampleThatHandlesSignalsHandlesSIGTERM(t *testing.T) {
 	handles := regexp.MustCompile(`signal\.Notify\w*\(.*`)

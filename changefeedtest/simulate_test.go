@@ -83,61 +83,6 @@ func TestSimulateRunsManualCheckpoints(t *testing.T) {
 	}
 }
 
-// This example splits a partition while a processor reads it, on a store in memory.
-func ExampleNewStore() {
-	_ = func(t *testing.T) {
-		db := changefeedtest.NewStore(t)
-		orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-		leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
-		got := make(chan feed.Change)
-		p, err := changefeed.New(changefeed.Config{
-			Processor: "test", Source: db.Source(orders), Leases: db.Leases(leases), Start: feed.Beginning(),
-			Handler: changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
-				for _, change := range b.Changes {
-					got <- change
-				}
-				return nil
-			}),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- p.Run(ctx) }()
-
-		for _, order := range []string{`{"id":"1","customer":"ada"}`, `{"id":"2","customer":"bob"}`} {
-			if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			<-got
-			if _, err := orders.Split(ctx, firstPartition(t, orders), ""); err != nil {
-				t.Fatal(err)
-			}
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// This example tests a handler with a hundred seeds of crashes, splits and lost answers.
-func ExampleSimulate() {
-	_ = func(t *testing.T) {
-		for seed := range uint64(100) {
-			seen := &projection{items: map[string]int64{}}
-			report := changefeedtest.Simulate(t, changefeedtest.Simulation{
-				Seed:    seed,
-				Handler: func(string) changefeed.Handler { return seen },
-			})
-			if len(seen.items) == 0 {
-				t.Errorf("seed %d: none of %d changes was delivered", seed, report.Changes)
-			}
-		}
-	}
-}
-
 func firstPartition(t *testing.T, c *store.Container) string {
 	t.Helper()
 	partitions, err := c.Partitions(t.Context())
@@ -147,8 +92,7 @@ func firstPartition(t *testing.T, c *store.Container) string {
 	return partitions[0].ID
 }
 
-// The test runs the code of the example. Splits on demand lose nothing, and the store is
-// sound at the end.
+// Splits on demand lose nothing, and the store is sound at the end.
 func TestStoreSplitsOnDemand(t *testing.T) {
 	db := changefeedtest.NewStore(t)
 	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})

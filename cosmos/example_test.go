@@ -12,7 +12,8 @@ import (
 )
 
 // A processor reads a container of an account and keeps its leases in another one. With
-// `changefeed serve` only the endpoint and the key differ.
+// `changefeed serve` only the endpoint and the key differ. The example has no output,
+// because it needs an account.
 func Example() {
 	ctx := context.Background()
 	account, err := cosmos.WithKey(os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY"), cosmos.Options{})
@@ -44,7 +45,7 @@ func Example() {
 }
 
 // A source returns one page per read. The page's continuation is the position of the next
-// read.
+// read. The example has no output, because it needs an account.
 func ExampleSource() {
 	ctx := context.Background()
 	account, err := cosmos.WithConnectionString(os.Getenv("COSMOS_CONNECTION_STRING"), cosmos.Options{})
@@ -61,7 +62,7 @@ func ExampleSource() {
 
 // A budget limits the request units that the processor spends, so that the application's
 // share remains. Here the feed of one account and the leases in another one spend at most
-// 400 RU/s together.
+// 400 RU/s together. The example has no output, because it needs two accounts.
 func ExampleNewBudget() {
 	budget := cosmos.NewBudget(400)
 	monitored, err := cosmos.WithKey(os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY"), cosmos.Options{Budget: budget})

@@ -104,7 +104,7 @@ func (l *Lease) settle(version int, v2Token, mode string) error {
 	case fullFidelity:
 		l.Mode = feed.AllVersionsAndDeletes
 	default:
-		return fmt.Errorf("Mode: unknown value %q", mode)
+		return fmt.Errorf("unknown Mode %q", mode)
 	}
 	switch version {
 	case versionPartition:
@@ -117,7 +117,7 @@ func (l *Lease) settle(version int, v2Token, mode string) error {
 			return fmt.Errorf("FeedRange: a lease of version 1 needs a range, and %q is not one", l.Token)
 		}
 	default:
-		return fmt.Errorf("version: unknown value %d", version)
+		return fmt.Errorf("unknown version %d", version)
 	}
 	return nil
 }

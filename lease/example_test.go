@@ -1,0 +1,59 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Two hosts acquire one lease, as the processor does. The second write is a conflict,
+// because the first one changed the ETag. Then an operator lists the leases. Here they are
+// in memory. A program on the embedded store opens db.Leases(leases), see package store. A
+// program on Azure Cosmos DB opens account.Leases, see package cosmos.
+func Example() {
+	ctx := context.Background()
+	orders := memory.NewSource(memory.Options{Container: "orders"})
+	identity, err := orders.Identity(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	leases, err := memory.NewLeases(nil).Open(ctx, lease.Key{Processor: "mailer", Identity: identity})
+	if err != nil {
+		log.Fatal(err)
+	}
+	partitions, err := orders.Partitions(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	free, err := leases.Create(ctx, lease.ForPartition(partitions[0]))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	held, err := leases.Update(ctx, free.Acquired(lease.NewOwner("host-a", 1)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = leases.Update(ctx, free.Acquired(lease.NewOwner("host-b", 2)))
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
+		fmt.Println("host-b cannot acquire the lease of", lease.Instance(conflict.Current.Owner))
+	}
+	if _, err = leases.Update(ctx, held.At(`"3"`)); err != nil { // a checkpoint
+		log.Fatal(err)
+	}
+
+	listing, err := leases.List(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, l := range listing.Leases {
+		fmt.Printf("lease %s: owner %s, position %s\n", l.Token, lease.Instance(l.Owner), l.Continuation)
+	}
+	// Output:
+	// host-b cannot acquire the lease of host-a
+	// lease 0: owner host-a, position "3"
+}
