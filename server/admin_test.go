@@ -82,7 +82,7 @@ func TestAdminListsTheLivePartitionsAfterAnUnknownOne(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withPartitions(2)
 	ts.plainAdmin("POST", orderPartitions+"/7/split", "").want(http.StatusNotFound).wantBody("there is no partition \\\"7\\\" now; the live partitions are 0, 1")
-	ts.plainAdmin("POST", orderPartitions+"/7/merge", "").want(http.StatusNotFound).wantBody("there are 0, 1")
+	ts.plainAdmin("POST", orderPartitions+"/7/merge", "").want(http.StatusNotFound).wantBody("the live partitions are 0, 1")
 	ts.plainAdmin("POST", orderPartitions+"/0/split", `{"at":"FE"}`).want(http.StatusBadRequest).wantBody("inside")
 	ts.plainAdmin("POST", orderPartitions+"/0/split", `{"att":"1F"}`).want(http.StatusBadRequest).wantBody("att")
 	ts.plainAdmin("POST", orderPartitions+"/0/split", `{}{}`).want(http.StatusBadRequest)
