@@ -198,8 +198,8 @@ func (h *topology) merge(i int) {
 	h.live = slices.Replace(h.live, i, i+2, partition(h.id(), a.Range.Min, b.Range.Max, slices.Compact(parents)...))
 }
 
-// TestRangesOfOldLeasesAreNeverWrong: a lease without a range gets the range that its
-// partition had, through any splits, or no range.
+// A lease without a range gets the range that its partition had, through any splits, or
+// no range.
 func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 	found, unknown := 0, 0
 	for seed := range uint64(2000) {

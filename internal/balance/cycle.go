@@ -3,7 +3,7 @@ package balance
 import "time"
 
 // Pace schedules the cycles of one host: a regular one every acquire interval, and quick
-// ones between while leases move. The zero Pace belongs to a new host. It is a value.
+// ones in between while leases move. The zero Pace belongs to a new host. It is a value.
 type Pace struct {
 	step int
 }

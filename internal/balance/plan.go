@@ -59,7 +59,7 @@ type Plan struct {
 	regular bool
 	running func(id string) bool
 	before  Memory
-	seen    map[string]sighting // for stores without a clock only; by ID; shared with Memory
+	seen    map[string]sighting // by lease ID, for stores without a clock; shared with Memory
 	fresh   map[string]bool     // IDs of amended leases: written at an unknown time after the listing; for stores without a clock only
 
 	coverage *coverage

@@ -34,8 +34,8 @@ func BenchmarkPlanAtRest(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanFirstListing is the same cycle without a memory, so the coverage is
-// computed.
+// BenchmarkPlanFirstListing is the cycle of BenchmarkPlanAtRest without a memory, so the
+// coverage is computed.
 func BenchmarkPlanFirstListing(b *testing.B) {
 	h, l, _ := balancedListing(b)
 	b.ReportAllocs()

@@ -130,7 +130,7 @@ func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 	wantMove(t, "all others are gone, and I have 1 of 2", p, MoveAcquire, "id3")
 }
 
-// TestOrderDiffersBetweenHosts: otherwise all hosts would write the same lease.
+// If all hosts had the same order, all of them would write the same lease.
 func TestOrderDiffersBetweenHosts(t *testing.T) {
 	const leases = 400
 	first := map[int]int{}
@@ -202,8 +202,8 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	}
 }
 
-// Otherwise C, at floor, would take the lease that A handed over to B, and B would lack
-// one again.
+// B has asked A for a lease, and A has handed it over. Without the reservation, C would
+// take it, although C has floor leases already, and B would lack one again.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	reserved := aged(4, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}

@@ -32,9 +32,9 @@ func TestBalanceEveryHostReplaced(t *testing.T) {
 	}
 }
 
-// TestBalanceRequesterDies: a new host asks for leases and dies, while three handlers
-// take 30 minutes. Those leases count for the dead requester. Other leases must be read
-// meanwhile. When the handlers return, the world must balance.
+// A new host asks for leases and dies, while three handlers take 30 minutes. Those leases
+// count for the dead requester. Other leases must be read meanwhile. When the handlers
+// return, the world must balance.
 func TestBalanceRequesterDies(t *testing.T) {
 	for _, size := range []struct{ leases, hosts int }{{4, 2}, {10, 4}, {64, 8}, {100, 33}, {101, 40}} {
 		for seed := range uint64(5) {
@@ -59,8 +59,8 @@ func TestBalanceRequesterDies(t *testing.T) {
 	}
 }
 
-// TestBalanceStandbyTakesOver: there are more hosts than leases. The surplus hosts own no
-// lease, write nothing, and take over from a host that dies.
+// There are more hosts than leases. The surplus hosts own no lease, write nothing, and
+// take over from a host that dies.
 func TestBalanceStandbyTakesOver(t *testing.T) {
 	w := balanced(t, 3, 4, 9)
 	for range 4 {
@@ -81,7 +81,7 @@ func TestBalanceStandbyTakesOver(t *testing.T) {
 	}
 }
 
-// TestBalanceAStoreWithoutClock: each host judges expiry and age by its own listings.
+// Without a clock of the store, each host judges expiry and age by its own listings.
 func TestBalanceAStoreWithoutClock(t *testing.T) {
 	w := newWorld(5, 20)
 	w.clockless = true
@@ -140,8 +140,7 @@ func TestBalanceWithBounds(t *testing.T) {
 	}
 }
 
-// TestBalanceDeadOwnersLeaseLivesAtMostTwice: a request delays the expiry of a dead
-// owner's lease once, and not late in its life.
+// A request delays the expiry of a dead owner's lease once, and not late in its life.
 func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
 	for seed := range uint64(30) {
 		w := balanced(t, seed, 6, 2)

@@ -43,8 +43,8 @@ var sizes = []struct{ leases, hosts, seeds, still, later int }{
 
 const bound = 3.5 // acquire intervals
 
-// happening is an event that unbalances a world. It returns the moment from which the
-// time to balance counts.
+// happening is an event that unbalances a world. do causes it, and returns the moment
+// from which the time to balance counts.
 type happening struct {
 	name string
 	do   func(w *world) time.Duration

@@ -153,7 +153,7 @@ func (w *world) renewed(l *held) (time.Duration, int) {
 	return l.written + n*renewInterval, l.version + int(n)
 }
 
-// list is List of the store.
+// list returns a listing of the store.
 func (w *world) list() lease.Listing {
 	if w.now-w.sharedAt <= w.freshness {
 		return w.shared
@@ -181,7 +181,7 @@ func (w *world) current(i int) lease.Lease {
 	return l
 }
 
-// update is Update of the store. ok reports whether the ETag of l was current.
+// update writes l to the store. ok reports whether the ETag of l was current.
 func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
 	i := w.indexes[l.ID]
 	w.writes++

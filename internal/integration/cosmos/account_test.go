@@ -91,7 +91,8 @@ func TestAccountErrorsNeverContainTheKey(t *testing.T) {
 			t.Errorf("an account is printed as %s", text)
 		}
 	}
-	// The second is a copy in a field, on which fmt calls no methods.
+	// The second value has the copy in an unexported field, on which fmt calls no
+	// methods.
 	raw, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil {
 		t.Fatal(err)

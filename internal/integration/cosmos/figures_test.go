@@ -239,9 +239,9 @@ func within(t *testing.T, what string, n int, least, most float64) {
 	}
 }
 
-// TestFigureIdleLeaseHour: an idle lease costs only its renewals and its empty reads, and
-// a host its listings. The .NET processor reads a lease before each renewal, every 17 s,
-// and lists every 13 s.
+// TestFigureIdleLeaseHour checks that an idle lease costs only its renewals and its empty
+// reads, and a host its listings. The .NET processor reads a lease before each renewal,
+// every 17 s, and lists every 13 s.
 func TestFigureIdleLeaseHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFigureScene(t)
@@ -263,9 +263,9 @@ func TestFigureIdleLeaseHour(t *testing.T) {
 	})
 }
 
-// TestFigureThousandChanges: a page costs one read and one checkpoint of one request. The
-// .NET processor needs three requests for a checkpoint: a write with an old ETag, a read,
-// and a write.
+// TestFigureThousandChanges checks that a page costs one read and one checkpoint of one
+// request. The .NET processor needs three requests for a checkpoint: a write with an old
+// ETag, a read, and a write.
 func TestFigureThousandChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFigureScene(t)

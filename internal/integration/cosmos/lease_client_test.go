@@ -91,7 +91,7 @@ func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
 		_, err = mine.Update(ctx, acquired.At(`"8"`))
 		var conflict *lease.ConflictError
 		if !errors.As(err, &conflict) || conflict.Current.Wanted() != asker || conflict.Current.Continuation != `"8"` {
-			t.Fatalf("a write that another one came after: %v; want the other one in a conflict", err)
+			t.Fatalf("a write that another write followed: %v; want a conflict with the other write", err)
 		}
 		between.Store(nil)
 		if err := mine.Delete(ctx, conflict.Current); !errors.Is(err, feed.ErrNotFound) {

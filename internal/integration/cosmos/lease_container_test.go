@@ -278,8 +278,8 @@ func (p plain) Do(r *http.Request) (*http.Response, error) {
 	return p.Client.Do(r)
 }
 
-// The status 429 is returned at once. The caller's lease expires meanwhile, and the SDK's
-// own attempts would take minutes.
+// The status 429 is returned at once. The SDK's own attempts would take minutes, in which
+// the caller's lease would expire.
 func TestThrottledLeaseRequestIsAnsweredAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -81,8 +81,8 @@ type insistingStore struct{ lease.Store }
 // writes numbers the writes.
 var writes atomic.Int64
 
-// insist repeats do until its outcome is known. inDoubt reports that an earlier attempt
-// may have been carried out.
+// insist repeats do until its outcome is known. inDoubt reports whether an earlier
+// attempt may have been carried out.
 func insist(do func(inDoubt bool) error) error {
 	inDoubt := false
 	for range 100 {
@@ -311,8 +311,8 @@ func (p pagedFirst) Do(r *http.Request) (*http.Response, error) {
 	return p.Client.Do(r)
 }
 
-// A listing that ended at an empty page would show a false gap, and leases would be
-// created that exist.
+// A listing that ended at an empty page would show a false gap, and existing leases would
+// be created again.
 func TestListingContinuesAfterAnEmptyPage(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

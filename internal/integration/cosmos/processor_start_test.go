@@ -314,8 +314,8 @@ func TestARequestThatTimesOutNamesItsLastFailure(t *testing.T) {
 	}
 }
 
-// The renewal of a key while a processor works is no reason to end it. Its leases are
-// valid, and a restart would fail in the same way.
+// The renewal of a key must not end a processor that works. Its leases are valid, and a
+// restart would fail in the same way.
 func TestAProcessorThatHasStartedOutlivesEveryError(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		c := monitoredContainer(t, s)

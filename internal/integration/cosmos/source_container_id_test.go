@@ -42,7 +42,7 @@ func aliased(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
 	return a
 }
 
-// side is a container in one of the two roles of an engine.
+// side is one way to reach a container, both as a source and as a lease container.
 type side struct {
 	source feed.Source
 	leases lease.Container

@@ -283,7 +283,7 @@ func TestAPagesChargeCoversAllAttempts(t *testing.T) {
 			t.Errorf("the page costs %v RU, the budget was used for %v", page.Charge, used)
 		}
 		if page.Diagnostics.ActivityID == "" || page.Diagnostics.Elapsed < time.Second || page.SessionToken == "" {
-			t.Errorf("two pauses and three attempts are told as %+v, session %q", page.Diagnostics, page.SessionToken)
+			t.Errorf("two pauses and three attempts are reported as %+v, session %q", page.Diagnostics, page.SessionToken)
 		}
 	})
 }
