@@ -89,7 +89,7 @@ func (b *Budget) validate() error {
 	return nil
 }
 
-// Usage returns the total usage so far.
+// Usage returns the requests and request units since [NewBudget].
 func (b *Budget) Usage() Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()

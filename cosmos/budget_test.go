@@ -63,7 +63,8 @@ func TestBudgetCapsWhatReadsAndLeasesSpendTogether(t *testing.T) {
 	}
 }
 
-// A very expensive read overdraws the budget for minutes, and a lease lasts one minute.
+// A renewal must not wait for the overdraft of reads. A very expensive read overdraws the
+// budget for minutes, and a lease lasts one minute.
 func TestRenewalDoesNotWaitForWhatReadsHaveSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(20)

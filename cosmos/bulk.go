@@ -87,7 +87,7 @@ type BulkResult struct {
 	ETag string
 	// Body is the document that a Read returned.
 	Body json.RawMessage
-	// Message is the service's message for a refusal.
+	// Message is the service's message if it refused the operation.
 	Message string
 }
 

@@ -73,7 +73,6 @@ var loggedHeaders = []string{
 	"If-None-Match", "If-Modified-Since", "Etag",
 }
 
-// withDefaults returns o with its defaults.
 func (o Options) withDefaults() Options {
 	o.PreferredRegions = slices.Clone(o.PreferredRegions)
 	if o.Transport == nil {
@@ -121,7 +120,7 @@ func newClient(a *Account) (*client, error) {
 type call struct {
 	// op is the name of the operation in spans and errors.
 	op string
-	// path is the escaped path.
+	// path is the escaped path of the request's URL.
 	path   string
 	header http.Header
 	// account marks a request for the account itself. It goes to the user's endpoint.

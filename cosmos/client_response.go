@@ -97,7 +97,7 @@ func newAnswer(r *http.Response) (*answer, error) {
 	return a, nil
 }
 
-// sub returns the sub-status.
+// sub returns the sub-status. It is 0 if the response has none.
 func (a *answer) sub() int {
 	n, err := strconv.Atoi(a.header.Get(wire.HeaderSubStatus))
 	if err != nil {

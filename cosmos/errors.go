@@ -88,7 +88,7 @@ func unauthorized(op, what string, byKey bool, answer error) error {
 // Leases of .NET's dialect have the container's rid in their ids. So the processor finds
 // none and creates new ones.
 type RecreatedError struct {
-	// Database and Container are names.
+	// Database and Container are the names of the database and the container.
 	Database, Container string
 	// Was is the rid of the container that was read. Is is the rid of the current
 	// container; it is empty if the service does not report it.

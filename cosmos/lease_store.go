@@ -24,7 +24,7 @@ import (
 type leaseStore struct {
 	leases *Leases
 	codec  lease.Codec
-	// rid is the container's rid.
+	// rid is the rid of the lease container.
 	rid string
 	// presence distinguishes a missing document from a missing container.
 	presence *presence

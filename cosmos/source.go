@@ -108,7 +108,7 @@ func (s *Source) what() string {
 	return fmt.Sprintf("container %s of database %s in %s", s.container, s.database, s.account.host)
 }
 
-// path returns the path of the container.
+// path returns the escaped URL path of the container.
 func (s *Source) path() string {
 	return "/dbs/" + url.PathEscape(s.database) + "/colls/" + url.PathEscape(s.container)
 }

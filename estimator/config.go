@@ -41,7 +41,7 @@ type Config struct {
 	Metrics metric.MeterProvider
 }
 
-// The defaults. .NET has the same interval.
+// The defaults of Config. The .NET estimator has the same interval.
 const (
 	defaultConcurrency = 8
 	defaultRequest     = 10 * time.Second
@@ -97,9 +97,9 @@ func (c Config) validate() error {
 // ConfigError reports an invalid Config. [New] returns it, and measurements return it if
 // they find the mistake.
 type ConfigError struct {
-	// Field is the name of the field of [Config].
+	// Field is the name of the invalid field of [Config].
 	Field string
-	// Problem describes the mistake.
+	// Problem describes the mistake, and the remedy if there is one.
 	Problem string
 }
 

@@ -20,7 +20,7 @@ type Estimator struct {
 	used    atomic.Bool
 	opening chan struct{} // a semaphore of the call that opens the lease store
 	store   atomic.Pointer[opened]
-	last    atomic.Pointer[Report] // of Run
+	last    atomic.Pointer[Report] // the last report of Run
 }
 
 // opened is an open lease store. container is the rid of the monitored container.

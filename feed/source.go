@@ -61,7 +61,8 @@ type Request struct {
 	Key PartitionKey
 	// From is the start of the read.
 	From Start
-	// Mode is the mode of the feed.
+	// Mode selects latest version, or all versions and deletes. If zero, it is latest
+	// version.
 	Mode Mode
 	// MaxItems is a hint for the number of changes in the page. If zero, the source's
 	// default of 100 is used.

@@ -54,7 +54,7 @@ var (
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
-// After returns a start after c.
+// After returns a start with the first change after position c.
 func After(c Continuation) Start { return Start{kind: StartContinuation, after: c} }
 
 // AfterSince returns a start after c that leaves out changes older than t's second, as

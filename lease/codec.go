@@ -147,7 +147,7 @@ func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) 
 	l.Leases = append(l.Leases, found)
 }
 
-// Marker returns the marker's document.
+// Marker returns the document of the marker, whose id is [Codec.MarkerID].
 func (c Codec) Marker() []byte {
 	w := writer{}
 	w.text("id", c.MarkerID())

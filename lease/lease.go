@@ -26,7 +26,8 @@ type Lease struct {
 	// Continuation is the durable position. If it is empty, the lease starts from the
 	// start in Properties, or else from the configured start.
 	Continuation feed.Continuation
-	// Mode is the change feed mode of the lease.
+	// Mode is the change feed mode of the lease. A position of one mode is meaningless in
+	// the other.
 	Mode feed.Mode
 	// Properties are kept as they were read. The protocol uses PropertyStart,
 	// PropertyBound and PropertyWanted. A nil map is an empty one. The map is never

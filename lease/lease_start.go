@@ -14,8 +14,8 @@ const startBeginning = "beginning"
 // properties. If that is missing too, Start returns configured. A start that cannot be
 // parsed, because another implementation wrote it, counts as absent.
 //
-// In [JavaLatestVersion] the document contains a start beside the position. A start at a
-// time accompanies the position; see [feed.AfterSince].
+// In [JavaLatestVersion] the document contains a start beside the position. If that start
+// is a time, Start returns the position together with the time; see [feed.AfterSince].
 func (l Lease) Start(configured feed.Start) feed.Start {
 	written, known := stateStart(l.document.state)
 	if l.Continuation != "" {
