@@ -110,9 +110,9 @@ type Config struct {
 	// each error. It is called concurrently and must return soon, because the lease waits
 	// for it. A panic in it is not recovered.
 	Notify func(Notification)
-	// Logger logs leases at level info and errors at level warn. An error answer of the
-	// service is one line at level warn and complete at level debug. If nil,
-	// [slog.Default] is used as it is when New is called.
+	// Logger receives leases that move at level info, and errors at level warn. An error
+	// that the service returned is one line at level warn, and complete at level debug.
+	// If nil, [slog.Default] is used as it is when New is called.
 	Logger *slog.Logger
 	// Metrics provides the instruments for the processor's metrics: changes,
 	// redeliveries, batches, checkpoints, leases and their moves, errors, and request

@@ -31,7 +31,8 @@ import (
 // starts holds the positions that this host resolved for "now", per partition, during a
 // bootstrap that is not finished.
 type starts struct {
-	// plain reports that the configured start is not "now", so nothing is resolved.
+	// plain reports whether the configured start is not "now". If so, nothing is
+	// resolved.
 	plain bool
 	now   []startOf
 }

@@ -32,7 +32,7 @@ type cycle struct {
 	acquired func(a acquisition)
 	starts   *starts
 	first    bool
-	// suspect reports that the last listing looked as if another host had upgraded the
+	// suspect reports whether the last listing looked as if another host had upgraded the
 	// leases.
 	suspect bool
 
@@ -272,7 +272,7 @@ func (c *cycle) balance(plan *balance.Plan) {
 // that trust always begins with an answered write.
 func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	l := m.Lease
-	// inDoubt reports that an attempt may have been applied.
+	// inDoubt reports whether an attempt may have been applied.
 	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
 	first, pause := began.Mono, c.writeBackoff(l, "acquire")
 	for {

@@ -25,12 +25,12 @@ type supervisor struct {
 	workers map[string]*worker // by lease ID
 	inbox   chan func()
 
-	// cycling reports that a cycle is running.
+	// cycling reports whether a cycle is running.
 	cycling bool
 	memory  balance.Memory
 	pace    balance.Pace
 	starts  *starts
-	// listed reports that a cycle has succeeded.
+	// listed reports whether a cycle has succeeded.
 	listed bool
 	// regularAt and quickAt are the times of the next cycles. A quick cycle is never
 	// later than the next regular one.

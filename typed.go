@@ -18,7 +18,7 @@ type Change[T any] struct {
 	Previous *T
 	// Op is the operation. It is feed.Upsert in latest version mode.
 	Op feed.Op
-	// ID is the id of the item.
+	// ID is the id of the item that changed.
 	ID string
 	// LSN is the position of the transaction that made the change. A handler that stores
 	// it with its results recognises a redelivery.

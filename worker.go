@@ -117,7 +117,7 @@ func (h *host) writeBackoff(l lease.Lease, what string) backoff {
 type result struct {
 	// children is the number of leases that replaced a gone one.
 	children int
-	// stillRunning reports that the handler did not return in time.
+	// stillRunning reports whether the handler did not return in time.
 	stillRunning bool
 }
 

@@ -40,8 +40,8 @@ type acquisition struct {
 	lease lease.Lease
 	// attempt is the start of the write that acquired the lease.
 	attempt lease.Reading
-	// stolen reports that the lease had a live foreign owner. It must not be used before
-	// until.
+	// stolen reports whether the lease had a live foreign owner. If so, it must not be
+	// used before until.
 	stolen bool
 	until  time.Duration
 }

@@ -28,12 +28,14 @@ type ending struct {
 	w      *worker
 	begun  bool
 	reason Reason
-	// stopping reports that Run's context has ended. Then drained and abandonAt are set.
+	// stopping reports whether Run's context has ended. If so, drained and abandonAt are
+	// set.
 	stopping           bool
 	drained, abandonAt time.Duration
 	drainOver          bool
 
-	// sending reports that trust was given up. The last write is tried until giveUp.
+	// sending reports whether trust was given up. If so, the last write is tried until
+	// giveUp.
 	sending    bool
 	giveUp     time.Duration
 	over       bool

@@ -29,9 +29,9 @@ type leaseWriter struct {
 	// bound is the time before which changes are not delivered. If zero, there is no
 	// bound. It is written with each position, because the position does not contain it.
 	bound time.Time
-	// inDoubt reports that the outcome of the last write is unknown. vanished reports
-	// that the store found no document. again reports that a conflict showed our own
-	// write, so the next write follows at once.
+	// inDoubt reports whether the outcome of the last write is unknown. vanished reports
+	// whether the store found no document. again reports whether a conflict showed our
+	// own write. If so, the next write follows at once.
 	inDoubt, vanished, again bool
 
 	renewAt    time.Duration
@@ -42,8 +42,8 @@ type leaseWriter struct {
 	denial backoff
 	jitter jitter
 
-	// anchored reports that the store or the configuration has a position to read again
-	// from. It is false until a start at "now" was stored as a continuation.
+	// anchored reports whether the store or the configuration has a position to read
+	// again from. It is false until a start at "now" was stored as a continuation.
 	anchored bool
 	// unsaved holds the handled batches whose position is not durable. changes is the
 	// number of their changes. since is the time of the last write of a position.

@@ -27,7 +27,7 @@ type polling struct {
 	// active is the time of the last page with changes, or of the start of the work on
 	// the lease.
 	active time.Duration
-	// prompt reports that the source returned an empty page without waiting.
+	// prompt reports whether the source returned an empty page without waiting.
 	prompt bool
 }
 

@@ -16,8 +16,8 @@ type reader struct {
 	w     *worker
 	calls *caller
 
-	// from is the start of the next read. unresolved reports that it is "now" and not a
-	// position yet.
+	// from is the start of the next read. unresolved reports whether from is "now" and
+	// has no position yet.
 	from       feed.Start
 	unresolved bool
 	// startTime is the time at which the lease was started. In the dialect that keeps it,
@@ -42,8 +42,8 @@ type reader struct {
 type queuedPage struct {
 	mark
 	feed.Page
-	// filtered reports that the filter was applied to the changes. handed reports that
-	// the handler was called with them.
+	// filtered reports whether the filter was applied to the changes. handed reports
+	// whether the handler was called with them.
 	filtered, handed bool
 }
 

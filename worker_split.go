@@ -33,7 +33,7 @@ import (
 // Pages that were read ahead are dropped. The children read them again.
 type splitter struct {
 	w *worker
-	// gone reports that a read found the partition gone.
+	// gone reports whether a read found the partition gone.
 	gone bool
 	// pieces are the children to create. made counts those that exist.
 	pieces []lease.Lease
