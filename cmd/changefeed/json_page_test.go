@@ -32,14 +32,14 @@ var jsonTables = map[string]string{
 	"leases export and leases import": "internal/leases/file.go File",
 	"The container of leases export":  "internal/leases/file.go fileIdentity",
 	"partitions ls --json":            "internal/admin/client.go Partition",
-	"partitions split --json and partitions merge --json": "partitions.go barePartition",
-	"tail --mode avad":         "tail.go version",
-	"The metadata of a change": "tail.go metadata",
-	"tail --position":          "../../feed/reader_position.go position",
-	"The range of a position":  "../../feed/reader_position.go positionRange",
-	"A cursor of a position":   "../../feed/reader_position.go positionCursor",
-	"replicate":                "internal/replicate/state.go state",
-	"An end of replicate":      "internal/replicate/state.go stateEnd",
+	"partitions split --json":         "partitions.go barePartition",
+	"tail --mode avad":                "tail.go version",
+	"The metadata of a change":        "tail.go metadata",
+	"tail --position":                 "../../feed/reader_position.go position",
+	"The range of a position":         "../../feed/reader_position.go positionRange",
+	"A cursor of a position":          "../../feed/reader_position.go positionCursor",
+	"replicate":                       "internal/replicate/state.go state",
+	"An end of replicate":             "internal/replicate/state.go stateEnd",
 }
 
 // jsonExamples maps the headings that have examples but no table to their types.
