@@ -1,5 +1,5 @@
-// The server's admin API: it splits and merges partitions, and injects faults. It is signed like
-// everything else, as resource type "_changefeed" and the rest of the path as the link.
+// A client of the server's admin API, which splits and merges partitions and injects faults. Its
+// requests are signed with the resource type "_changefeed" and the rest of the path as the link.
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 
@@ -38,8 +38,8 @@ export async function mergeFirst(container) {
 }
 
 /**
- * Makes the server refuse three of ten creates in a container with 429 and a time to wait. The function
- * that it returns ends that and says how many it refused.
+ * Makes the server refuse three of ten creates in a container with 429 and a retry delay. The
+ * returned function stops that and returns the number of refused creates.
  */
 export async function throttle(container, retryAfterMs) {
   const { id } = await call("POST", ["faults"], {

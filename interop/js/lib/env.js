@@ -1,5 +1,5 @@
-// The environment of a run, and what a user writes to reach the server: endpoint and key.
-// The certificate is trusted by the environment (NODE_EXTRA_CA_CERTS, see ../run).
+// The environment of a run, and a client from endpoint and key, as a user would create it.
+// NODE_EXTRA_CA_CERTS makes it trust the certificate (see ../run).
 import { CosmosClient } from "@azure/cosmos";
 import assert from "node:assert/strict";
 
@@ -17,7 +17,7 @@ export const client = new CosmosClient({ endpoint, key });
 
 let databases = 0;
 
-/** Makes a database of this test's own, deleted at its end. */
+/** Creates a database of the test. It is deleted when the test ends. */
 export async function newDatabase(t) {
   const id = `js-${process.pid}-${++databases}`;
   const { database } = await client.databases.create({ id });
@@ -25,14 +25,14 @@ export async function newDatabase(t) {
   return database;
 }
 
-/** Makes a database with one container in it; of 20,000 RU/s, and so of two partitions, unless said otherwise. */
+/** Creates a database with one container. By default it has 20,000 RU/s and so two partitions. */
 export async function newContainer(t, definition = {}) {
   const database = await newDatabase(t);
   const { container } = await database.containers.create({ id: "items", partitionKey: { paths: ["/pk"] }, throughput: 20_000, ...definition });
   return container;
 }
 
-/** Fails unless the call is refused with that status. */
+/** Fails unless the server refuses the call with that status. */
 export async function refused(call, status) {
   try {
     await call;
@@ -44,7 +44,7 @@ export async function refused(call, status) {
   assert.fail(`not refused with ${status}`);
 }
 
-/** Asks every 50 ms until done says so; a minute is long enough for anything here. */
+/** Calls done every 50 ms until it returns true. It fails after a minute. */
 export async function until(what, done) {
   const deadline = Date.now() + 60_000;
   while (!(await done())) {
@@ -53,7 +53,7 @@ export async function until(what, done) {
   }
 }
 
-/** n items over ten keys, which two partitions share. */
+/** Returns n items of ten keys in two partitions. */
 export function spread(n, v) {
   return Array.from({ length: n }, (_, i) => ({ id: String(i), pk: `key ${i % 10}`, v }));
 }

@@ -1,4 +1,4 @@
-// Reading change feeds as a user's loop does.
+// Reads change feeds as a user's loop does.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 
 import { StatusCodes } from "@azure/cosmos";
 
-/** Reads once; an empty page means that every range had nothing new. */
+/** Reads once. An empty page means that no range had new changes. */
 export async function page(iterator) {
   const response = await iterator.readNext();
   assert.ok([StatusCodes.Ok, StatusCodes.NotModified].includes(response.statusCode), `status ${response.statusCode}`);
@@ -14,7 +14,7 @@ export async function page(iterator) {
   return { items: response.result ?? [], continuation: response.continuationToken, end: response.statusCode === StatusCodes.NotModified };
 }
 
-/** Reads until nothing is new. */
+/** Reads until there are no new changes. */
 export async function drain(iterator) {
   const all = [];
   for (;;) {
@@ -24,7 +24,7 @@ export async function drain(iterator) {
   }
 }
 
-/** The last version of each id under its key; the feed may not go back in it. */
+/** Returns the last version of each id by key. It fails if an older version follows a newer one. */
 export function latest(changes) {
   const seen = new Map();
   for (const { id, pk, v } of changes) {
@@ -35,7 +35,7 @@ export function latest(changes) {
   return seen;
 }
 
-/** Reads on from a continuation, to the end, in a process of its own. */
+/** Reads from a continuation to the end in another process. */
 export async function inNewProcess(container, continuation, mode) {
   const child = fileURLToPath(new URL("./child.js", import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [child, container.database.id, container.id, continuation, mode ?? ""], { maxBuffer: 1 << 26 });

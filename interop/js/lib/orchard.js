@@ -1,9 +1,9 @@
-// The data of the queries: 60 fruits under six keys, over two partitions.
+// The data of the queries: 60 fruits of six keys in two partitions.
 import { newContainer } from "./env.js";
 
 export const names = ["apple", "Apricot", "banana", "it's", "plum", "quince"];
 
-/** Makes a container with the fruits in it. */
+/** Creates a container with the fruits. */
 export async function orchard(t) {
   const container = await newContainer(t);
   const all = Array.from({ length: 60 }, (_, n) => ({

@@ -1,5 +1,5 @@
-// A scenario of interop/scenarios.json as a test of its name, whose outcome goes into the report.
-// One that ends the process early is in no report, and the runner then calls it failed.
+// Runs a scenario of interop/scenarios.json as a test of its name and appends its outcome to the
+// report. If a scenario ends the process, the report lacks it, and the runner counts it as failed.
 import { appendFileSync } from "node:fs";
 import { test } from "node:test";
 

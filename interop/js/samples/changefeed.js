@@ -1,5 +1,5 @@
 // The steps of the SDK's change feed samples: the pull model from the beginning, by feed
-// range, by key, and gone on with from a continuation.
+// range, by key, and resumed from a continuation.
 import assert from "node:assert/strict";
 
 import { ChangeFeedStartFrom, CosmosClient, PartitionKeyDefinitionVersion, StatusCodes } from "@azure/cosmos";

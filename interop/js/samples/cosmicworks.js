@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 
 import { CosmosClient } from "@azure/cosmos";
 
-// The line that the server prints for this SDK.
+// The server prints this line for the SDK.
 const client = new CosmosClient(`AccountEndpoint=${process.env.CHANGEFEED_ENDPOINT};AccountKey=${process.env.CHANGEFEED_KEY};`);
 
 const { database } = await client.databases.createIfNotExists({ id: "cosmicworks-js", throughput: 400 });

@@ -1,5 +1,5 @@
-// The steps of the SDK's sample of all versions and deletes mode: a container that says nothing of a
-// retention, read whole, by key and by feed range, and gone on with from a continuation.
+// The steps of the SDK's sample of all versions and deletes mode. The container sets no retention.
+// It is read as a whole, by key and by feed range, and resumed from a continuation.
 import assert from "node:assert/strict";
 
 import { ChangeFeedMode, ChangeFeedStartFrom, CosmosClient, PartitionKeyDefinitionVersion, StatusCodes } from "@azure/cosmos";
@@ -35,7 +35,7 @@ let round = 0;
 let inRanges = 0;
 for (const resource of [undefined, "sample1", ...ranges]) {
   const iterator = container.items.getChangeFeedIterator(options(ChangeFeedStartFrom.Now(resource)));
-  await iterator.readNext(); // now is where the first read is
+  await iterator.readNext(); // the first read determines what "now" is
   await change(round * 4 + 1, round * 4 + 2);
   const first = await read(iterator);
   await change(round * 4 + 3, round * 4 + 4);

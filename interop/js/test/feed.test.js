@@ -9,7 +9,7 @@ import { scenario } from "../lib/scenario.js";
 const beginning = (container, options = {}, resource) =>
   container.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Beginning(resource), ...options });
 
-/** Waits until the server stamps its writes with a later second; the one before it. */
+/** Waits until the server stamps its writes with a later second. It returns the second before. */
 async function nextSecond(container) {
   const stamp = async () => (await container.items.upsert({ id: "clock", pk: "clock", v: 0 })).resource._ts;
   const began = await stamp();

@@ -5,7 +5,7 @@ import { PartitionKeyKind } from "@azure/cosmos";
 import { newContainer, refused } from "../lib/env.js";
 import { scenario } from "../lib/scenario.js";
 
-/** Writes, reads, replaces and deletes an item of an id under a key. */
+/** Writes, reads, replaces and deletes an item with an id and a key. */
 async function everyOperation(container, id, key, properties) {
   const body = (v) => ({ id, ...properties, v });
   const item = container.item(id, key);

@@ -7,7 +7,7 @@ import { client, endpoint, newContainer, readOnlyKey, refused, spread, upsert } 
 import { drain } from "../lib/feed.js";
 import { scenario } from "../lib/scenario.js";
 
-/** A client whose requests are counted, retries included, by the SDK's own plugins. */
+/** Returns a client that counts its requests, including retries, by a plugin of the SDK. */
 function counted(key, requests) {
   const plugin = async (context, diagnosticNode, next) => {
     requests.count++;
@@ -61,7 +61,7 @@ scenario("read-only-key", async (t) => {
   await refused(account.databases.create({ id: "never" }), 403);
 });
 
-/** A credential whose tokens have the form that the local emulators take: the key's text in place of a signature. */
+/** Returns a credential with tokens in the form of the local emulators: the key's text is the signature. */
 function emulatorCredential(key) {
   return {
     async getToken() {
@@ -78,7 +78,7 @@ scenario("emulator-token", async (t) => {
   const container = await newContainer(t);
   const by = (key) => new CosmosClient({ endpoint, aadCredentials: emulatorCredential(key) }).database(container.database.id).container(container.id);
   if (endpoint.startsWith("http:")) {
-    // The SDK itself sends tokens over TLS only.
+    // The SDK sends tokens only over TLS.
     await assert.rejects(by(process.env.CHANGEFEED_KEY).items.create({ id: "1", pk: "p" }), /https|TLS|secure/i);
     return;
   }

@@ -1,5 +1,5 @@
-// Queries over several partitions, which the SDK puts together from each one's answer by the server's plan: when the server
-// refuses to serve one directly, or because it is asked for the plan first.
+// Queries over several partitions. The SDK combines the partitions' results by the server's plan.
+// It requests the plan first (forceQueryPlan), or after the server has refused the query.
 import assert from "node:assert/strict";
 
 import { CosmosClient, PartitionKeyKind } from "@azure/cosmos";
@@ -11,10 +11,10 @@ import { scenario } from "../lib/scenario.js";
 
 const sizes = [undefined, 4, 1000];
 
-/** The ways that the SDK has to ask. */
+/** The options that change how the SDK queries. */
 const ways = [{}, { forceQueryPlan: true }, { forceQueryPlan: true, enableQueryControl: true }];
 
-/** What a query returns in pages of a size; no page has more. */
+/** Returns the results of a query. It fails if a page is larger than requested. */
 async function inPages(container, query, options) {
   const iterator = container.items.query(query, options);
   const found = [];
@@ -27,7 +27,7 @@ async function inPages(container, query, options) {
   return found;
 }
 
-/** Each query in each way and in pages of each size, judged. */
+/** Runs a query in each way and with each page size, and passes the results to judge. */
 async function everyWay(container, query, judge) {
   for (const way of ways) {
     for (const maxItemCount of sizes) {
@@ -60,7 +60,7 @@ scenario("query-order", async (t) => {
   ]) {
     await everyWay(container, query, is(want));
   }
-  // Whole items, and many that are equal: each once.
+  // Whole items, many with equal names: each appears once.
   await everyWay(container, "SELECT * FROM c ORDER BY c.name", (found, what) => {
     assert.deepEqual(found.map((f) => f.name), all.map((f) => f.name).sort(), what);
     assert.deepEqual(ids(found), ids(all), what);
@@ -96,7 +96,8 @@ scenario("query-distinct", async (t) => {
     assert.equal(found.length, 12, what);
     assert.equal(new Set(found.map((f) => JSON.stringify(f))).size, 12, what);
   });
-  // In pages that are smaller than a run of equal values the SDK doesn't get on with an ordered one, so the pages are large.
+  // With pages smaller than a run of equal values, the SDK makes no progress in an ordered
+  // DISTINCT. So the pages are large.
   for (const way of ways) is([...names].sort())(await inPages(container, "SELECT DISTINCT VALUE c.name FROM c ORDER BY c.name", { ...way, maxItemCount: 1000 }));
 });
 
@@ -113,7 +114,7 @@ scenario("query-aggregates", async (t) => {
     ["SELECT VALUE MIN(c.n) FROM c WHERE c.n > 33", [34]],
     ["SELECT VALUE MAX(c.price) FROM c", [14.5]],
     ["SELECT VALUE MIN(c.name) FROM c", ["Apricot"]],
-    ["SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", [58]], // one of the partitions has none
+    ["SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", [58]], // one of the partitions has no such item
     ["SELECT VALUE COUNT(1) FROM c WHERE c.n > 100", [0]],
     ["SELECT VALUE SUM(c.n) FROM c WHERE c.n > 100", [0]],
     ["SELECT VALUE AVG(c.n) FROM c WHERE c.n > 100", []],
@@ -130,7 +131,7 @@ scenario("query-aggregates-named", async (t) => {
     container, "SELECT COUNT(1) AS many, SUM(c.n), AVG(c.n) AS mean, MIN(c.name) AS least, MAX(c.price) AS most FROM c",
     is([{ many: 60, $1: 1770, mean: 29.5, least: "Apricot", most: 14.5 }]),
   );
-  // The SDK has a member for what is undefined, too.
+  // The SDK returns undefined results as members, which JSON removes.
   await everyWay(container, "SELECT COUNT(1) AS many, MAX(c.n) AS most FROM c WHERE c.n > 100", (found, what) => is([{ many: 0 }])(JSON.parse(JSON.stringify(found)), what));
 });
 
@@ -178,7 +179,7 @@ scenario("query-join", async (t) => {
 });
 
 scenario("query-within-key", async (t) => {
-  // Everything that the server does alone, because it is asked for one key.
+  // For one key the server answers every query without a plan.
   const { container } = await orchard(t);
   for (const [query, want] of [
     ["SELECT DISTINCT VALUE c.tags[0] FROM c", ["t1"]],
@@ -231,13 +232,13 @@ scenario("query-refused", async (t) => {
       assert.match(err.message, said, query);
     }
   }
-  // What the SDK can't put together from several partitions.
+  // The SDK cannot combine the results of these queries over several partitions.
   for (const query of ["SELECT VALUE SUM(c.n) / 2 FROM c", "SELECT VALUE {'all': COUNT(1)} FROM c", "SELECT * FROM c ORDER BY LOWER(c.name)"]) {
     for (const options of ways) await refused(container.items.query(query, options).fetchAll(), 400);
   }
 });
 
-/** Reads a query with each page by a client that has only the continuation; between is called before each page. */
+/** Reads each page of a query by a new client that has only the continuation. It calls between before each page. */
 async function resumed(container, query, between = async () => {}) {
   const found = [];
   let continuationToken;
@@ -257,7 +258,7 @@ scenario("query-resume", async (t) => {
   const { container, all } = await orchard(t);
   is(upTo(60))((await resumed(container, "SELECT c.n FROM c ORDER BY c.n")).map((f) => f.n));
   is(upTo(60).reverse())((await resumed(container, "SELECT c.n FROM c ORDER BY c.n DESC")).map((f) => f.n));
-  const ties = await resumed(container, "SELECT c.n, c.name FROM c ORDER BY c.name DESC"); // ten of each
+  const ties = await resumed(container, "SELECT c.n, c.name FROM c ORDER BY c.name DESC"); // each name has ten items
   has(upTo(60))(ties.map((f) => f.n));
   is(all.map((f) => f.name).sort().reverse())(ties.map((f) => f.name));
 });
@@ -271,8 +272,9 @@ scenario("query-split", async (t) => {
     found.push(...((await iterator.fetchNext()).resources ?? []));
   }
   has(upTo(60))(found, "over two splits");
-  // Once it is under way, the SDK asks the partition that is gone again and again for a query that it puts together, so each page
-  // is another client's; that one loses rows whose keys equal the last one's, so no keys are equal.
+  // After a split, a client that combines the results of a query requests the old partition
+  // again and again. So a new client reads each page. A new client loses rows whose keys equal
+  // the last row's, so no keys are equal here.
   for (const [query, judge] of [
     ["SELECT VALUE c.n FROM c", has(upTo(60))],
     ["SELECT VALUE c.n FROM c ORDER BY c.n DESC", is(upTo(60).reverse())],

@@ -71,7 +71,7 @@ scenario("query-paging", async (t) => {
       }
       assert.deepEqual(ids(found), ids(all), `pages of ${maxItemCount}`);
     }
-    // The continuation is all that a new client needs.
+    // A new client needs only the continuation.
     const found = [];
     let continuationToken;
     do {
@@ -119,7 +119,7 @@ scenario("query-point-order", async (t) => {
 });
 
 scenario("read-many", async (t) => {
-  // The SDK's way: reads in bulk, each by id and key.
+  // With this SDK, users read many items by a bulk of reads, each by id and key.
   const { container } = await orchard(t);
   const wanted = [["00", "apple"], ["01", "Apricot"], ["03", "it's"], ["59", "quince"], ["59", "plum"]];
   const results = await container.items.executeBulkOperations(wanted.map(([id, partitionKey]) => ({ operationType: "Read", id, partitionKey })));

@@ -22,7 +22,7 @@ scenario("resource-token", async (t) => {
   const part = await grant("part", PermissionMode.All, { resourcePartitionKey: ["key 3"] });
   const item = await grant("item", PermissionMode.Read, { resource: container.item("4", "key 4").url, resourcePartitionKey: ["key 4"] });
   assert.equal((await lovelace.permissions.readAll().fetchAll()).resources.length, 3);
-  // Two ways to hand them to a client: as they are, or the tokens by the names of what they are for.
+  // A client accepts the permissions, or their tokens by the names of the resources.
   const by = (permission) => new CosmosClient({ endpoint, permissionFeed: [permission] }).database(database.id).container(container.id);
   const byToken = (permission) => new CosmosClient({ endpoint, resourceTokens: { [container.id]: permission._token } }).database(database.id).container(container.id);
 

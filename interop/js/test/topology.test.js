@@ -1,4 +1,4 @@
-// A split and a merge in the middle of every way to read a feed, while a writer goes on.
+// A partition splits, or two merge, in the middle of each kind of read, while a writer continues.
 import assert from "node:assert/strict";
 
 import { ChangeFeedMode, ChangeFeedPolicy, ChangeFeedRetentionTimeSpan, ChangeFeedStartFrom, PartitionKeyKind } from "@azure/cosmos";
@@ -10,7 +10,10 @@ import { scenario } from "../lib/scenario.js";
 
 const every = () => true;
 
-/** How a feed is read: where it starts, what it wants, whether that includes what was written before. */
+/**
+ * The kinds of reads. start returns the start, wants reports whether the read must deliver an item,
+ * and old reports whether it must deliver earlier writes.
+ */
 const readers = {
   beginning: { start: () => ChangeFeedStartFrom.Beginning(), old: true },
   now: { start: () => ChangeFeedStartFrom.Now() },
@@ -55,7 +58,7 @@ async function survives(t, reader, change) {
     got.push(...p.items);
   };
   if (!reader.old) {
-    await read(); // a start at now is where the first read is
+    await read(); // the first read determines what "now" is
     written = spread(20, 2);
     await upsert(container, written);
   }
@@ -102,7 +105,7 @@ async function survives(t, reader, change) {
   }
 }
 
-/** The same for a prefix of a hierarchical key. */
+/** Does the same as survives for a prefix of a hierarchical key. */
 async function prefixSurvives(t, change) {
   const container = await newContainer(t, { partitionKey: { paths: ["/tenant", "/user"], kind: PartitionKeyKind.MultiHash, version: 2 } });
   const write = async (v) => {

@@ -1,1 +1,1 @@
-"""The interop scenarios of ../../scenarios.json by the Python SDK, synchronous and asynchronous."""
+"""Runs the scenarios of ../../scenarios.json with the Python SDK's synchronous or asynchronous client."""

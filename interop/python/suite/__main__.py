@@ -1,4 +1,4 @@
-"""python -m suite [SCENARIO...]: the scenarios, or all, against the server of the environment."""
+"""python -m suite [SCENARIO...] runs the named scenarios, or all, against the server of the environment."""
 
 import asyncio
 import sys

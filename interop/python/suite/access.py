@@ -1,4 +1,4 @@
-"""Keys, tokens, and what the SDK does when the server is busy."""
+"""Scenarios of keys, tokens and throttling."""
 
 import asyncio
 import base64
@@ -16,7 +16,7 @@ from .sdk import listed
 
 
 class Counter:
-    """Counts a client's requests, retries included, by the hook that the SDK's pipeline has for each of them."""
+    """Counts a client's requests, including retries, in a hook of the SDK's pipeline."""
 
     def __init__(self):
         self.requests = self.writes = 0
@@ -81,7 +81,7 @@ async def read_only_key(run):
 
 
 class EmulatorCredential:
-    """Its tokens have the form that the local emulators take: the key's text in place of a signature."""
+    """A credential with tokens in the form of the local emulators: the key's text is the signature."""
 
     def __init__(self, key):
         now = int(time.time())
@@ -118,7 +118,7 @@ async def emulator_token(run):
     if ENDPOINT.startswith("http:"):
         try:
             await (await run.another(container, key=credential(KEY))).create_item({"id": "1", "pk": "p"})
-        except ServiceRequestError as err:  # the SDK itself sends tokens over TLS only
+        except ServiceRequestError as err:  # the SDK sends tokens only over TLS
             assert "TLS" in str(err), err
             return
         raise AssertionError("a token was sent without TLS")

@@ -1,6 +1,6 @@
-"""The server's admin API: it splits and merges partitions, and injects faults.
+"""A client of the server's admin API, which splits and merges partitions and injects faults.
 
-It is signed like everything else, as resource type "_changefeed" and the rest of the path as the link.
+Its requests are signed with the resource type "_changefeed" and the rest of the path as the link.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ async def merge_first(container):
 
 
 async def throttle(container, retry_after_ms):
-    """Makes the server refuse three of ten creates in a container with 429 and a time to wait.
+    """Makes the server refuse three of ten creates in a container with 429 and a retry delay.
 
-    The function that it returns ends that and says how many it refused.
+    The returned function stops that and returns the number of refused creates.
     """
     _, database, _, name = container.container_link.split("/")
     fault = await _send("POST", ["faults"], {

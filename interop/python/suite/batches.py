@@ -1,4 +1,4 @@
-"""Batches, reads of many items, times to live."""
+"""Scenarios of batches, reads of many items, and the time to live."""
 
 from azure.cosmos.exceptions import CosmosBatchOperationError
 

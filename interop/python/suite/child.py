@@ -1,4 +1,4 @@
-"""A process that knows nothing but a continuation: it reads what is new and prints it."""
+"""A process that receives only a continuation. It reads the new changes and prints them."""
 
 import asyncio
 import json

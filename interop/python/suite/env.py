@@ -1,6 +1,6 @@
-"""The environment of a run, and what a user writes to reach the server: endpoint and key.
+"""The environment of a run, and a client from endpoint and key, as a user would create it.
 
-The certificate is trusted by the environment (REQUESTS_CA_BUNDLE and SSL_CERT_FILE, see ../run).
+REQUESTS_CA_BUNDLE and SSL_CERT_FILE make it trust the certificate (see ../run).
 """
 
 import asyncio
@@ -27,27 +27,27 @@ KEY = required("CHANGEFEED_KEY")
 READ_ONLY_KEY = required("CHANGEFEED_READONLY_KEY")
 CERTIFICATE = os.environ.get("CHANGEFEED_CA") or None
 
-# The column of the runner's table that this process is: the SDK's synchronous client, or its asynchronous one.
+# SYNC is true if this process runs the suite "python", with the SDK's synchronous client.
 SYNC = os.environ.get("CHANGEFEED_SUITE", "python") == "python"
 
 _numbers = itertools.count(1)
 
 
 def new_client(key=KEY, **more):
-    """A client of the SDK, to be used as a context manager."""
+    """Returns a client of the SDK as a context manager."""
     return sdk.client(SYNC, ENDPOINT, key, **more)
 
 
 def everywhere():
-    """What a query over all partitions needs: the synchronous client wants to be told."""
+    """Returns the options of a query over all partitions. Only the synchronous client needs one."""
     return {"enable_cross_partition_query": True} if SYNC else {}
 
 
 class Run:
-    """What a scenario gets: a client of its own, and containers that no other has.
+    """The client of one scenario, and the containers that it creates.
 
-    The client is not shared, because the SDK tells the continuation of a change feed by the headers of
-    the last answer that a client got, whichever call that was of.
+    Scenarios share no client. The SDK returns the continuation of a change feed only in the headers
+    of the client's last answer, and any other request replaces those.
     """
 
     def __init__(self, client):
@@ -56,19 +56,19 @@ class Run:
         self._clients = AsyncExitStack()
 
     async def another(self, container, key=KEY, **more):
-        """The same container by a client of its own."""
+        """Returns the same container of another client."""
         client = await self._clients.enter_async_context(new_client(key, **more))
         _, database, _, name = container.container_link.split("/")
         return client.get_database_client(database).get_container_client(name)
 
     async def database(self):
-        """Makes a database of this scenario's own."""
+        """Creates a database, which close deletes."""
         database = await self.client.create_database(f"{'py' if SYNC else 'aio'}-{os.getpid()}-{next(_numbers)}")
         self._databases.append(database.id)
         return database
 
     async def container(self, paths="/pk", throughput=20_000, **definition):
-        """Makes a database with one container in it; of 20,000 RU/s, and so of two partitions, unless said otherwise."""
+        """Creates a database with one container. By default it has 20,000 RU/s and so two partitions."""
         database = await self.database()
         return await database.create_container("items", PartitionKey(path=paths), offer_throughput=throughput, **definition)
 
@@ -83,7 +83,7 @@ def autoscale(most):
 
 
 async def refused(call, status):
-    """Fails unless what is awaited is refused with that status; returns the SDK's error."""
+    """Fails unless the server refuses the call with that status. It returns the SDK's error."""
     try:
         await call
     except CosmosHttpResponseError as err:
@@ -94,7 +94,7 @@ async def refused(call, status):
 
 
 async def until(what, done):
-    """Asks every 50 ms until done says so; a minute is long enough for anything here."""
+    """Calls done every 50 ms until it returns true. It fails after a minute."""
     deadline = time.monotonic() + 60
     while not await done():
         assert time.monotonic() < deadline, f"not within a minute: {what}"
@@ -106,7 +106,7 @@ def equal(got, want, what=""):
 
 
 def spread(n, v):
-    """n items over ten keys, which two partitions share."""
+    """Returns n items of ten keys in two partitions."""
     return [{"id": str(i), "pk": f"key {i % 10}", "v": v} for i in range(n)]
 
 

@@ -1,4 +1,4 @@
-"""Reading change feeds as a user's loop does."""
+"""Reads change feeds as a user's loop does."""
 
 import asyncio
 import json
@@ -7,9 +7,10 @@ import sys
 
 
 class Feed:
-    """A change feed that goes on behind what was read.
+    """A change feed that continues after the last page.
 
-    The SDK's pager ends where nothing is new; the next one starts at the continuation that the client's last answer told.
+    A pager of the SDK ends when there are no new changes. The next pager starts at the continuation
+    in the client's last answer.
     """
 
     def __init__(self, container, max_item_count=5, **start):
@@ -20,7 +21,7 @@ class Feed:
         self.continuation = None
 
     async def page(self):
-        """The next page; an empty one means that nothing is new."""
+        """Returns the next page. An empty page means that there are no new changes."""
         if self._pages is None:
             start = {"continuation": self.continuation} if self.continuation else self._start
             self._pages = self._container.query_items_change_feed(max_item_count=self._size, **start).by_page()
@@ -32,7 +33,7 @@ class Feed:
         return items
 
     async def drain(self):
-        """Everything until nothing is new."""
+        """Reads until there are no new changes."""
         everything = []
         while items := await self.page():
             everything += items
@@ -40,7 +41,7 @@ class Feed:
 
 
 def latest(changes):
-    """The last version of each id under its key; the feed may not go back in it."""
+    """Returns the last version of each id by key. It fails if an older version follows a newer one."""
     seen = {}
     for change in changes:
         name = f"{change['pk']}/{change['id']}"
@@ -50,7 +51,7 @@ def latest(changes):
 
 
 async def in_new_process(container, continuation):
-    """Reads on from a continuation, to the end, in a process of its own."""
+    """Reads from a continuation to the end in another process."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "suite.child", container.container_link, continuation, env=os.environ,
         stdout=asyncio.subprocess.PIPE, limit=1 << 26,

@@ -1,4 +1,4 @@
-"""The change feed in every way to read it."""
+"""Scenarios of the change feed, with each kind of start and selection."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -9,7 +9,7 @@ from .sdk import listed
 
 
 async def next_second(container):
-    """Waits until the server stamps its writes with a later second; the one before it."""
+    """Waits until the server stamps its writes with a later second. It returns the second before."""
 
     async def stamp():
         return (await container.upsert_item({"id": "clock", "pk": "clock", "v": 0}))["_ts"]
@@ -67,7 +67,8 @@ async def feed_time(run):
     await upsert(container, spread(20, 1))
     start = await next_second(container)
     await upsert(container, spread(7, 2))
-    # Read by one pager: the SDK can't read its own continuation of a start at a time, whose milliseconds it takes for seconds.
+    # One pager reads everything. The SDK cannot read its own continuation of a start at a time,
+    # because it takes the milliseconds in it for seconds.
     got = latest(await Feed(container, max_item_count=3, start_time=start).drain())
     got.pop("clock/clock", None)
     equal(got, latest(spread(7, 2)))
@@ -124,7 +125,8 @@ async def feed_key(run):
     for key in ['é/"日本"', 7, True]:
         await container.create_item({"id": "1", "pk": key})
         equal([i["pk"] for i in await Feed(container, partition_key=key, start_time="Beginning").drain()], [key])
-    # Asked for a key that Python takes for false, the SDK reads the whole container; its feed range has it.
+    # For a key that Python takes for false, the SDK reads the whole container. The key's feed range
+    # works.
     for key in [0, "", False, None]:
         await container.create_item({"id": "1", "pk": key})
         one = await container.feed_range_from_partition_key(key)
@@ -180,7 +182,7 @@ async def feed_versions(run):
     for start in ["Beginning", datetime.now(timezone.utc)]:
         try:
             await Feed(container, start_time=start, mode="AllVersionsAndDeletes").drain()
-        except ValueError as err:  # the SDK refuses it itself
+        except ValueError as err:  # the SDK refuses it without a request
             assert "start_time" in str(err), err
         else:
             raise AssertionError(f"all versions and deletes from {start} is not refused")

@@ -1,4 +1,4 @@
-"""Items: ids and keys of every kind, hierarchical keys, ETags, patches."""
+"""Scenarios of items: ids and keys of every kind, hierarchical keys, ETags and patches."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from .sdk import listed
 
 
 async def every_operation(container, id, key, properties):
-    """Writes, reads, replaces and deletes an item of an id under a key."""
+    """Writes, reads, replaces and deletes an item with an id and a key."""
 
     def body(v):
         return {"id": id, **properties, "v": v}

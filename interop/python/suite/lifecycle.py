@@ -1,4 +1,4 @@
-"""Databases, containers, and their throughput."""
+"""Scenarios of databases, containers and their throughput."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Queries over several partitions that the SDK puts together from each one's answer, by the server's plan."""
+"""Queries over several partitions. The SDK combines the partitions' results by the server's plan."""
 
 from .admin import split_first
 from .env import equal, everywhere, ids, refused
@@ -10,7 +10,7 @@ SIZES = [None, 4, 1000]
 
 
 async def in_pages(container, query, size, **options):
-    """What a query returns in pages of a size; no page has more."""
+    """Returns the results of a query. It fails if a page is larger than size."""
     found = []
     async for page in container.query_items(query, max_item_count=size, **everywhere(), **options).by_page():
         page = [item async for item in page]
@@ -35,7 +35,7 @@ async def query_order(run):
     ]:
         for size in SIZES:
             equal(await in_pages(container, query, size), want, f"{query} in pages of {size}")
-    # Whole items, and many that are equal: each once.
+    # Whole items, many with equal names: each appears once.
     found = await in_pages(container, "SELECT * FROM c ORDER BY c.name", 3)
     equal([f["name"] for f in found], sorted(f["name"] for f in fruits))
     equal(ids(found), ids(fruits))
@@ -94,7 +94,7 @@ async def query_aggregates(run):
         ("SELECT VALUE MAX(c.price) FROM c", [14.5]),
         ("SELECT VALUE MIN(c.name) FROM c", ["Apricot"]),
         ("SELECT VALUE MAX(c.name) FROM c", ["quince"]),
-        ("SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", [58]),  # one of the partitions has none
+        ("SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", [58]),  # one of the partitions has no such item
         ("SELECT VALUE COUNT(1) FROM c WHERE c.n > 100", [0]),
         ("SELECT VALUE SUM(c.n) FROM c WHERE c.n > 100", [0]),
     ]:
@@ -102,7 +102,7 @@ async def query_aggregates(run):
             equal(await in_pages(container, query, size), want, f"{query} in pages of {size}")
     for name in ["MIN", "MAX", "AVG"]:
         nothing = await ask(container, f"SELECT VALUE {name}(c.n) FROM c WHERE c.n > 100")
-        # Over nothing these are undefined; the SDK makes null of it for some.
+        # Without items these are undefined. The SDK returns null for some of them.
         assert nothing in ([], [None]), f"{name} over nothing: {nothing}"
 
 
@@ -135,7 +135,7 @@ async def query_join(run):
 
 @scenario("query-within-key")
 async def query_within_key(run):
-    """Everything that the server does alone, because it is asked for one key."""
+    """For one key the server answers every query without a plan."""
     container, _ = await orchard(run)
     for query, want in [
         ("SELECT DISTINCT VALUE c.tags[0] FROM c", ["t1"]),
@@ -190,7 +190,7 @@ async def query_refused(run):
         for options in [{}, {"partition_key": "plum"}]:
             err = await refused(ask(container, query, **options), 400)
             assert said in err.message.upper(), f"{query}: the refusal doesn't name {said}: {err.message}"
-    # What the SDK can't put together from several partitions.
+    # The SDK cannot combine the results of these queries over several partitions.
     for query in ["SELECT c.name, COUNT(1) AS k FROM c GROUP BY c.name", "SELECT COUNT(1) AS k FROM c", "SELECT VALUE SUM(c.n) / 2 FROM c"]:
         await refused(ask(container, query), 400)
 
@@ -209,8 +209,9 @@ async def query_split(run):
             break
         found += [n async for n in page]
     equal(sorted(found), list(range(60)), "over two splits")
-    # What the SDK puts together is wrong while its process still knows a partition that is gone: it begins anew with those that are there now,
-    # beside those that it has. Told to look, it puts it together right.
+    # While its cache contains a partition that has split, the SDK reads the new partitions in
+    # addition to the old results, so rows appear twice. After a refresh of the cache the results
+    # are right.
     for query, want in [
         ("SELECT VALUE c.n FROM c ORDER BY c.n DESC", list(range(59, -1, -1))),
         ("SELECT VALUE c.n FROM c ORDER BY c.name, c.n", [n for name in sorted(NAMES) for n in range(60) if NAMES[n % 6] == name]),
@@ -221,8 +222,9 @@ async def query_split(run):
         await listed(container.read_feed_ranges(force_refresh=True))
         equal(await in_pages(container, query, 4), want, f"{query} after a split")
     container, fruits = await orchard(run)
-    # A query of a feed range, gone on with from its continuation, while its partitions are split. They are two from the start:
-    # of a range that is one partition the SDK hands on the server's token, and begins anew (and says so) when it is split.
+    # A query of a feed range resumes from its continuation while partitions of the range split.
+    # The range has two partitions from the start. For a range of one partition the SDK uses the
+    # server's token. After a split it then starts from the beginning, with a warning in the log.
     first = (await listed(container.read_feed_ranges()))[0]
     want = await listed(container.query_items("SELECT * FROM c WHERE c.n >= 0", feed_range=first))
     assert 0 < len(want) < len(fruits), "the range is part of the container"

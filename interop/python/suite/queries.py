@@ -1,4 +1,4 @@
-"""Queries: filters, parameters, pages, and what is put together from several partitions."""
+"""Scenarios of queries: filters, parameters, pages, and results combined from several partitions."""
 
 from .env import equal, everywhere, ids, new_client, refused
 from .scenario import scenario
@@ -8,7 +8,7 @@ NAMES = ["apple", "Apricot", "banana", "it's", "plum", "quince"]
 
 
 async def orchard(run):
-    """60 fruits under six keys, over two partitions."""
+    """Creates a container with 60 fruits of six keys in two partitions."""
     container = await run.container()
     fruits = []
     for n in range(60):
@@ -22,7 +22,7 @@ async def orchard(run):
 
 
 async def ask(container, query, **options):
-    """All that a query over all partitions returns, or with partition_key over one key."""
+    """Returns the results of a query over all partitions or, with partition_key, over one key."""
     where = {} if "partition_key" in options else everywhere()
     return await listed(container.query_items(query, **where, **options))
 
@@ -95,7 +95,7 @@ async def query_paging(run):
             assert len(page) <= size, f"a page of {len(page)}, asked for {size}"
             found += page
         equal(ids(found), ids(fruits), f"pages of {size}")
-    # The continuation is all that a new client needs.
+    # A new client needs only the continuation.
     for options in [{}, {"partition_key": "plum"}]:
         found, token = [], None
         while True:

@@ -1,4 +1,4 @@
-"""The steps of the SDK's README and of its change feed samples, as a user has them in a program."""
+"""The steps of the SDK's README and of its change feed samples, as a user's program has them."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from .sdk import listed
 
 
 async def products(client):
-    """The README's: a database and a container, products written, queried, and deleted."""
+    """Runs the README's steps: create a database and a container, and write, query and delete products."""
     name = f"testDatabase-{os.getpid()}"
     try:
         database = await client.create_database(name)
@@ -51,7 +51,7 @@ async def products(client):
 
 
 async def changes(database):
-    """The change feed samples': from the beginning, from now, from a time, by range, and gone on with."""
+    """Runs the change feed samples' steps: from the beginning, now or a time, by range, and resumed."""
     container = await database.create_container(
         id="changes", partition_key=PartitionKey(path="/pk"), offer_throughput=11_000, change_feed_policy={"retentionDuration": 10}
     )
@@ -89,7 +89,7 @@ async def quickstart(run):
         database = await products(client)
         await changes(database)
         await client.delete_database(database)
-    # The line that the server prints for this SDK.
+    # The server prints this line for the SDK.
     text = f"AccountEndpoint={ENDPOINT};AccountKey={KEY};"
     async with sdk.from_connection_string(SYNC, text) as client:
         assert await listed(client.list_databases()) is not None
@@ -98,7 +98,7 @@ async def quickstart(run):
 
 
 async def certificate_is_checked():
-    """A program that isn't told to trust the server's certificate doesn't reach it."""
+    """Fails unless a program that does not trust the server's certificate is refused by the SDK."""
     environment = {k: v for k, v in os.environ.items() if k not in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")}
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "suite.stranger", env=environment, stdout=asyncio.subprocess.PIPE,

@@ -1,6 +1,6 @@
-"""Scenarios of interop/scenarios.json, by name, and the run of them.
+"""Registers the scenarios of interop/scenarios.json by name, and runs them.
 
-One that ends the process early is in no report, and the runner then calls it failed.
+If a scenario ends the process, the report lacks it, and the runner counts it as failed.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ import traceback
 
 from . import env
 
-# How many scenarios run at a time, and how long one may take, in seconds.
+# CONCURRENT is the number of scenarios that run at the same time. LONGEST is the time limit of
+# one scenario, in seconds.
 CONCURRENT = 4
 LONGEST = 120
 
@@ -18,7 +19,7 @@ _scenarios = {}
 
 
 def scenario(name, *args):
-    """Makes a coroutine function the scenario of that name; it is called with a Run and the rest of the arguments."""
+    """Registers a coroutine function as the scenario of that name. It is called with a Run and args."""
     assert name not in _scenarios, f"two scenarios are called {name}"
 
     def add(function):
@@ -46,7 +47,7 @@ async def _one(name, gate):
                     await function(run, *args)
                 finally:
                     await run.close()
-        except Exception as err:  # a scenario's failure of any kind is what is reported
+        except Exception as err:  # a failure of any kind is reported
             traceback.print_exc()
             _report(f"{name}\tfailed\t{' '.join(f'{type(err).__name__}: {err}'.split())[:300]}")
             print(f"{name:24} {time.monotonic() - began:5.1f} s  failed", flush=True)
@@ -57,7 +58,7 @@ async def _one(name, gate):
 
 
 async def run_all(names):
-    """Runs the named scenarios, or all; returns how many failed."""
+    """Runs the named scenarios, or all of them. It returns the number of failures."""
     for name in names:
         if name not in _scenarios:
             raise SystemExit(f"there is no scenario {name}")

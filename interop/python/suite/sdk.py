@@ -1,8 +1,7 @@
-"""Both clients of the SDK behind one face, the asynchronous one's.
+"""Gives both clients of the SDK the interface of the asynchronous one.
 
-The scenarios are written once, as a user of azure.cosmos.aio writes them. With the synchronous client
-each call that would be awaited there is made in a thread, as a program does that uses that client from several threads; what
-is called, with which arguments, is the same.
+The scenarios are written once, for azure.cosmos.aio. With the synchronous client, each call that
+azure.cosmos.aio would await runs in a thread, with the same arguments.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from azure.core.paging import ItemPaged
 
 _END = object()
 
-# The class that each synchronous one is the twin of.
+# The asynchronous class that corresponds to each synchronous one.
 _TWINS = {
     azure.cosmos.CosmosClient: azure.cosmos.aio.CosmosClient,
     azure.cosmos.DatabaseProxy: azure.cosmos.aio.DatabaseProxy,
@@ -26,14 +25,14 @@ _TWINS = {
 
 @asynccontextmanager
 async def client(sync, endpoint, key, **options):
-    """A client of either kind, of endpoint and key."""
+    """Opens a client of either kind from endpoint and key."""
     async with _opened(sync, lambda kind: kind(endpoint, key, **options)) as opened:
         yield opened
 
 
 @asynccontextmanager
 async def from_connection_string(sync, text, **options):
-    """The same of a connection string."""
+    """Opens a client of either kind from a connection string."""
     async with _opened(sync, lambda kind: kind.from_connection_string(text, **options)) as opened:
         yield opened
 
@@ -49,7 +48,7 @@ async def _opened(sync, make):
     try:
         await opened.__aenter__()
         yield opened
-    finally:  # also when it was refused at once, which the SDK leaves open
+    finally:  # the SDK leaves the client open if its first request is refused
         await opened.close()
 
 
@@ -60,7 +59,7 @@ def _face(value):
 
 
 class _Twin:
-    """A synchronous client, database or container with the asynchronous one's face."""
+    """A synchronous client, database, container or user with the interface of the asynchronous one."""
 
     def __init__(self, inner):
         self._inner = inner
@@ -88,7 +87,7 @@ def _bare(args):
 
 
 class _Paged:
-    """A synchronous pager with the asynchronous one's face."""
+    """A synchronous pager with the interface of the asynchronous one."""
 
     def __init__(self, inner):
         self._inner = inner
@@ -101,7 +100,7 @@ class _Paged:
 
 
 class _Pages:
-    """Its pages, with the continuation behind the last one."""
+    """The pages of a pager, with the continuation after the last one."""
 
     def __init__(self, inner):
         self._inner = inner
@@ -126,5 +125,5 @@ async def _items(iterator):
 
 
 async def listed(pager):
-    """All items of a pager."""
+    """Returns all items of a pager."""
     return [item async for item in pager]

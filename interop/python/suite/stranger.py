@@ -1,4 +1,4 @@
-"""A program that isn't told to trust the server's certificate: it has to be refused by the SDK, and says so."""
+"""A program that does not trust the server's certificate. It prints "refused" if the SDK refuses the server."""
 
 import asyncio
 

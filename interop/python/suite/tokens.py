@@ -1,4 +1,4 @@
-"""Users, permissions and resource tokens."""
+"""Scenarios of users, permissions and resource tokens."""
 
 from .env import equal, refused, spread, upsert
 from .scenario import scenario
@@ -25,7 +25,7 @@ async def resource_token(run):
     equal(len(await listed(user.list_permissions())), 3)
 
     def by(permission):
-        """The SDK takes tokens by the names of what they are for."""
+        """Returns the container of a client that has only the permission's token."""
         return run.another(container, key={container.container_link: permission.properties["_token"]})
 
     reading = await by(whole)

@@ -1,4 +1,4 @@
-"""A split and a merge in the middle of every way to read a feed, while a writer goes on."""
+"""A partition splits, or two merge, in the middle of each kind of read, while a writer continues."""
 
 import asyncio
 
@@ -11,7 +11,11 @@ from .sdk import listed
 
 
 class Reader:
-    """How a feed is read: where it starts, what it wants, whether that includes what was written before."""
+    """A kind of read.
+
+    start returns the start, wants reports whether the read must deliver an item, and old reports
+    whether it must deliver earlier writes.
+    """
 
     def __init__(self, start, old=False, size=5, wants=lambda item: True, finish=None, versions=False):
         self.start, self.old, self.size, self.wants, self.finish, self.versions = start, old, size, wants, finish, versions
@@ -39,7 +43,8 @@ def at(**start):
 READERS = {
     "beginning": lambda: Reader(at(start_time="Beginning"), old=True),
     "now": lambda: Reader(at(start_time="Now")),
-    # In pages so small that none is empty before the end: the SDK can't read its own continuation of a start at a time.
+    # The SDK cannot read its own continuation of a start at a time. The pages are so small that no
+    # page is empty, and so no continuation is needed, before the end.
     "time": lambda: Reader(from_time, size=3),
     "pages": lambda: Reader(at(start_time="Beginning"), old=True, size=1),
     "range": lambda: Reader(from_range, old=True),
@@ -52,7 +57,7 @@ READERS = {
 
 
 async def write_on(container, during, changed):
-    """Writes, each with a later version, until forty writes after the partitions changed."""
+    """Writes items with rising versions. It ends after 40 more writes when the partitions have changed."""
     more, v = 40, 10
     while more > 0:
         if changed.is_set():
@@ -64,7 +69,7 @@ async def write_on(container, during, changed):
 
 
 def judge_latest(got, everything):
-    """Nothing lost, nothing older after newer, no version twice."""
+    """Fails if a last version is missing, an older version follows a newer one, or a version arrives twice."""
     seen = latest(got)
     seen.pop("clock/clock", None)
     equal(seen, {f"{i['pk']}/{i['id']}": i["v"] for i in everything})
@@ -73,7 +78,7 @@ def judge_latest(got, everything):
 
 
 def judge_versions(got, everything):
-    """Every version once, in order."""
+    """Fails unless every version arrives once and in order."""
     got = [c["current"] for c in got]
     equal(sorted(f"{i['pk']}/{i['id']}/{i['v']}" for i in got), sorted(f"{i['pk']}/{i['id']}/{i['v']}" for i in everything))
     latest(got)
@@ -87,13 +92,14 @@ async def survives(run, reader, change):
     feed = Feed(container, max_item_count=reader.size, **await reader.start(container, reader))
     got = []
     if not reader.old:
-        got += await feed.page()  # a start at now is where the first read is
+        got += await feed.page()  # the first read determines what "now" is
         written = spread(20, 2)
         await upsert(container, written)
     got += await feed.page() + await feed.page()
 
     during, changed = [], asyncio.Event()
-    # By a client of its own: the feed's continuation is in the headers of its client's last answer.
+    # The writer needs a client of its own, because the feed's continuation is in the headers of its
+    # client's last answer.
     writer = asyncio.create_task(write_on(await run.another(container), during, changed))
     try:
         got += await feed.page()
@@ -108,7 +114,7 @@ async def survives(run, reader, change):
 
 
 async def prefix_survives(run, change):
-    """The same for a prefix of a hierarchical key."""
+    """Does the same as survives for a prefix of a hierarchical key."""
     container = await run.container(["/tenant", "/user"])
 
     async def write(v):

@@ -14,7 +14,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
-/** Keys that are wrong or only read, and throttling. */
+/** Scenarios of wrong keys, read-only keys and throttling. */
 final class Access {
 
     private Access() {
@@ -56,11 +56,12 @@ final class Access {
                 try (CosmosClient client = suite.env.client(wrong).buildClient()) {
                     client.getDatabase(suite.database.getId()).read();
                     return "nothing";
-                } catch (RuntimeException e) { // the SDK wraps what the first request is answered into a plain one
+                } catch (RuntimeException e) { // the SDK wraps the answer to its first request in a plain exception
                     return e.getMessage();
                 }
             });
-            // The SDK retries what it takes for an outage for minutes: this deadline tells the two apart.
+            // The SDK would retry an outage for minutes. The deadline shows that it takes the answer
+            // for a refusal.
             String message = refused.get(30, TimeUnit.SECONDS);
             Check.that(message.contains("StatusCode: Unauthorized") && message.contains("Server used the following payload"), "a wrong key is refused with: %s", message);
         } finally {

@@ -22,7 +22,10 @@ import java.util.stream.Collectors;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/** The server's admin API, which no SDK has: partitions are listed, split and merged, and faults injected. */
+/**
+ * A client of the server's admin API, which no SDK has. It lists, splits and merges partitions,
+ * and injects faults.
+ */
 final class Admin {
 
     private static final String PREFIX = "_changefeed";
@@ -32,48 +35,48 @@ final class Admin {
     private final String database;
     private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
-    /** A physical partition: its id and its range of effective partition keys. */
+    /** A physical partition. min and max bound its range of effective partition keys. */
     record Partition(String id, String min, String max) {
     }
 
-    /** For the containers of one database: the SDK's container does not tell its own. */
+    /** Creates a client for the containers of one database, which the SDK's container does not expose. */
     Admin(Env env, String database) {
         this.env = env;
         this.database = database;
     }
 
-    /** The live partitions, in the order of their ranges. */
+    /** Returns the live partitions in the order of their ranges. */
     List<Partition> partitions(CosmosContainer container) throws Exception {
         return read(call("GET", null, path(container, "partitions")));
     }
 
-    /** Splits a partition in its middle; its two children. */
+    /** Splits a partition in its middle and returns its two children. */
     List<Partition> split(CosmosContainer container, String id) throws Exception {
         List<Partition> made = read(call("POST", Json.object(), path(container, "partitions", id, "split")));
         Check.equal(2, made.size(), "the number of partitions that a split makes");
         return made;
     }
 
-    /** Merges two neighbours; the partition that is made of them. */
+    /** Merges two neighbours and returns the new partition. */
     Partition merge(CosmosContainer container, String id, String with) throws Exception {
         List<Partition> made = read(call("POST", Json.object().put("with", with), path(container, "partitions", id, "merge")));
         Check.equal(1, made.size(), "the number of partitions that a merge makes");
         return made.get(0);
     }
 
-    /** The next creates in the container, so many, are refused with 429 and so many milliseconds to wait. */
+    /** Makes the server refuse the next count creates in the container with 429 and a retry delay. */
     void throttle(CosmosContainer container, int count, int retryAfterMs) throws Exception {
         call("POST", Json.object()
             .put("operation", "create document").put("database", database).put("container", container.getId())
             .put("count", count).put("status", 429).put("subStatus", 3200).put("retryAfterMs", retryAfterMs), List.of("faults"));
     }
 
-    /** The faults that are injected now. */
+    /** Returns the current faults. */
     JsonNode faults() throws Exception {
         return call("GET", null, List.of("faults"));
     }
 
-    /** Ends all faults. */
+    /** Removes all faults. */
     void clearFaults() throws Exception {
         call("DELETE", null, List.of("faults"));
     }
@@ -90,7 +93,10 @@ final class Admin {
         return path;
     }
 
-    /** Sends a request, signed with the account's key: resource type "_changefeed", resource link the rest of the path. */
+    /**
+     * Sends a request that is signed with the account's key. The resource type is "_changefeed",
+     * and the resource link is the rest of the path.
+     */
     private JsonNode call(String verb, ObjectNode body, List<String> path) throws Exception {
         String link = String.join("/", path);
         String escaped = path.stream().map(s -> URLEncoder.encode(s, StandardCharsets.UTF_8).replace("+", "%20")).collect(Collectors.joining("/"));

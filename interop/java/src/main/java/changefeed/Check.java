@@ -8,13 +8,13 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** Assertions, and waiting for something to become true. */
+/** Assertions, and a wait for a condition. */
 final class Check {
 
     private Check() {
     }
 
-    /** A scenario's assertion that does not hold. */
+    /** Reports an assertion of a scenario that does not hold. */
     static final class Failure extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
@@ -43,7 +43,7 @@ final class Check {
         that(Objects.equals(want, got), "%s is %s, want %s", what, got, want);
     }
 
-    /** Both have the same members; the order and repetitions do not count. */
+    /** Fails unless both have the same members, in any order and any number. */
     static <T extends Comparable<T>> void sameSet(Collection<T> want, Collection<T> got, String what) {
         Set<T> lost = new TreeSet<>(want);
         lost.removeAll(new HashSet<>(got));
@@ -53,7 +53,7 @@ final class Check {
         that(extra.isEmpty(), "%s: %d are there that should not be, among them %s", what, extra.size(), some(extra));
     }
 
-    /** The same members, each once. */
+    /** Fails unless got has each member of want exactly once, in any order. */
     static <T extends Comparable<T>> void eachOnce(Collection<T> want, Collection<T> got, String what) {
         sameSet(want, got, what);
         equal(want.size(), got.size(), what + ": the number of items");
@@ -63,7 +63,7 @@ final class Check {
         return all.stream().limit(5).toList().toString();
     }
 
-    /** The action fails with a status of the service; the exception is returned. */
+    /** Fails unless the service refuses the action with this status. It returns the exception. */
     static CosmosException refused(int status, String what, Action action) {
         try {
             action.run();
@@ -78,7 +78,7 @@ final class Check {
         throw new Failure(String.format("%s succeeded, want status %d", what, status), null);
     }
 
-    /** Waits until the condition holds, for as long as the deadline allows. */
+    /** Waits until the condition holds. It fails after the deadline. */
     static void eventually(Duration deadline, String what, Condition condition) throws Exception {
         long end = System.nanoTime() + deadline.toNanos();
         while (!condition.holds()) {

@@ -6,14 +6,14 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** How a scenario starts a process of its own: the same program, with other arguments. */
+/** Starts this program again, as a child process with other arguments. */
 final class Child {
 
-    /** How a process comes to trust the server's certificate; over plain HTTP it does not matter. */
+    /** The way in which a process trusts the server's certificate. It has no effect over plain HTTP. */
     enum Trust {
-        /** By the truststore that the suite itself runs with. */
+        /** The truststore of the suite itself. */
         TRUSTSTORE,
-        /** By the SDK's switch for the certificates of emulators. */
+        /** The SDK's switch that skips the check of an emulator's certificate. */
         EMULATOR_SWITCH
     }
 

@@ -8,17 +8,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** What the hosts of one mode delivered, held against what was written. Its methods are for any thread. */
+/** Compares the changes that the hosts of one mode delivered with the written ones. It is thread-safe. */
 final class Deliveries {
 
-    /** A write: its number, item, key, operation, the phase it was made in, and when it was sent (milliseconds of the wall clock). */
+    /** An acknowledged write. phase is the phase of the test, and at is the time of sending, in milliseconds. */
     record Written(long n, String id, String pk, String operation, String phase, long at) {
         String change() {
             return name(operation, id, n);
         }
     }
 
-    /** A change that a host's handler got: which, and when. */
+    /** A change that a host's handler received. at is the time in milliseconds. */
     private record Delivered(String host, String change, long at) {
     }
 
@@ -44,12 +44,15 @@ final class Deliveries {
         return all.stream().filter(d -> d.host().equals(host)).count();
     }
 
-    /** A change as this mode names it: latest version modes do not tell creates from replaces. */
+    /** Returns the name of a change in this mode. In latest version modes creates and replaces look the same. */
     private String named(Written w) {
         return versions ? w.change() : name("", w.id(), w.n());
     }
 
-    /** Those changes that every mode has to deliver: of latest version modes the last version of each item that was not deleted. */
+    /**
+     * Returns the changes that the mode must deliver. In latest version modes they are the last
+     * versions of the items that were not deleted.
+     */
     private List<Written> expected(List<Written> written) {
         if (versions) {
             return written;
@@ -64,14 +67,15 @@ final class Deliveries {
         return new ArrayList<>(last.values());
     }
 
-    /** The expected changes that no host has delivered. */
+    /** Returns the expected changes that no host has delivered. */
     synchronized List<String> missing(List<Written> written) {
         return expected(written).stream().map(this::named).filter(change -> !seen.contains(change)).toList();
     }
 
     /**
-     * No host delivers a change before an earlier one of its key was delivered by anybody: the positions in the leases never run ahead of
-     * what was handled. Only changes that are sure to be delivered count.
+     * Fails if a host delivered a change before any host delivered an earlier one of the same
+     * key. Then the position of a lease was ahead of the handled changes. Only expected changes
+     * count.
      */
     synchronized void inOrder(String mode, List<Written> written) {
         Map<String, Long> first = new HashMap<>();
@@ -81,7 +85,7 @@ final class Deliveries {
         Map<String, Written> before = new HashMap<>();
         for (Written w : expected(written)) {
             if (!versions && w.id().startsWith("hot")) {
-                continue; // replaced meanwhile, an item moves behind later ones
+                continue; // an item that is replaced moves behind later ones
             }
             Long at = first.get(named(w));
             Written earlier = before.put(w.pk(), w);
@@ -92,7 +96,7 @@ final class Deliveries {
         }
     }
 
-    /** How many deliveries were of changes that had been delivered before. */
+    /** Returns the number of repeated deliveries. */
     synchronized int redelivered() {
         return all.size() - seen.size();
     }
@@ -101,7 +105,7 @@ final class Deliveries {
         return all.size();
     }
 
-    /** The longest that a change waited between its write and its delivery, in milliseconds, for the writes of each phase. */
+    /** Returns, by phase, the longest time from a write to its delivery, in milliseconds. */
     synchronized Map<String, Long> longestWait(List<Written> written) {
         Map<String, Long> first = new HashMap<>();
         for (Delivered d : all) {
@@ -118,15 +122,16 @@ final class Deliveries {
     }
 
     /**
-     * The longest time that the deliveries of some partition stood still though a change was there to be delivered, in milliseconds. Keys stand
-     * for partitions: each is in one at any time, and each partition has several that are written all the time.
+     * Returns the longest time, in milliseconds, in which a partition had a change and none was
+     * delivered. It measures by key, because a key is always in one partition. Each partition
+     * has several keys, and all keys are written all the time.
      */
     synchronized long longestPause(List<Written> written) {
         Map<String, Long> first = new HashMap<>();
         for (Delivered d : all) {
             first.merge(d.change(), d.at(), Math::min);
         }
-        Map<String, List<long[]>> keys = new HashMap<>(); // of each key: when delivered, when written
+        Map<String, List<long[]>> keys = new HashMap<>(); // by key: the times of delivery and of sending
         for (Written w : expected(written)) {
             Long at = first.get(named(w));
             if (at != null) {

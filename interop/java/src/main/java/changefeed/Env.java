@@ -2,7 +2,7 @@ package changefeed;
 
 import com.azure.cosmos.CosmosClientBuilder;
 
-/** What a run of the suite is given, by environment variables; see interop/README.md. */
+/** The environment variables of a run. interop/README.md describes them. */
 record Env(String endpoint, String key, String readOnlyKey, String report) {
 
     static Env read() {
@@ -18,7 +18,7 @@ record Env(String endpoint, String key, String readOnlyKey, String report) {
         return value;
     }
 
-    /** A client as a user builds one: endpoint, key, gateway mode. */
+    /** Returns the builder of a client as a user would write it: endpoint, key, gateway mode. */
     CosmosClientBuilder client() {
         return client(key);
     }
@@ -27,7 +27,7 @@ record Env(String endpoint, String key, String readOnlyKey, String report) {
         return withoutKey().key(anyKey);
     }
 
-    /** A client that needs a key, or a token, still. */
+    /** Returns the builder of a client that still needs a key or a token. */
     CosmosClientBuilder withoutKey() {
         return new CosmosClientBuilder()
             .endpoint(endpoint)

@@ -19,7 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** The change feed by the pull model, on partitions that stay as they are. */
+/** Scenarios that pull the change feed while no partition splits or merges. */
 final class Feeds {
 
     private Feeds() {
@@ -37,7 +37,7 @@ final class Feeds {
         suite.add("feed-resume", Feeds::resume);
     }
 
-    /** Properties of a container that keeps all versions. */
+    /** Returns the properties of a container that retains all versions. */
     static CosmosContainerProperties keepsVersions(String name) {
         CosmosContainerProperties properties = new CosmosContainerProperties(name, "/pk");
         properties.setChangeFeedPolicy(ChangeFeedPolicy.createAllVersionsAndDeletesPolicy(Duration.ofMinutes(10)));
@@ -58,7 +58,7 @@ final class Feeds {
         return ids;
     }
 
-    /** Within a partition key the numbers rise. */
+    /** Fails unless the numbers rise within each partition key. */
     static void ordered(List<JsonNode> items, String what) {
         Map<String, Long> last = new HashMap<>();
         for (JsonNode item : items) {
@@ -72,7 +72,7 @@ final class Feeds {
         Pull empty = Pull.beginning(container);
         Check.equal(List.of(), empty.drain(), "the feed of an empty container");
         List<String> ids = new ArrayList<>(write(container, 0, 120));
-        for (int i = 0; i < 20; i++) { // these move to the end of their key's feed
+        for (int i = 0; i < 20; i++) { // a replaced item moves to the end of its key's feed
             container.upsertItem(Json.item("i" + i, "k" + i % 10, 1000 + i));
         }
         container.deleteItem("i30", new PartitionKey("k0"), new CosmosItemRequestOptions());
@@ -103,7 +103,7 @@ final class Feeds {
         CosmosContainer container = three(suite, "feed-time");
         write(container, 0, 20);
         long[] second = {0};
-        for (int i = 20; i < 40; i++) { // the last of these give the second that the read starts after
+        for (int i = 20; i < 40; i++) { // the read starts after the second of the last write
             second[0] = container.upsertItem(Json.item("i" + i, "k" + i % 10, i)).getItem().path("_ts").asLong();
         }
         Check.eventually(Duration.ofSeconds(10), "the service's next second", () ->
@@ -152,7 +152,7 @@ final class Feeds {
         Check.equal(3, ranges.size(), "the number of feed ranges");
         List<String> all = new ArrayList<>();
         for (FeedRange range : ranges) {
-            // A range survives as text.
+            // A range can be stored as text.
             Pull pull = Pull.beginning(container, FeedRange.fromString(range.toString())).pages(5);
             List<JsonNode> items = pull.drain();
             Check.that(!items.isEmpty(), "range %s has items", range);
@@ -219,7 +219,7 @@ final class Feeds {
                 .createForProcessingFromContinuation(tokenOfBeginning(container)).setMaxItemCount(1), JsonNode.class).stream().toList());
     }
 
-    /** The token of a read of all versions, made to name a position that no server gave. */
+    /** Returns a token of a read of all versions, with a position that no server created. */
     private static String tokenOfBeginning(CosmosContainer container) throws Exception {
         Pull pull = Pull.versions(container);
         pull.drain();

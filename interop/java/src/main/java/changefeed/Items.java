@@ -23,7 +23,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.stream.IntStream;
 
-/** Items by odd ids and keys, hierarchical keys, and ETags. */
+/** Scenarios of items with odd ids, odd keys, hierarchical keys and ETags. */
 final class Items {
 
     private static final CosmosItemRequestOptions PLAIN = new CosmosItemRequestOptions();
@@ -90,7 +90,7 @@ final class Items {
             Check.equal(e.getValue().path("n"), read.path("n"), "the item under " + e.getKey());
             List<JsonNode> found = container.queryItems("SELECT * FROM c", new CosmosQueryRequestOptions().setPartitionKey(e.getKey()), JsonNode.class)
                 .stream().toList();
-            if (e.getKey() != PartitionKey.NONE) { // the SDK sends no key for NONE, and so asks all partitions
+            if (e.getKey() != PartitionKey.NONE) { // for NONE the SDK sends no key, and queries all partitions
                 Check.equal(1, found.size(), "items found under " + e.getKey());
                 Check.equal(e.getValue().path("n"), found.get(0).path("n"), "the item found under " + e.getKey());
             }
@@ -129,7 +129,7 @@ final class Items {
             byId.readMany(ids, JsonNode.class).getResults().stream().map(i -> i.path("n").asInt()).toList(), "items read of a container by id");
     }
 
-    /** Container properties with the key /tenant, /user, /session. */
+    /** Returns the properties of a container with the key /tenant, /user, /session. */
     static CosmosContainerProperties hierarchy(String name) {
         return new CosmosContainerProperties(name, new PartitionKeyDefinition()
             .setPaths(List.of("/tenant", "/user", "/session"))

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-/** JSON documents of the scenarios. */
+/** Creates the JSON documents of the scenarios. */
 final class Json {
     static final ObjectMapper MAPPER = new ObjectMapper();
 
@@ -15,7 +15,7 @@ final class Json {
         return MAPPER.createObjectNode();
     }
 
-    /** An item with the id, the partition key and a number. */
+    /** Returns an item with an id, a partition key and a number. */
     static ObjectNode item(String id, String pk, long n) {
         return object().put("id", id).put("pk", pk).put("n", Math.toIntExact(n));
     }
@@ -24,7 +24,7 @@ final class Json {
         return item.path("id").asText();
     }
 
-    /** The item without what the service adds: members that begin with an underscore. */
+    /** Returns the item without the system properties, whose names begin with an underscore. */
     static ObjectNode user(JsonNode item) {
         ObjectNode copy = item.deepCopy();
         item.fieldNames().forEachRemaining(name -> {

@@ -20,7 +20,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 import java.util.UUID;
 
-/** The quick start, and the life of databases and containers. */
+/** Scenarios of the quick start, and of creating, replacing and deleting databases and containers. */
 final class Lifecycle {
 
     private Lifecycle() {
@@ -35,16 +35,16 @@ final class Lifecycle {
         });
     }
 
-    /** A family of the quick start: a plain class that the SDK maps to JSON. */
+    /** A document of the quick start, which the SDK maps to JSON. */
     public static final class Family {
         /** The item's id. */
         public String id;
         /** The partition key. */
         public String lastName;
-        /** Something to change. */
+        /** The member that an upsert changes. */
         public boolean registered;
 
-        /** For the mapper. */
+        /** The JSON mapper needs this constructor. */
         public Family() {
         }
 
@@ -138,7 +138,10 @@ final class Lifecycle {
             () -> database.getContainer("never").readItem("a", new PartitionKey("p"), JsonNode.class));
     }
 
-    /** A client that knows a container's rid and partitions finds the one that another client makes anew under its name. */
+    /**
+     * A client has cached the rid and the partitions of a container. Another client recreates it
+     * under the same name. The first client must find the new container.
+     */
     private static void madeAnew(Suite suite) {
         PartitionKey p = new PartitionKey("p");
         try (CosmosClient other = suite.env.client().buildClient()) {
@@ -147,7 +150,7 @@ final class Lifecycle {
                 String id = "i" + round;
                 CosmosContainer container = suite.container(new CosmosContainerProperties("made-anew", "/pk"), 1 + round);
                 container.createItem(Json.item(id, "p", round));
-                switch (round) { // whatever comes first after the change has to notice it
+                switch (round) { // the first request afterwards must detect the change, whatever its kind
                     case 0 -> Check.equal(round, known.readItem(id, p, JsonNode.class).getItem().path("n").asInt(), "the item");
                     case 1 -> Check.equal(1L, known.queryItems("SELECT * FROM c", new CosmosQueryRequestOptions(), JsonNode.class).stream().count(), "items found");
                     default -> Check.equal(201, known.upsertItem(Json.item("late", "p", round)).getStatusCode(), "the status of a write");

@@ -21,16 +21,19 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Hosts of the change feed processor in a process that is commanded by standard input, one command a line. The tests interop/mixed and
- * interop/compare send the commands. A host of another implementation takes the same commands and prints the same lines, so that the two can share leases.
+ * Runs hosts of Java's change feed processor. It reads commands from standard input, one per
+ * line. The tests interop/mixed and interop/compare send them. The program of our hosts
+ * (interop/gohost) reads the same commands and prints the same lines, so that hosts of both kinds
+ * can share leases.
  *
  * <pre>
  * start HOST mode=... database=... monitored=... leases=... prefix=... [from=...] [items=...] [poll=...] [...]
  * stop HOST      block HOST      unblock HOST      state HOST      quit
  * </pre>
  *
- * It answers each with {@code ok COMMAND} or {@code failed COMMAND WHY}, and prints each change that a handler gets. Fields are parted by tabs. It
- * ends at once when standard input ends.
+ * It answers each command with {@code ok COMMAND} or {@code failed COMMAND REASON}, and prints
+ * each change that a handler receives. Tabs separate the fields. The end of standard input ends
+ * the process at once.
  */
 final class LiveHosts {
 
@@ -59,7 +62,7 @@ final class LiveHosts {
                 }
             }
         }
-        Runtime.getRuntime().halt(3); // whoever started this process is gone
+        Runtime.getRuntime().halt(3); // the process that started this one has ended
     }
 
     private void obey(String[] words) throws Exception {
@@ -84,7 +87,7 @@ final class LiveHosts {
         }
     }
 
-    /** A processor of one mode, under its own name. */
+    /** A processor in one mode, with a host name of its own. */
     private final class Host {
         private final String name;
         private final Map<String, String> options;
@@ -103,7 +106,7 @@ final class LiveHosts {
 
         private ChangeFeedProcessor build() {
             ChangeFeedProcessorOptions o = new ChangeFeedProcessorOptions().setLeasePrefix(need("prefix"));
-            // What is not given stays as the SDK has it.
+            // Missing options keep the defaults of the SDK.
             if (options.containsKey("renew")) {
                 o.setLeaseRenewInterval(millis("renew"));
             }
@@ -153,7 +156,7 @@ final class LiveHosts {
             return Duration.ofMillis(Long.parseLong(options.get(option)));
         }
 
-        /** A batch: printed, or only counted where a rate is measured. */
+        /** Prints a batch. If until is set, it only counts the changes. */
         private void handle(int size, Runnable print) {
             if (until == 0) {
                 print.run();
@@ -175,7 +178,7 @@ final class LiveHosts {
             try {
                 Thread.sleep(20);
             } catch (InterruptedException e) {
-                // A processor that is stopped interrupts its handlers; this one plays a handler that takes no notice.
+                // The processor interrupts its handlers when it stops. This handler ignores that.
                 Thread.onSpinWait();
             }
         }
@@ -186,7 +189,7 @@ final class LiveHosts {
                 change(operation, item.getCurrent());
                 return;
             }
-            // What is deleted is named by the metadata, of which Java's class shows only a part.
+            // The metadata names the deleted item. Java's class exposes only a part of it.
             JsonNode metadata = item.toJsonNode().path("metadata");
             say("change", name, Long.toString(System.currentTimeMillis()), operation, metadata.path("partitionKey").path("pk").asText(), Json.id(metadata), "-1");
         }

@@ -4,9 +4,10 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * The program of the suite. Without arguments it runs every scenario, with names those. It also is the processes that scenarios start:
- * {@code resume} goes on with a change feed, {@code host} is a host of the change feed processor, {@code live} are hosts that
- * a test commands.
+ * The main program of the suite. Without arguments it runs every scenario, and with names it runs
+ * those. Three arguments select a child process: {@code resume} continues a change feed,
+ * {@code host} runs a host of the change feed processor, and {@code live} runs hosts that read
+ * commands from a test.
  */
 public final class Main {
 
@@ -17,7 +18,7 @@ public final class Main {
      * Runs the suite, or one of its child processes.
      *
      * @param args names of scenarios, or a child's name and its arguments
-     * @throws Exception when the suite can't be run at all
+     * @throws Exception if the suite cannot run at all
      */
     public static void main(String[] args) throws Exception {
         List<String> rest = Arrays.asList(args);

@@ -27,10 +27,10 @@ import java.util.function.Function;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
-/** Queries over several partitions, which the SDK puts together from each one's answer by the server's plan. */
+/** Queries over several partitions. The SDK combines the partitions' results by the server's plan. */
 final class Planned {
 
-    /** The sizes of pages; 0 leaves it to the SDK. */
+    /** The page sizes. 0 means the default of the SDK. */
     private static final int[] SIZES = {0, 1, 7, 1000};
 
     private static CosmosContainer shared;
@@ -56,7 +56,7 @@ final class Planned {
 
     private static final List<String> NAMES = List.of("apple", "Apricot", "banana", "it's", "plum", "quince");
 
-    /** A container of three partitions with 60 fruits under six keys. */
+    /** Returns a container of three partitions with 60 fruits under six keys. */
     private static synchronized CosmosContainer data(Suite suite) {
         if (shared == null) {
             shared = fill(suite.container(new CosmosContainerProperties("planned", "/pk"), 3), ALL);
@@ -79,7 +79,7 @@ final class Planned {
         return container;
     }
 
-    /** A value as text that is the same for equal ones: whatever the order of members, and the type of a number. */
+    /** Returns a text that is the same for equal values, whatever the order of members or the type of a number. */
     private static String text(JsonNode value) {
         if (value.isNumber()) {
             return value.decimalValue().stripTrailingZeros().toPlainString();
@@ -121,7 +121,7 @@ final class Planned {
         return found;
     }
 
-    /** In pages of every size, the query returns these in this order. */
+    /** Fails unless the query returns these results in this order, in pages of every size. */
     private static void returns(CosmosContainer container, SqlQuerySpec query, List<String> want) {
         for (int size : SIZES) {
             List<String> got = ask(container, query, new CosmosQueryRequestOptions(), size).stream().map(Planned::text).toList();
@@ -133,7 +133,7 @@ final class Planned {
         returns(container, new SqlQuerySpec(query), want);
     }
 
-    /** In pages of every size, the query returns these in any order. */
+    /** Fails unless the query returns these results in any order, in pages of every size. */
     private static void has(CosmosContainer container, String query, List<String> want) {
         for (int size : SIZES) {
             List<String> got = ask(container, new SqlQuerySpec(query), new CosmosQueryRequestOptions(), size).stream().map(Planned::text).sorted().toList();
@@ -165,7 +165,7 @@ final class Planned {
             IntStream.range(0, 30).mapToObj(i -> text(Json.object().numberNode(i / 2.0))).toList());
         returns(c, "SELECT VALUE c.n FROM c WHERE c.n > 100 ORDER BY c.n", List.of());
         returns(c, new SqlQuerySpec("SELECT VALUE c.n FROM c WHERE c.n >= @low ORDER BY c.n", new SqlParameter("@low", 57)), texts("[57, 58, 59]"));
-        // Items of every type in the order: those without a price come first, each once.
+        // Items without a price come first. Every item appears once.
         for (int size : SIZES) {
             List<JsonNode> found = ask(c, new SqlQuerySpec("SELECT * FROM c ORDER BY c.price"), new CosmosQueryRequestOptions(), size);
             Check.eachOnce(ALL.stream().map(Json::id).toList(), found.stream().map(Json::id).toList(), "items by a price that some lack");
@@ -218,7 +218,7 @@ final class Planned {
         returns(c, "SELECT VALUE MIN(c.n) FROM c WHERE c.n > 33", List.of("34"));
         returns(c, "SELECT VALUE MAX(c.price) FROM c", List.of("14.5"));
         returns(c, "SELECT VALUE MIN(c.name) FROM c", List.of("\"Apricot\""));
-        returns(c, "SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", List.of("58")); // two of the partitions have none
+        returns(c, "SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", List.of("58")); // two of the partitions have no such item
         returns(c, "SELECT VALUE COUNT(1) FROM c WHERE c.n > 100", List.of("0"));
         returns(c, "SELECT VALUE SUM(c.n) FROM c WHERE c.n > 100", List.of("0"));
         returns(c, "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.name FROM c)", List.of("6"));
@@ -331,7 +331,7 @@ final class Planned {
             CosmosException refusal = Check.refused(400, name[0], () -> ask(c, new SqlQuerySpec(name[0]), new CosmosQueryRequestOptions(), 0));
             Check.that(refusal.getMessage().toUpperCase(Locale.ROOT).contains(name[1]), "%s is refused with: %s", name[0], refusal.getMessage());
         }
-        // What the SDK can't put together from several partitions.
+        // The SDK cannot combine the results of these queries over several partitions.
         for (String query : List.of("SELECT VALUE SUM(c.n) / 2 FROM c", "SELECT VALUE {'all': COUNT(1)} FROM c", "SELECT * FROM c ORDER BY LOWER(c.name)")) {
             Check.refused(400, query, () -> ask(c, new SqlQuerySpec(query), new CosmosQueryRequestOptions(), 0));
         }
@@ -346,7 +346,7 @@ final class Planned {
         resumed(suite, c, "SELECT c.n FROM c ORDER BY c.name, c.n", numbers(name.thenComparing(n)));
         resumed(suite, c, "SELECT c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 40", texts(IntStream.range(3, 43)));
         resumed(suite, c, "SELECT TOP 33 c.n FROM c ORDER BY c.n", texts(IntStream.range(0, 33)));
-        // Ten of each: all of them, each once.
+        // Each name has ten items, so only the set is compared.
         List<String> names = read(suite, c, "SELECT c.n FROM c ORDER BY c.name DESC", 7);
         Check.eachOnce(numbers(n), names, "items of equal names, resumed");
     }
@@ -357,7 +357,7 @@ final class Planned {
         }
     }
 
-    /** Reads each page by a query of its own, from the continuation; some by a new client. */
+    /** Reads each page by a new query with the continuation. A new client reads one of the pages. */
     private static List<String> read(Suite suite, CosmosContainer container, String query, int size) {
         List<String> found = new ArrayList<>();
         String token = null;

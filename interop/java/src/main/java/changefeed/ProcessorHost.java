@@ -16,18 +16,18 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * A host of the change feed processor: a process of its own that runs one processor for each mode under its name, and prints each change
- * when its handler gets it. It stops when told to by standard input, and ends at once when standard input ends.
+ * A process that is one host of the change feed processor in each mode. It prints each change that
+ * a handler receives. A line of standard input stops it. The end of standard input ends it at once.
  */
 final class ProcessorHost {
 
-    /** The names of the modes; also the prefixes of their leases. */
+    /** The names of the modes, which are also the prefixes of their leases. */
     static final List<String> MODES = List.of("changes", "latest", "versions");
 
     private ProcessorHost() {
     }
 
-    /** Arguments: the host's name, database, monitored container, lease container. */
+    /** Runs the host. args are its name, the database, the monitored container and the lease container. */
     static void main(List<String> args) throws Exception {
         String host = args.get(0);
         CosmosAsyncClient client = Env.read().client().buildAsyncClient();
@@ -42,7 +42,7 @@ final class ProcessorHost {
         }
         try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
             if (in.readLine() == null) {
-                Runtime.getRuntime().halt(3); // whoever started this process is gone
+                Runtime.getRuntime().halt(3); // the process that started this one has ended
             }
         }
         for (ChangeFeedProcessor processor : processors) {
@@ -53,7 +53,8 @@ final class ProcessorHost {
     }
 
     private static ChangeFeedProcessor processor(String host, String mode, CosmosAsyncContainer monitored, CosmosAsyncContainer leases) {
-        // Short intervals, in the proportions of the defaults, so that the takeover of a dead host's leases takes seconds.
+        // The intervals are short, in the proportions of the defaults, so that another host acquires
+        // a dead host's leases within seconds.
         ChangeFeedProcessorOptions options = new ChangeFeedProcessorOptions()
             .setLeasePrefix(mode + "-")
             .setLeaseRenewInterval(Duration.ofSeconds(2))

@@ -22,8 +22,9 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Java's change feed processor, all three modes side by side over one monitored container: two hosts, a third joins, one is killed, a
- * partition is split, and all the time there are writes. The three scenarios share one run, and each judges its mode.
+ * Scenarios of Java's change feed processor. All three modes read one monitored container at the
+ * same time. Two hosts start, a third joins, one is killed, and a partition splits, while writes
+ * continue. The three scenarios share one run, and each checks its mode.
  */
 final class Processors {
 
@@ -69,12 +70,13 @@ final class Processors {
     private void run() throws Exception {
         Thread writer = new Thread(this::write, "writer");
         try {
-            // One after the other: of hosts that find no leases together, all but one wait for 15 s, for each mode.
+            // The hosts start one after the other. If several find no leases, all but one wait for 15 s
+            // in each mode.
             Host a = new Host("java-a");
             a.started();
             Host b = new Host("java-b");
             b.started();
-            // All versions are read from now on: from when each lease has its first position.
+            // All versions are read from now on, which is the moment when each lease has its first position.
             Check.eventually(DEADLINE, "every lease of all versions has a position", () -> {
                 List<JsonNode> all = leases("versions");
                 return all.size() == PARTITIONS && all.stream().allMatch(l -> l.path("ContinuationToken").isTextual());
@@ -146,13 +148,13 @@ final class Processors {
             mode, all.size(), of.total(), of.redelivered(), of.longestPause(all), of.longestWait(all));
     }
 
-    /** The leases of a mode, as any client reads them. */
+    /** Returns the lease documents of a mode. */
     private List<JsonNode> leases(String mode) {
         SqlQuerySpec query = new SqlQuerySpec("SELECT * FROM c WHERE STARTSWITH(c.id, @prefix) AND IS_DEFINED(c.LeaseToken)", new SqlParameter("@prefix", mode + "-"));
         return leases.queryItems(query, new CosmosQueryRequestOptions(), JsonNode.class).stream().toList();
     }
 
-    /** Whether in every mode these hosts, all of them and no others, own all leases. */
+    /** Reports whether exactly these hosts own all leases in every mode. */
     private boolean owners(Set<String> wanted) {
         for (String mode : ProcessorHost.MODES) {
             Set<String> owners = new HashSet<>();
@@ -176,7 +178,7 @@ final class Processors {
         }
     }
 
-    /** New items, replaces of each key's hot item, and deletes, about a hundred in a second. */
+    /** Writes new items, replaces the hot item of each key, and deletes items: about a hundred writes a second. */
     private void write() {
         Set<String> hot = new HashSet<>();
         try {
@@ -225,7 +227,7 @@ final class Processors {
                         synchronized (started) {
                             started.add(f[1]);
                         }
-                    } else if (f[0].equals("change") && f.length == 6) { // a killed host's last line may be cut
+                    } else if (f[0].equals("change") && f.length == 6) { // the last line of a killed host may be incomplete
                         deliveries.get(f[1]).add(name, Long.parseLong(f[2]), f[3], f[4], Long.parseLong(f[5]));
                     }
                 }

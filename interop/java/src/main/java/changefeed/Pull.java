@@ -11,10 +11,13 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.function.Supplier;
 
-/** The pull model of the change feed as a user writes it: pages until there is nothing new, then on from the last continuation. */
+/**
+ * Reads a change feed with the pull model, as a user would: pages until there are no new changes,
+ * and later more from the last continuation.
+ */
 final class Pull {
 
-    /** Larger than what a scenario writes, for those that do not care. */
+    /** The default page size. */
     private static final int MANY = 100;
 
     private final CosmosContainer container;
@@ -59,16 +62,17 @@ final class Pull {
         return this;
     }
 
-    /** The continuation after the last page. */
+    /** Returns the continuation after the last page. */
     String token() {
         return token;
     }
 
-    /** The next page; empty when there is nothing new. */
+    /** Returns the next page. It is empty if there are no new changes. */
     List<JsonNode> page() {
         if (pages == null || !pages.hasNext()) {
             CosmosChangeFeedRequestOptions options = token == null ? start.get() : CosmosChangeFeedRequestOptions.createForProcessingFromContinuation(token);
-            // One page at a time: what is read ahead would be read before the scenario's next step.
+            // Only one page is read at a time, because a page that is read ahead would be older than
+            // the scenario's next step.
             options.setMaxItemCount(pageSize).setMaxPrefetchPageCount(1);
             pages = container.queryChangeFeed(options, JsonNode.class).iterableByPage().iterator();
         }
@@ -80,10 +84,10 @@ final class Pull {
         return page.getResults();
     }
 
-    /** Everything until there is nothing new. */
+    /** Reads until there are no new changes. */
     List<JsonNode> drain() {
         List<JsonNode> all = new ArrayList<>();
-        for (int empty = 0; empty < 2;) { // the pages of one query may end with an empty one, before what came meanwhile
+        for (int empty = 0; empty < 2;) { // a query may end with an empty page while newer changes wait for the next query
             List<JsonNode> page = page();
             empty = page.isEmpty() ? empty + 1 : 0;
             all.addAll(page);

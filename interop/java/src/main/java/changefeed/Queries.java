@@ -17,7 +17,7 @@ import java.util.List;
 import java.util.function.Predicate;
 import java.util.stream.IntStream;
 
-/** Queries: each one in every partition is planned by the server first, because the SDK asks for a plan. */
+/** Scenarios of queries. For each query over all partitions the SDK first requests a plan from the server. */
 final class Queries {
 
     private static CosmosContainer shared;
@@ -35,7 +35,7 @@ final class Queries {
         suite.add("query-point-order", Queries::pointOrder);
     }
 
-    /** A container of three partitions with 60 items under six keys. */
+    /** Returns a container of three partitions with 60 items under six keys. */
     private static synchronized CosmosContainer data(Suite suite) {
         if (shared == null) {
             CosmosContainer container = suite.container(new CosmosContainerProperties("queries", "/pk"), 3);
@@ -60,7 +60,7 @@ final class Queries {
         return ALL.stream().filter(p).map(Json::id).toList();
     }
 
-    /** The condition selects these items, in all partitions and under one key. */
+    /** Fails unless the condition selects the items that match p, over all partitions and under one key. */
     private static void selects(CosmosContainer container, String condition, Predicate<ObjectNode> p) {
         SqlQuerySpec query = new SqlQuerySpec("SELECT * FROM c WHERE " + condition);
         Check.eachOnce(where(p), ids(container, query, new CosmosQueryRequestOptions()), condition);
@@ -127,7 +127,7 @@ final class Queries {
             String token = null;
             int pages = 0;
             do {
-                // Each page by a query of its own, from the continuation; every other one by a new client.
+                // Each page is a new query with the continuation. Some of them use a new client.
                 try (CosmosClient fresh = pages % 20 == 1 ? suite.env.client().buildClient() : null) {
                     CosmosContainer reader = fresh == null ? c : fresh.getDatabase(suite.database.getId()).getContainer(c.getId());
                     FeedResponse<JsonNode> page = reader.queryItems("SELECT * FROM c WHERE c.n >= 10", new CosmosQueryRequestOptions(), JsonNode.class)

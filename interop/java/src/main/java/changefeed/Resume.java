@@ -11,13 +11,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A process that is given only a continuation, and reads on from it until its standard input ends. */
+/** A process that receives only a continuation. It reads the later changes until a line arrives on standard input. */
 final class Resume {
 
     private Resume() {
     }
 
-    /** Arguments: database, container, continuation. Each item goes to standard output, as a line of JSON. */
+    /** Prints each item as a line of JSON. args are the database, the container and the continuation. */
     static void main(List<String> args) throws Exception {
         try (CosmosClient client = Env.read().client().buildClient()) {
             CosmosContainer container = client.getDatabase(args.get(0)).getContainer(args.get(1));
@@ -39,7 +39,7 @@ final class Resume {
         return new Process(Child.start(Child.Trust.TRUSTSTORE, List.of("resume", suite.database.getId(), container, token)));
     }
 
-    /** The running process, from the side that started it. */
+    /** The process as the suite that started it sees it. */
     static final class Process implements AutoCloseable {
         private final java.lang.Process process;
         private final Thread reader;
@@ -71,7 +71,7 @@ final class Resume {
             }
         }
 
-        /** Waits until at least so many items have come. */
+        /** Waits until the process has printed at least count items. */
         void await(int count) throws Exception {
             Check.eventually(Duration.ofSeconds(60), count + " items of the resumed process", () -> {
                 Check.that(process.isAlive(), "the resumed process ended early with %d items", items().size());
@@ -79,7 +79,7 @@ final class Resume {
             });
         }
 
-        /** Asks the process to end, and waits for its last line. */
+        /** Asks the process to end and waits for its last line. */
         void quit() throws Exception {
             process.getOutputStream().write('\n');
             process.getOutputStream().flush();

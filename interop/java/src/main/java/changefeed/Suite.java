@@ -15,7 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 
-/** The scenarios, by name, and the run of them: one client, one database of the suite's own, a report. */
+/** Runs the scenarios by name, with one client and one database, and writes the report. */
 final class Suite implements AutoCloseable {
 
     @FunctionalInterface
@@ -44,7 +44,7 @@ final class Suite implements AutoCloseable {
         }
     }
 
-    /** Runs the named scenarios, or all; the number that failed. */
+    /** Runs the named scenarios, or all of them. It returns the number of failures. */
     int run(List<String> names) throws IOException {
         for (String name : names) {
             if (!scenarios.containsKey(name)) {
@@ -73,7 +73,7 @@ final class Suite implements AutoCloseable {
         return failed.size();
     }
 
-    /** The message of an error and of its causes, without line ends. */
+    /** Returns the messages of an error and its causes in one line. */
     static String oneLine(Throwable e) {
         StringBuilder text = new StringBuilder();
         for (Throwable t = e; t != null; t = t.getCause()) {
@@ -98,12 +98,12 @@ final class Suite implements AutoCloseable {
         }
     }
 
-    /** A new container of one partition, with the partition key path /pk. */
+    /** Creates a container of one partition with the partition key path /pk. */
     CosmosContainer container(String name) {
         return container(new CosmosContainerProperties(name, "/pk"), 1);
     }
 
-    /** A new container of so many partitions: the service makes one for every 10,000 RU/s. */
+    /** Creates a container with this many partitions. The service creates one per 10,000 RU/s. */
     CosmosContainer container(CosmosContainerProperties properties, int partitions) {
         ThroughputProperties throughput = ThroughputProperties.createManualThroughput(partitions == 1 ? 400 : 10_000 * partitions);
         database.createContainer(properties, throughput);

@@ -4,7 +4,7 @@ import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.ThroughputProperties;
 
-/** Offers: what throughput a container has. */
+/** Scenarios of a container's throughput (offers). */
 final class Throughput {
 
     private Throughput() {

@@ -17,7 +17,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.List;
 import java.util.Map;
 
-/** Users, permissions and resource tokens. The SDK's synchronous client has no permissions, so those are the asynchronous one's. */
+/**
+ * Scenarios of users, permissions and resource tokens. Permissions need the asynchronous client,
+ * because the SDK's synchronous one does not have them.
+ */
 final class Tokens {
 
     private static final String NAME = "resource-token";
@@ -33,7 +36,7 @@ final class Tokens {
         return new CosmosPermissionProperties().setId(id).setPermissionMode(mode).setContainerName(NAME);
     }
 
-    /** Makes a permission; what is returned has its token. */
+    /** Creates a permission. The returned properties contain its token. */
     private static CosmosPermissionProperties grant(CosmosAsyncUser user, CosmosPermissionProperties wanted) {
         return user.createPermission(wanted, new CosmosPermissionRequestOptions()).block().getProperties();
     }
@@ -44,7 +47,7 @@ final class Tokens {
         PartitionKey q = new PartitionKey("q");
         full.createItem(Json.item("i", "p", 1));
         full.createItem(Json.item("j", "q", 1));
-        // The SDK replaces by the link in the properties, and so only what it has read.
+        // A replace uses the link in the properties, so they must come from the server.
         CosmosUserProperties ada = suite.database.createUser(new CosmosUserProperties().setId("ada")).getProperties();
         suite.database.getUser("ada").replace(ada.setId("lovelace"));
         Check.equal(List.of("lovelace"), suite.database.readAllUsers().stream().map(CosmosUserProperties::getId).toList(), "the users");
@@ -62,7 +65,7 @@ final class Tokens {
                 Check.refused(403, "upsert", () -> reading.upsertItem(Json.item("i", "p", 2)));
                 Check.refused(403, "delete the container", reading::delete);
             });
-            // Of a client that has permissions, the SDK itself refuses what none of them is for.
+            // A client with permissions refuses requests that none of them allows, without the server.
             Map<CosmosClientBuilder, Integer> refusals = Map.of(
                 suite.env.withoutKey().resourceToken(part.getToken()), 403, suite.env.withoutKey().permissions(List.of(part)), 401);
             refusals.forEach((by, status) ->
@@ -93,7 +96,7 @@ final class Tokens {
         void of(CosmosContainer container);
     }
 
-    /** Uses the container by a client of its own. */
+    /** Uses the container with a client of its own. */
     private static void with(Suite suite, CosmosClientBuilder by, Use use) {
         try (CosmosClient client = by.buildClient()) {
             use.of(client.getDatabase(suite.database.getId()).getContainer(NAME));

@@ -15,17 +15,17 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/** Partitions that are split and merged in the middle of each kind of read, while writes go on. */
+/** Scenarios in which partitions split or merge in the middle of each kind of read, while writes continue. */
 final class Topology {
 
-    /** How many changes a read has seen before the partitions change, and how many more are written after. */
+    /** The number of changes that are read before the partitions change. AFTER is the number afterwards. */
     private static final int BEFORE = 30;
     private static final int AFTER = 100;
 
     private Topology() {
     }
 
-    /** One kind of read. */
+    /** The kind of a read. */
     private enum Kind { BEGINNING, NOW, TIME, PAGES, RANGE, KEY, PREFIX, VERSIONS, RESUME }
 
     static void add(Suite suite) {
@@ -38,7 +38,8 @@ final class Topology {
 
     private static void run(Suite suite, Kind kind, boolean split) throws Exception {
         String name = (split ? "split-" : "merge-") + kind.name().toLowerCase(java.util.Locale.ROOT);
-        // A key or prefix is in one partition: with one to split, or two to merge, it is in those that change.
+        // A key or a prefix is in one partition. The container has one partition before a split, and
+        // two before a merge, so that the change affects it.
         int partitions = split && (kind == Kind.KEY || kind == Kind.PREFIX) ? 1 : 2;
         CosmosContainer container = suite.container(switch (kind) {
             case PREFIX -> Items.hierarchy(name);
@@ -46,7 +47,7 @@ final class Topology {
             default -> new CosmosContainerProperties(name, "/pk");
         }, partitions);
 
-        // A single key has a sixth of the writes.
+        // A single key receives a sixth of the writes.
         int after = kind == Kind.KEY || kind == Kind.PREFIX ? AFTER / 3 : AFTER;
         int before = kind == Kind.KEY || kind == Kind.PREFIX ? BEFORE / 3 : BEFORE;
         try (Writer writer = new Writer(container, kind == Kind.PREFIX, kind == Kind.VERSIONS)) {
@@ -80,7 +81,7 @@ final class Topology {
         Check.that(now >= 1, "there are feed ranges");
     }
 
-    /** Opens the read, and tells the writer which of its writes the read has to deliver. */
+    /** Opens the read, and sets the writes of the writer that it must deliver. */
     private static Pull open(CosmosContainer container, Kind kind, Writer writer) throws Exception {
         switch (kind) {
             case BEGINNING, RESUME:
@@ -124,7 +125,7 @@ final class Topology {
         }
     }
 
-    /** Whether the feed range begins at the least key. */
+    /** Reports whether the feed range begins at the least key. */
     private static boolean isFirst(FeedRange range) {
         return new String(Base64.getDecoder().decode(range.toString()), StandardCharsets.UTF_8).contains("\"min\":\"\"");
     }

@@ -14,14 +14,15 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * Writes numbered changes on a thread of its own, remembers each that was acknowledged, and judges what a read of the change feed
- * delivered of them. Every third change replaces its key's one hot item, the others are new items.
+ * Writes numbered changes on a thread of its own and records the acknowledged ones. Then it compares
+ * them with the changes that a read delivered. Every third change of a key replaces the key's hot
+ * item. The others are new items.
  */
 final class Writer implements AutoCloseable {
 
     static final int KEYS = 6;
 
-    /** An acknowledged change: item id, key, number, and "create", "replace" or "delete". */
+    /** An acknowledged change. operation is "create", "replace" or "delete". */
     record Write(String id, String pk, long n, String operation) {
     }
 
@@ -43,7 +44,7 @@ final class Writer implements AutoCloseable {
         this.deletes = deletes;
     }
 
-    /** Writes so many changes before it returns. */
+    /** Writes this many changes and returns. */
     void write(int count) {
         for (int i = 0; i < count; i++) {
             one();
@@ -64,7 +65,7 @@ final class Writer implements AutoCloseable {
         thread.start();
     }
 
-    /** Ends the thread; all it wrote is in the log then. */
+    /** Ends the thread. Afterwards the log contains all its writes. */
     void finish() throws Exception {
         done = true;
         thread.join();
@@ -112,7 +113,7 @@ final class Writer implements AutoCloseable {
         }
     }
 
-    /** What was written until now need not be delivered. */
+    /** Excludes the changes that were written so far. */
     void expectOnlyFromHere() {
         from = log().size();
     }
@@ -130,7 +131,7 @@ final class Writer implements AutoCloseable {
             if (onlyKeys != null && !onlyKeys.contains(w.pk())) {
                 continue;
             }
-            if (!deletes) { // only the last version of an item is sure to be delivered
+            if (!deletes) { // only the last version of an item must be delivered
                 Integer before = last.put(w.id(), expected.size());
                 if (before != null) {
                     expected.set(before, null);
@@ -146,7 +147,7 @@ final class Writer implements AutoCloseable {
         return operation + " " + id + (operation.equals("delete") ? "" : "=" + n);
     }
 
-    /** The delivered changes by name: operation (of all versions), id and number. */
+    /** Returns the names of the delivered changes: id and number, with the operation if all versions are read. */
     private Set<String> delivered(List<JsonNode> read) {
         Set<String> names = new HashSet<>();
         for (JsonNode change : read) {
@@ -162,7 +163,7 @@ final class Writer implements AutoCloseable {
         return names;
     }
 
-    /** The changes that are expected and not among those read. */
+    /** Returns the expected changes that were not read. */
     Set<String> missing(List<JsonNode> read) {
         Set<String> missing = new TreeSet<>();
         expected().forEach(w -> missing.add(name(deletes ? w.operation() : "", w.id(), w.n())));
@@ -170,7 +171,7 @@ final class Writer implements AutoCloseable {
         return missing;
     }
 
-    /** Nothing is lost, nothing foreign is there, and within a key nothing older comes after newer. */
+    /** Fails if a change is missing or belongs to another key, or if a key's changes are out of order. */
     void verify(List<JsonNode> read, boolean versions) {
         Set<String> missing = missing(read);
         Check.that(missing.isEmpty(), "%d changes are lost, among them %s", missing.size(), missing.stream().limit(5).toList());
@@ -182,7 +183,7 @@ final class Writer implements AutoCloseable {
             }
             String pk = item.path("pk").asText();
             Check.that(onlyKeys == null || onlyKeys.contains(pk), "an item of key %s is delivered", pk);
-            // The items of a prefix are spread over partitions, and in order only within each full key.
+            // A prefix may cover several partitions. Only the items of a full key are in order.
             String ordered = hierarchical ? pk + "/" + item.path("user").asText() + "/" + item.path("session").asText() : pk;
             Long before = last.put(ordered, item.path("n").asLong());
             Check.that(before == null || before < item.path("n").asLong(), "key %s: number %d comes after %d", ordered, item.path("n").asLong(), before);

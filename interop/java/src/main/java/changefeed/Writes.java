@@ -20,7 +20,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/** Patch, transactional batch, bulk, and time to live. */
+/** Scenarios of patches, transactional batches, bulk operations and the time to live. */
 final class Writes {
 
     private static final PartitionKey P = new PartitionKey("p");
@@ -125,7 +125,7 @@ final class Writes {
             container.createItem(Json.item("i" + i, "k" + i % 7, 0));
         }
         List<CosmosItemOperation> operations = new ArrayList<>();
-        for (int i = 0; i < 400; i++) { // the first ten are there: conflicts
+        for (int i = 0; i < 400; i++) { // the first ten exist, so they conflict
             operations.add(CosmosBulkOperations.getCreateItemOperation(Json.item("i" + i, "k" + i % 7, i), new PartitionKey("k" + i % 7)));
         }
         operations.add(CosmosBulkOperations.getUpsertItemOperation(Json.item("up", "k1", 1), new PartitionKey("k1")));
