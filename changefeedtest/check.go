@@ -22,15 +22,16 @@ import (
 //	 3 delivery              every change after the marker is handled
 //	 4 order                 a worker receives changes in order and without gaps
 //	 5 forward               a position never decreases
-//	 6 owners                who may change Owner, hand-over requests and properties
+//	 6 owners                a host changes Owner, hand-over requests and properties
+//	                         only where the protocol allows it
 //	 7 trust                 no use after a release, a delete, or the end of trust;
 //	                         no new batch after a hand-over request was seen
-//	 8 gone leases           deleted only when their children exist, at their position
-//	 9 shadowed leases       not acquired
-//	10 free leases           their last owner has no worker (part of 7)
-//	11 coverage, 12 stability, 13 cost at rest: check_rest.go
-//	14 one write             per lease and host at a time
-//	15 moves                 redeliver nothing; an expired lease is acquired in time
+//	 8 gone leases           are deleted only when their children exist, at their position
+//	 9 shadowed leases       are not acquired
+//	10 free leases           have no worker on their last owner (part of 7)
+//	11 coverage, 12 stability and 13 cost are checked at rest, see check_rest.go
+//	14 one write             a host sends one write of a lease at a time
+//	15 moves                 redeliver no change; an expired lease is acquired in time
 //
 // Exclusive use is not checked after an operation that breaks it by the protocol. See
 // operatorDeletes.
@@ -151,10 +152,10 @@ func (c *checker) tenure(w *leaseWrite, attempt time.Time, answer lease.Lease) *
 }
 
 // ownersWrite reports whether the write is one that a host sends only as the owner, one
-// at a time. The create of a free lease is not: a child's, one at bootstrap, or one that
-// heals a gap. The host that creates such a lease does not own it, and an existing one
-// stays as it is. So a host may split a parent that was created late while its worker on
-// the shadowed child releases the child.
+// at a time. The create of a free lease is not such a write: a child, a lease at
+// bootstrap, or a lease that heals a gap. The host that creates it does not own it, and an
+// existing lease stays as it is. So a host may split a parent that was created late while
+// its worker on the shadowed child releases the child.
 func (w *leaseWrite) ownersWrite() bool { return w.op != opCreate || w.lease.Owner != "" }
 
 // sent checks a write before it leaves the host.

@@ -67,9 +67,9 @@ func (c *checker) defaultStart() feed.Start {
 
 // visits counts the actions of foreign hosts.
 type visits struct {
-	hosts       int // that came
-	stolen      int // by our hosts, from live foreign owners
-	overwritten int // taken from our hosts, or freed, by foreign ones
+	hosts       int // foreign hosts that joined
+	stolen      int // leases that our hosts stole from live foreign owners
+	overwritten int // leases that foreign hosts took from our hosts, or freed
 	fell        int // positions that foreign hosts moved back
 	dropped     int // foreign writes that dropped properties
 }

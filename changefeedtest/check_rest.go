@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// The checks that are made at rest: coverage, stability, and cost.
+// This file contains the checks at rest: coverage, stability and cost.
 
 // costs counts requests since the last reset. checker.mu guards it.
 type costs struct {

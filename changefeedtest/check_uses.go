@@ -18,7 +18,7 @@ type use struct {
 	token   string
 	r       feed.Range
 	what    string
-	ctx     context.Context //nolint:containedctx // judged, not passed on
+	ctx     context.Context //nolint:containedctx // only its end is checked
 }
 
 // tenure is a host's right to a lease. It contains only what the host can conclude from

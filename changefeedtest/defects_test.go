@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Tests of defects of other processors. Each is a script that would show the defect. The
-// checker's invariants hold at every step of each script.
+// These tests are scripts. Each of them would show a defect of another processor. The
+// checker checks its invariants at every step.
 
 // The .NET processor keeps a lease without a position until its first batch is
 // checkpointed. After a restart it resolves a new "now" (azure-cosmos-dotnet-v3#5268).

@@ -169,8 +169,8 @@ func TestAMergeIsRefusedInHandleChangesAndNothingIsCreated(t *testing.T) {
 	})
 }
 
-// In the dialect that records a start time, it is stored with the position, also across
-// restarts. In the others it is not.
+// Java's second dialect stores a start time together with the position, also across
+// restarts. The other dialects do not store it.
 func TestAStartTimeGoesAlongInJavasSecondDialect(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) 
 		if left := c.documents(); len(left) != 3 {
 			t.Errorf("there are %v; want the upgraded lease and two markers", slices.Sorted(maps.Keys(left)))
 		}
-		// The same where only the marker is left.
+		// The start is also refused if only the marker is left.
 		if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{codec.LeaseID("-FF")}, codec.LeaseID("-FF"), store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Tests of our hosts together with hosts of other implementations: why a host waits after
-// it stole a lease, and which foreign actions our hosts must survive. The checker checks
-// all of it.
+// These tests run our hosts together with hosts of other implementations. They show the
+// reason for the wait after a steal, and the foreign actions that our hosts must survive.
+// The checker checks every step.
 
 // setForeignTakes sets how long foreign handlers take.
 func (s *scene) setForeignTakes(f func(f *host, token string) time.Duration) {
@@ -83,8 +83,9 @@ func (s *scene) busy() {
 	s.sleep(10 * time.Second)
 }
 
-// A acquires. B steals and starts at once. A has not learned of it yet and is busy in its
-// handler.
+// A foreign host owns a lease and is busy in its handler. Our host steals the lease. It
+// must wait before it uses the lease, because the foreign host has not learned of the
+// steal yet.
 func TestStealWaitsForAHostThatIsBusyInItsHandler(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()
@@ -110,8 +111,9 @@ func (s *scene) ran(h *host) int {
 	return h.runs
 }
 
-// A acquires. B steals, waits, stops and releases. C acquires the free lease at once,
-// while A still uses it.
+// A foreign host uses a lease. Our host b steals it and stops during its wait. If b
+// released the lease, our host c would acquire it at once, while the foreign host still
+// uses it. So b leaves the lease to expire.
 func TestStopDuringTheWaitAfterAStealReleasesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()
@@ -139,8 +141,9 @@ func TestStopDuringTheWaitAfterAStealReleasesNothing(t *testing.T) {
 	})
 }
 
-// A acquires. B steals. The document is deleted. A or another foreign host recreates it
-// and uses it. Without a check, B's wait would end and B would use it, too.
+// Our host steals a foreign host's lease. During its wait the document is deleted, and a
+// foreign host recreates and uses it. Without a check, our host would use the lease after
+// its wait, too.
 func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()

@@ -23,7 +23,7 @@ type call struct {
 	write   bool
 }
 
-// Operations.
+// The operations of calls.
 const (
 	opIdentity   = "identity"
 	opPartitions = "partitions"

@@ -8,8 +8,8 @@ import (
 	"github.com/changefeed-go/changefeed"
 )
 
-// Tests of outages of any length. Nothing is lost, and an outage of the source moves no
-// lease.
+// These tests simulate outages of any length. No change is lost, and an outage of the
+// source moves no lease.
 
 func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
 	for _, length := range []time.Duration{20 * time.Second, 5 * time.Minute, 2 * time.Hour} {

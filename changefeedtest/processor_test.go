@@ -18,8 +18,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Tests of a processor without faults, on each engine. Tests with several hosts, crashes
-// and lost answers use scenes.
+// These tests run a processor without faults on each engine. Tests with several hosts,
+// crashes and lost answers use scenes.
 
 // desk contains the engine and the processors of one test.
 type desk struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Tests of rules of the lease protocol. A violation of these rules shows only after a
-// rare coincidence. Each test is the shortest trace that shows it. The seeds cover the
-// other rules.
+// These tests check rules of the lease protocol whose violation shows only after a rare
+// coincidence. Each test is the shortest trace that shows it. The seeds of the simulation
+// cover the other rules.
 
 // A's trust ends while its writes are lost. B acquires the lease. The document is
 // deleted. A's next write would find no document. A must not put the lease back.

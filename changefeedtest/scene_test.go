@@ -77,7 +77,8 @@ func play(t *testing.T, script func(s *scene), options ...option) {
 	})
 }
 
-// The setters lock, because the hosts of a script run already.
+// setFaults sets the faults of calls. The setters lock, because the hosts of a script
+// already run.
 func (s *scene) setFaults(f func(c call, d *draw, f *fault)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -89,8 +89,8 @@ func TestServerServesTheOfficialSDKInFakeTime(t *testing.T) {
 	})
 }
 
-// If the SDK was sending a request of its own when the test ended, it waited for a time
-// that never came.
+// The SDK may be sending a request of its own when the test ends. Without awaitClients it
+// would wait for its next attempt forever, because fake time no longer advances.
 func TestServerEndsAfterBackgroundRequestsOfTheSDK(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := changefeedtest.NewServer(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// The faults of a rough run.
+// These errors are the answers of services in a rough run.
 
 var (
 	errRetryWith  = errors.New("retry with (449)")

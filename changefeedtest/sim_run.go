@@ -95,13 +95,13 @@ func (r *run) happen(ctx context.Context, e event) {
 	case eventWrite:
 		r.write(ctx)
 	case eventJoin:
-		r.join(e.n) //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
+		r.join(e.n) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	case eventLeave:
 		if hosts := w.living(); len(hosts) > 1 {
 			hosts[e.n%len(hosts)].leave()
 		}
 	case eventCrash, eventCrashWrite, eventCrashAnswer:
-		r.crash(e) //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
+		r.crash(e) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	case eventPause:
 		if hosts := w.living(); len(hosts) > 0 {
 			h := hosts[e.n%len(hosts)]
@@ -283,7 +283,7 @@ func (r *run) rest(ctx context.Context) {
 	w.calm()
 	time.Sleep(w.times.timeout) // a write in progress may be a host's last
 	if len(w.living()) == 0 {
-		w.join("host-last") //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
+		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
 	time.Sleep(w.times.recovery())
 	check.covers()

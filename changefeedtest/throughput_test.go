@@ -21,8 +21,8 @@ import (
 
 // The start of all hosts together needs more request units than the lease container has.
 // Their retries must not keep each other from starting. The leases are distributed, and
-// the usage then falls to what a rest needs. The test runs in process and over HTTP with
-// its 429.
+// the usage then falls to the usage at rest. The test runs in process, and over HTTP,
+// where the server answers 429.
 func TestHostsOnATightLeaseContainerComeToRest(t *testing.T) {
 	for name, over := range map[string]bool{"store": false, "cosmos": true} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// account is a server on a local port, over a store in memory. To a command it looks like
-// Azure.
+// account is a server on a local port, over a store in memory. Commands use it as they use
+// an account in Azure.
 type account struct {
 	t             *testing.T
 	endpoint, key string
@@ -43,8 +43,8 @@ func newAccount(t *testing.T) *account {
 	}
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	// This is the host of the store itself, so that leases written in process are those
-	// of the account.
+	// The host is that of the store itself. So leases that are written in process have
+	// the same ids as those that a command writes.
 	a.endpoint = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	ctx := t.Context()
 	if _, err := a.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
@@ -285,8 +285,9 @@ func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 	}
 }
 
-// The certificate of a `changefeed serve` on this machine is trusted without a flag, that
-// of another store only with one.
+// Commands trust the certificate that `changefeed serve` stores for this user without a
+// flag. They trust a certificate in a data directory only with --certificate or
+// COSMOS_CERTIFICATE.
 func TestCommandsTrustTheServersOwnCertificate(t *testing.T) {
 	dir := shop(t, 0)
 	endpoint, end := served(t, "--data", dir)

@@ -121,7 +121,7 @@ func interruption(ctx context.Context, err error) (code int, text string) {
 		reason += " before the copy had caught up"
 	}
 	if rest := besidesCanceled(err); rest != nil {
-		return exitFailed, fmt.Sprintf("%s, and the end failed: %s", reason, plainText(rest))
+		return exitFailed, fmt.Sprintf("%s, and the shutdown failed: %s", reason, plainText(rest))
 	}
 	if ended == errUnread {
 		return ended.status, ""

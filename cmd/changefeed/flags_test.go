@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Every command has the same word for a mode. The other word is accepted for one release.
+// All commands use the same name for a mode. For one release they also accept the old
+// name, with a warning.
 func TestARetiredWordIsAcceptedWithAWarning(t *testing.T) {
 	dir := shop(t, time.Hour)
 	code, out, errOut := command(t, tailOf(dir, "--mode", modeAVAD, "--from", "after:0")...)

@@ -266,8 +266,8 @@ func TestLagRefusesWrongFlagsByName(t *testing.T) {
 	}
 }
 
-// A marker without leases is a processor whose leases were deleted. A scaler reads the 1
-// and starts a host.
+// A marker without leases belongs to a processor whose leases were deleted. A scaler reads
+// "reference", which is then 1, and starts a host.
 func TestLagOfAProcessorWithoutLeasesIsShownAndFails(t *testing.T) {
 	s := leasesOf(t)
 	codec, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "away", Identity: s.identity}, false)

@@ -196,7 +196,8 @@ func (o *leasesOptions) confirm(cmd *cobra.Command, question string) (bool, erro
 // prints it: -FF. Such a token looks like a flag.
 var atStart = regexp.MustCompile(`^-[0-9A-F]+$`)
 
-// tokensLast moves such tokens after a "--", so that cobra does not parse them as flags.
+// tokensLast moves tokens such as -FF after a "--", so that cobra does not parse them as
+// flags.
 // It changes only the arguments of commands that take leases, and never a flag's value.
 func tokensLast(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)

@@ -24,8 +24,8 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 			t.Errorf("a second export over the first: status %d: %s", code, errOut)
 		}
 		want := s.positions()
-		// This has every difference: a lease further ahead, a missing one, an additional
-		// one, and no marker.
+		// The leases now differ from the file in every way: one is further ahead, one is
+		// missing, one is additional, and there is no marker.
 		s.edit(func(db *store.DB) {
 			s.put(db, s.codec.Encode(whole(s.live[0], 99)))
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
@@ -264,7 +264,7 @@ func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 		if code, out, errOut := s.run(convert...); code != exitOK || strings.Contains(out, "create") || strings.Count(out, "done: delete lease") != 2 {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		} else if strings.Contains(errOut, "no lease covers") {
-			t.Errorf("it takes what is deleted already for a hole: %s", errOut)
+			t.Errorf("it reports a deleted lease as a hole: %s", errOut)
 		}
 		if got := s.positions(); len(got) != 3 {
 			t.Errorf("the leases are %v", got)

@@ -105,7 +105,7 @@ func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 }
 
 // A lease without a range and a position may be in .NET's dialect or in Java's second
-// one. It counts as one of the others' dialect.
+// one. It counts as a lease in the dialect of the other leases.
 func TestLeasesCheckTakesALeaseWithoutAnyMarkForItsStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

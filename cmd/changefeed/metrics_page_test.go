@@ -107,8 +107,8 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	recordCommands(t, recorder)
 
 	var page strings.Builder
-	page.WriteString("# Metrics\n\nThe instruments are those that the packages create, written by `make pages`. A Prometheus endpoint\n" +
-		"replaces dots by underscores and appends the unit, and `_total` to counters.\n")
+	page.WriteString("# Metrics\n\n`make pages` generates this page from the instruments that the packages create. A Prometheus\n" +
+		"endpoint replaces dots by underscores, appends the unit, and appends `_total` to counters.\n")
 	scope := ""
 	for _, i := range slices.SortedFunc(maps.Keys(recorder.instruments), func(a, b instrument) int {
 		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.name, b.name))

@@ -10,8 +10,8 @@ import (
 )
 
 // output is the standard output. The first write after its reader has closed it ends the
-// command. SIGPIPE would not do, because sockets raise it too when their peers close
-// them.
+// command. SIGPIPE cannot be used for that, because sockets also raise it when their peers
+// close them.
 type output struct {
 	io.Writer
 	// unread ends the command.

@@ -169,7 +169,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, connection.Close()) }() //nolint:contextcheck // what was opened is closed, though ctx has ended
+	defer func() { err = errors.Join(err, connection.Close()) }() //nolint:contextcheck // it must close even if ctx has ended
 	paths, err := keyPaths(ctx, connection.Monitored, o.database, o.container)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	position, printed := positionFile{name: o.position}, false
 	for page, err := range reader.Pages(ctx) {
 		if err != nil {
-			if o.follow && ctx.Err() != nil { // following ends so
+			if o.follow && ctx.Err() != nil { // the end of ctx is the regular end of --follow
 				err = nil
 			}
 			if err != nil && !printed {

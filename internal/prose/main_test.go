@@ -50,7 +50,8 @@ func refused(t *testing.T, vale string, paths []string) (count int, bad []findin
 	return count, bad
 }
 
-// TestRulesRefuseOldComments runs the rules on 25 comments that were chosen before them.
+// TestRulesRefuseOldComments runs the rules on 25 comments, which were chosen before the
+// rules were written.
 // A further comment describes the file.
 func TestRulesRefuseOldComments(t *testing.T) {
 	count, bad := refused(t, valeBinary(t), []string{"internal/prose/testdata/old.go"})
@@ -78,7 +79,7 @@ func TestRulesPassNetHTTP(t *testing.T) {
 	}
 }
 
-// newTestSource reads a Go file with a text.
+// newTestSource parses text as a Go file.
 func newTestSource(t *testing.T, name, text string) *source {
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// form refuses messages of a kind. The linter revive checks the first letter and the last
+// form is a rule for messages of one kind. It refuses those that match. The linter revive checks the first letter and the last
 // character of errors.
 type form struct {
 	call   *regexp.Regexp // matches the functions and fields that take the message

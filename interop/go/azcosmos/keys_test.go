@@ -50,7 +50,7 @@ func TestThrottledWritesAllArrive(t *testing.T) {
 		}
 		equal(t, len(newFeed(t, c, azcosmos.ChangeFeedOptions{FeedRange: everything()}).drain(t)), 81, "items written")
 		equal(t, refused > 0, true, "writes were throttled")
-		equal(t, requests.requests.Load()-before, int64(80+refused), "requests for 80 writes and what was throttled of them")
+		equal(t, requests.requests.Load()-before, int64(80+refused), "requests for 80 writes and the throttled ones")
 	})
 }
 

@@ -67,11 +67,11 @@ func (f *Flags) Open(ctx context.Context) (*Connection, error) {
 	// names has its own leases.
 	if f.lease != nil && f.lease.Given() && (monitored.DB == nil || f.lease.named()) {
 		if c.Leases, err = f.lease.Open(ctx); err != nil {
-			return nil, errors.Join(err, monitored.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+			return nil, errors.Join(err, monitored.Close()) //nolint:contextcheck // it must close even if ctx has ended
 		}
 	}
 	if f.lease != nil && c.Leases == monitored && f.lease.partial() {
-		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone does not name an account"), monitored.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone does not name an account"), monitored.Close()) //nolint:contextcheck // it must close even if ctx has ended
 	}
 	return c, nil
 }
@@ -133,7 +133,7 @@ func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 		o.http = &http.Client{Transport: t, Timeout: requestTime}
 	}
 	if err := o.sign(ctx, s); err != nil {
-		return nil, errors.Join(err, o.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+		return nil, errors.Join(err, o.Close()) //nolint:contextcheck // it must close even if ctx has ended
 	}
 	return o, nil
 }

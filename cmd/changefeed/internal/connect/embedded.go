@@ -73,7 +73,7 @@ func (e *embedded) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if e.server.Shutdown(ctx) != nil {
-		_ = e.server.Close() // the command no longer needs the clients that are left
+		_ = e.server.Close() // the command no longer needs the remaining connections
 	}
 	return errors.Join(e.ended(), e.db.Close())
 }

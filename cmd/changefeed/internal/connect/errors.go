@@ -73,10 +73,10 @@ func Text(err error) string { return shortened(err.Error(), err) }
 // shortened returns text with the answers of err, and of the errors that it wraps,
 // shortened to their messages.
 func shortened(text string, err error) string {
-	if answer, ok := err.(*azcore.ResponseError); ok { //nolint:errorlint // what it wraps comes next
+	if answer, ok := err.(*azcore.ResponseError); ok { //nolint:errorlint // the wrapped errors come next
 		return strings.ReplaceAll(text, answer.Error(), brief(answer))
 	}
-	switch e := err.(type) { //nolint:errorlint // each error of the tree has its turn
+	switch e := err.(type) { //nolint:errorlint // the function visits every error of the tree
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
 			return shortened(text, inner)
@@ -195,8 +195,8 @@ func Advice(err error) string {
 	return ""
 }
 
-// flagOf returns the flags that an error is about if its text already contains the
-// remedy. It returns "" if there are none.
+// flagOf returns the flags to check for an error whose text already contains the remedy.
+// It returns "" if there are none.
 func flagOf(err error) string {
 	var authority x509.UnknownAuthorityError
 	switch {

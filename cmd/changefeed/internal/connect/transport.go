@@ -17,7 +17,7 @@ import (
 // the environment's proxies. In addition to the system's certificates it trusts
 // certificate, a PEM file, unless that is empty. Errors are of type *[UsageError].
 func transport(certificate string) (*http.Transport, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one, unless a program replaced it, which this one doesn't
+	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // this program does not replace the default transport
 	t.MaxIdleConnsPerHost = 64
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if certificate == "" {
@@ -51,13 +51,13 @@ func (s sender) Do(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// introduction sends the requests of azcosmos. With its first request, azcosmos asks for
-// the account's properties, on a context of its own. That request waits up to a minute
-// for an answer, and the first request waits for it. Do ends it with the command's
-// context.
+// introduction sends the requests of azcosmos. Before its first request, azcosmos reads
+// the account's properties, with a context of its own. Without this type, a command could
+// not be interrupted while it waits for that answer, which takes up to a minute. Do
+// cancels the read of the properties when the command's context ends.
 type introduction struct {
 	sender
-	command context.Context //nolint:containedctx // the requests have contexts of their own, which azcosmos keeps from ending
+	command context.Context //nolint:containedctx // azcosmos does not pass the end of the command's context to its requests
 }
 
 // Do implements policy.Transporter.
@@ -67,7 +67,7 @@ func (s introduction) Do(r *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(s.command, cancel)() //nolint:contextcheck // its end is what the request is to notice
+	defer context.AfterFunc(s.command, cancel)() //nolint:contextcheck // the request must end with the command
 	answer, err := s.sender.Do(r.WithContext(ctx))
 	if err == nil {
 		var body []byte

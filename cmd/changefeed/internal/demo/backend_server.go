@@ -62,7 +62,7 @@ func startServer(ctx context.Context, dir string) (*serverBackend, error) {
 		s.admin, err = s.Admin()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.end()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+		return nil, errors.Join(err, s.end()) //nolint:contextcheck // it must close even if ctx has ended
 	}
 	return s, nil
 }

@@ -99,7 +99,7 @@ func moveIn(ctx context.Context, cfg Config, data dataset, dir string) (Report, 
 			return Report{}, err
 		}
 		report, err := move(ctx, cfg, data, s)
-		return report, errors.Join(err, s.end()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+		return report, errors.Join(err, s.end()) //nolint:contextcheck // it must close even if ctx has ended
 	}
 	db, err := store.Open(dir, store.Options{})
 	if err != nil {

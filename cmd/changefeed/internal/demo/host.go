@@ -38,12 +38,12 @@ type event struct {
 	Range feed.Range `json:"range,omitzero"`
 	IDs   []string   `json:"ids,omitempty"`
 	LSNs  []int64    `json:"lsns,omitempty"`
-	// Done of the Of changes of its last batch were copied by a host that crashes.
+	// A host that crashes has copied Done of the Of changes of its last batch.
 	Done int `json:"done,omitempty"`
 	Of   int `json:"of,omitempty"`
 }
 
-// The events.
+// The names of the events.
 const (
 	eventAcquired  = "acquired"
 	eventReleased  = "released"

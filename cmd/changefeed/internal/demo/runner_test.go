@@ -72,7 +72,7 @@ func TestEverySeedCopiesEverythingThroughJoinsASplitAndACrash(t *testing.T) {
 				}
 				for _, want := range []string{"host-2 joins", "host-3 joins", "is split into 4 and 5", "changes of a batch copied, its leases not released", "expiration is 5s"} {
 					if !strings.Contains(said, want) {
-						t.Errorf("nobody was told of %q\n%s", want, said)
+						t.Errorf("the output lacks %q\n%s", want, said)
 					}
 				}
 			})

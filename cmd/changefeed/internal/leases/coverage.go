@@ -16,7 +16,7 @@ import (
 
 func (f *finder) orphans() {
 	for _, i := range slices.Clone(f.items) {
-		i, there := f.now(i) // an earlier orphan may have moved it back
+		i, there := f.now(i) // the repair of an earlier orphan may have moved it back
 		if !there || i.PartitionID == "" || f.known(i.PartitionID) {
 			continue
 		}
@@ -78,7 +78,7 @@ func (f *finder) inherit(gone Item) error {
 // families finds parents that still exist beside their children.
 func (f *finder) families() {
 	for _, parent := range slices.Clone(f.items) {
-		parent, there := f.now(parent) // an earlier one may have moved it back
+		parent, there := f.now(parent) // the repair of an earlier parent may have moved it back
 		if !there {
 			continue
 		}
@@ -129,8 +129,8 @@ func (f *finder) overlaps() {
 	}
 }
 
-// reported reports whether an overlap is among the findings. Otherwise one that cannot be
-// repaired would be found forever.
+// reported reports whether an overlap is among the findings. Without this check, the
+// finder would find an overlap that cannot be repaired again and again.
 func (f *finder) reported(a, b Item) bool {
 	return slices.ContainsFunc(f.report.Findings, func(o Finding) bool {
 		return o.Kind == Overlap && slices.Equal(o.Tokens, []string{a.Token, b.Token})

@@ -37,7 +37,7 @@ func surveyOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases
 	return s
 }
 
-// read returns l as it is read after it was written.
+// read returns l as a host reads it after it was written.
 func read(t *testing.T, s Survey, l lease.Lease) Item {
 	t.Helper()
 	body := s.Codec.Encode(l)
@@ -64,7 +64,7 @@ func carriedOut(t *testing.T, s Survey, plan []Step) Survey {
 	at := func(d *Document) int {
 		i := slices.IndexFunc(items, func(i Item) bool { return i.Document.ID == d.ID })
 		if i < 0 {
-			t.Fatalf("a step is about %s, which there is not", d.ID)
+			t.Fatalf("a step changes %s, which does not exist", d.ID)
 		}
 		return i
 	}
@@ -88,7 +88,7 @@ func carriedOut(t *testing.T, s Survey, plan []Step) Survey {
 			t.Fatal("a repair deletes the marker")
 		}
 		if s.Items = items; step.Op == Delete && !covers(s, before(s, step)) {
-			t.Fatalf("%s: its keys are nobody's", step.Text)
+			t.Fatalf("%s: no lease has its keys", step.Text)
 		}
 	}
 	s.Items = items

@@ -42,7 +42,7 @@ func describe(start feed.Start) string {
 }
 
 // DeletePlan returns the plan that deletes the documents of leases, including unreadable
-// and foreign ones. all deletes the marker as well, and first, so that the next host
+// and foreign ones. all also deletes the marker, before the leases, so that the next host
 // starts for the first time. It returns a *[LiveError] if a lease is live and force is
 // false, and another error if a lease does not exist.
 func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
@@ -86,7 +86,7 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 }
 
 // findDamaged returns an unreadable or foreign document by its token or its id. `ls` and
-// `check` print these.
+// `check` print both.
 func (s Survey) findDamaged(token string) (d Document, what string, ok bool) {
 	if _, is := s.find(token); is {
 		return d, "", false

@@ -61,7 +61,7 @@ type Endpoint struct {
 // Open listens on an address, host:port. If the address is empty, it returns nil.
 func Open(ctx context.Context, address string) (*Endpoint, error) {
 	if address == "" {
-		return nil, nil //nolint:nilnil // none is what was asked for
+		return nil, nil //nolint:nilnil // no address means no endpoint
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -32,7 +32,7 @@ func (c *cutter) Dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Some live for a few requests, and some do not outlive their first.
+	// Some connections last for a few requests, and some are cut in the first one.
 	return &mortalConn{Conn: conn, cutter: c, read: c.draw.IntN(40 << 10), write: c.draw.IntN(40 << 10)}, nil
 }
 
@@ -74,7 +74,7 @@ func (c *mortalConn) spend(left *int, n int, err error) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// A broken connection costs a repetition. It ends neither the run nor loses a document.
+// A broken connection causes a retry. It does not end the run, and no document is lost.
 func TestReplicateCompletesThoughItsConnectionsAreCutAgainAndAgain(t *testing.T) {
 	for name, versions := range map[string]bool{"latest": false, "avad": true} {
 		t.Run(name, func(t *testing.T) {

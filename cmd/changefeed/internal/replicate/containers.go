@@ -48,7 +48,7 @@ func describe(ctx context.Context, p Container) (*described, error) {
 	}
 	got, err := c.Read(ctx, nil)
 	if connect.Status(err) == http.StatusNotFound {
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // nil means that the container does not exist
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read container %s: %w", p, err)

@@ -11,8 +11,8 @@
 //
 // # Another key
 //
-// A document is identified by its key in the source and its id. The target may hold one
-// document per id and key of its own. This has two consequences:
+// A document is identified by its key in the source and its id. The target can hold one
+// document per id and target key. This has two consequences:
 //
 //   - When a document's new key changes, its old copy must be deleted. The new copy is
 //     written first. Then the old one is deleted, if it still belongs to this document.
@@ -28,7 +28,8 @@
 //
 // # All versions and deletes
 //
-// That feed has no past. So its leases are created first, at now, and their batches wait
-// while the latest versions are copied. Then its changes are applied. Changes that are
-// thus applied twice end in the source's state.
+// The feed of all versions and deletes cannot be read from an earlier time. So its leases
+// are created first, at now, and their batches wait while the latest versions are copied.
+// Then the batches are applied. Some changes are applied twice in this way. The target
+// still ends in the source's state.
 package replicate

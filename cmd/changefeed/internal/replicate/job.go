@@ -99,7 +99,8 @@ func checkVersions(ctx context.Context, source feed.Source) error {
 // copyFirst copies the latest versions until all processes have caught up.
 func (r *replication) copyFirst(ctx context.Context) error {
 	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
-	// Changes after this point are applied again, with their moves.
+	// No document is looked up in this copy. Changes after this point are applied again
+	// later, including the moves of documents.
 	j.rules.ends = []end{{feed.Full(), math.MaxInt64}}
 	lag, err := r.openLag(ctx, j.processor, j.mode)
 	if err != nil {
@@ -116,7 +117,8 @@ func (r *replication) copyFirst(ctx context.Context) error {
 	return errors.Join(err, stop())
 }
 
-// until waits until is returns true, or ctx ends. It prints and retries errors.
+// until calls is repeatedly until it returns true, or ctx ends. It prints and retries
+// errors.
 func (r *replication) until(ctx context.Context, is func(ctx context.Context) (bool, error)) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

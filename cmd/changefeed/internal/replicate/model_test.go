@@ -17,12 +17,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// The model test of copying under another key. Properties: however batches are repeated, cut off in
-// the middle, interleaved with those of other leases and overtaken by new changes,
+// This file is a model test of a copy under another key. Batches are repeated, cut off in
+// the middle, interleaved with batches of other leases, and followed by new changes. The
+// test checks two properties:
 //
-//   - at rest the target has exactly the source's documents (without deletes: in
-//     latest version mode), each under its last key alone;
-//   - a run never stops at a collision that the source doesn't have.
+//   - At rest the target has exactly the source's documents, each only under its last key.
+//     In latest version mode the source has no deletes.
+//   - A run never stops at a collision that the source does not have.
 
 // world is a source of two partitions with its feed, and a target, in memory.
 type world struct {

@@ -119,7 +119,7 @@ func TestABatchIsCollapsedToOnePlanForEachDocument(t *testing.T) {
 			[]string{`["x"]/1 ["C"] left [["A"] ["B"]] there`, `["x"]/2 ["A"] left []`},
 			0,
 		},
-		"there and back is nowhere else": {
+		"a document moves and moves back": {
 			rules{moves: true},
 			[]feed.Change{
 				{Op: feed.Replace, Current: doc("1", "x", "B"), Previous: doc("1", "x", "A")},
@@ -190,6 +190,6 @@ func TestProgressReportsRateAndTimeLeft(t *testing.T) {
 		t.Error(got)
 	}
 	if p.behind.Load() != 0 {
-		t.Error("it is told to be behind still")
+		t.Error("the lag is not zero after the copy has caught up")
 	}
 }

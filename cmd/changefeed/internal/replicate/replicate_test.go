@@ -410,7 +410,7 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 			if !errors.As(err, &config) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
 			} else if strings.Contains(err.Error(), "another --processor") && !strings.Contains(err.Error(), `document "replicate:`) {
-				t.Errorf("%s: what is to be deleted isn't named: %v", name, err)
+				t.Errorf("%s: the error does not name the documents to delete: %v", name, err)
 			}
 		}
 	})

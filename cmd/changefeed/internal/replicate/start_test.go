@@ -61,8 +61,8 @@ func (c *failingConn) Read(p []byte) (int, error) {
 	return 0, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 }
 
-// An outage at any request of the start costs attempts. The target is the same as without
-// one.
+// An outage at any request of the start causes only retries. The target is the same as
+// without an outage.
 func TestAnOutageAtAnyRequestOfTheStartEndsNoReplication(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {

@@ -61,7 +61,8 @@ func (st *state) ends() []end {
 }
 
 // endsOf returns the ends of a source's ranges. If the source does not report an end, the
-// range ends before its first change. A split or merge in the meantime costs an attempt.
+// range ends before its first change. After a split or merge in the meantime it reads all
+// ends again.
 func endsOf(ctx context.Context, source feed.Source) (all []stateEnd, err error) {
 	for range maxAttempts {
 		all, err = readEnds(ctx, source)
@@ -116,7 +117,7 @@ func (s stateStore) key() azcosmos.PartitionKey { return azcosmos.NewPartitionKe
 func (s stateStore) read(ctx context.Context) (*state, error) {
 	got, err := s.container.ReadItem(ctx, s.key(), s.id, nil)
 	if connect.Status(err) == http.StatusNotFound {
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // nil means that there is no state
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the replication's state: %w", err)

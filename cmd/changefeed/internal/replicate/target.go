@@ -79,7 +79,7 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 		return &t, nil
 	}
 	if cfg.Throughput < 0 {
-		return nil, nil //nolint:nilnil // none is what was asked for
+		return nil, nil //nolint:nilnil // -1 means no throughput of its own
 	}
 	source, err := cfg.From.Account.Documents().NewContainer(cfg.From.Database, cfg.From.Container)
 	if err != nil {
@@ -90,7 +90,7 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 	// The source uses its database's throughput, or is serverless. Or the credential does
 	// not allow the request.
 	case status == http.StatusNotFound, status == http.StatusBadRequest, status == http.StatusForbidden:
-		return nil, nil //nolint:nilnil // as the comment says
+		return nil, nil //nolint:nilnil // nil means no throughput of its own
 	case err != nil:
 		return nil, fmt.Errorf("read the throughput of container %s (or set it with --throughput): %w", cfg.From, err)
 	}
@@ -102,7 +102,7 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 		t := azcosmos.NewManualThroughputProperties(rate)
 		return &t, nil
 	}
-	return nil, nil //nolint:nilnil // it has none
+	return nil, nil //nolint:nilnil // nil means no throughput of its own
 }
 
 // spread splits a target that this run has created, until it has as many partitions as
@@ -113,14 +113,14 @@ func (cfg Config) spread(ctx context.Context) error {
 	}
 	server, err := cfg.To.Account.Admin()
 	if err != nil {
-		return nil //nolint:nilerr // without a key it is no server of ours
+		return nil //nolint:nilerr // without a key it is not a changefeed server
 	}
 	there, err := server.Partitions(ctx, cfg.To.Database, cfg.To.Container)
 	if err != nil && heals(err, true) {
 		return fmt.Errorf("list the partitions of container %s: %w", cfg.To, err)
 	}
 	if err != nil {
-		return nil //nolint:nilerr // nor with another answer
+		return nil //nolint:nilerr // another answer is not that of a changefeed server
 	}
 	// Partitions that an earlier attempt has split come last.
 	slices.SortStableFunc(there, func(a, b admin.Partition) int { return len(a.Parents) - len(b.Parents) })

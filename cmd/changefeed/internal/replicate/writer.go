@@ -110,7 +110,7 @@ func (w *writer) handle(ctx context.Context, r rules, b *changefeed.Batch) error
 	return nil
 }
 
-// same writes to a target that has the same key as the source.
+// same carries out plans on a target that has the same key as the source.
 func (w *writer) same(ctx context.Context, plans []*plan) error {
 	ops := make([]cosmos.BulkOperation, 0, len(plans))
 	for _, p := range plans {
@@ -152,8 +152,9 @@ type erase struct {
 	etag string
 }
 
-// rekey writes to a target that has another key. It first writes the documents under
-// their new keys, so that each always exists. Then it deletes the old copies.
+// rekey carries out plans on a target that has another key than the source. It first
+// writes the documents under their new keys, so that each always exists. Then it deletes
+// the old copies.
 func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
 	writes, erases, err := w.locate(ctx, plans)
 	if err != nil {

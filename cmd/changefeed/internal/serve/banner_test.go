@@ -32,7 +32,7 @@ func TestPythonsLineNamesTheCertificateIfTheSDKChecksIt(t *testing.T) {
 		_, python, _ := strings.Cut(r.banner, "\nPython")
 		line := "started with  REQUESTS_CA_BUNDLE=" + r.values["certificate"] + " SSL_CERT_FILE=" + r.values["certificate"]
 		if !strings.Contains(python, "CosmosClient(") || strings.Contains(python, line) != told {
-			t.Errorf("endpoint %q, which has to be told the certificate: %t\n%s", endpoint, told, r.banner)
+			t.Errorf("endpoint %q needs the certificate: %t\n%s", endpoint, told, r.banner)
 		}
 	}
 }

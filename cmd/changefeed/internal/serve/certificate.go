@@ -25,7 +25,7 @@ import (
 
 // A self-signed certificate is created once and used again, so that clients need to trust
 // it only once. It is not an authority: a client that trusts it trusts only this server.
-// A thief of its key cannot impersonate any other server.
+// Somebody who steals its key cannot impersonate any other server.
 const (
 	// certificateLife is less than 398 days, the maximum that some platforms accept.
 	certificateLife = 397 * 24 * time.Hour

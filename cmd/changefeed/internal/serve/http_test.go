@@ -49,7 +49,7 @@ func send(t *testing.T, c net.Conn, text string) {
 // closedAfter reads a connection to its end. It returns the data and the time until then.
 func closedAfter(c net.Conn) (string, time.Duration) {
 	began := time.Now()
-	text, _ := io.ReadAll(c) // an end with an error is an end, too
+	text, _ := io.ReadAll(c) // an error also ends the connection
 	return string(text), time.Since(began)
 }
 

@@ -244,7 +244,7 @@ func phase(t *testing.T, clients []*oneConnection, container string, bad int, ad
 				kinds[n%len(kinds)](ctx, conn, container)
 				end()
 				_ = conn.Close()
-				select { // otherwise it would be a flood, whose work at both ends takes the whole machine
+				select { // without a delay the bad clients would use the whole machine
 				case <-ctx.Done():
 				case <-time.After(reconnect):
 				}

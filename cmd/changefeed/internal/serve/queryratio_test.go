@@ -92,9 +92,10 @@ func TestRatioOfPointQueries(t *testing.T) {
 }
 
 // TestRatioOfScans filters 100,000 documents by their last member. "plain" is a loop of
-// the decoder over their bytes, which stops at that member too. The same loop at its
-// fastest is printed beside it, without a bar. The store may keep all documents in its
-// cache, as the loop has them in memory. From files, blocks would also be decompressed.
+// the decoder over their bytes, which stops at that member too. A second ratio, to the
+// fastest form of the loop, is printed but not required. All documents fit into the
+// store's cache, as the loop has them in memory. From files, the store would also
+// decompress blocks.
 func TestRatioOfScans(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")

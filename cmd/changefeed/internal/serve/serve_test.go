@@ -30,7 +30,7 @@ type running struct {
 }
 
 // start runs a server until the test ends, and waits until it is ready. A server in
-// memory gets a home of its own.
+// memory gets a home directory of its own.
 func start(t *testing.T, c Config) *running {
 	t.Helper()
 	if c.Data == "" {
@@ -40,7 +40,7 @@ func start(t *testing.T, c Config) *running {
 	return startAtHome(t, c)
 }
 
-// startAtHome is start with the home of the environment.
+// startAtHome is like start, but uses the home directory of the environment.
 func startAtHome(t *testing.T, c Config) *running {
 	t.Helper()
 	c.Listen, c.Partitions, c.Log = "127.0.0.1:0", max(c.Partitions, 1), io.Discard
@@ -249,7 +249,7 @@ func TestMetricsOnTheServersOwnAddressAreRefusedByName(t *testing.T) {
 	}
 }
 
-// wrapped returns a key as programs write it that break lines of base64.
+// wrapped returns a key with a line break, as some programs write base64.
 func wrapped(key string) string { return key[:len(key)/2] + "\n" + key[len(key)/2:] }
 
 func TestAReadOnlyKeyIsNoneThatMayWriteInOtherWords(t *testing.T) {

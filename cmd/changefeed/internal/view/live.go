@@ -46,13 +46,13 @@ func (v *Live) Close() error {
 	return v.err
 }
 
-// event is the message of a Say.
+// event is the message that Say sends.
 type event struct {
 	at   time.Duration
 	text string
 }
 
-// screen is the model of the picture. Each message makes a new value of it.
+// screen is the model of the picture. Update returns a new value for each message.
 type screen struct {
 	interrupt func()
 	shown     Snapshot
