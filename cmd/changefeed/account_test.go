@@ -43,8 +43,8 @@ func newAccount(t *testing.T) *account {
 	}
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	// The host is that of the store itself. So leases that are written in process have
-	// the same ids as those that a command writes.
+	// The host is the same as for a store in process. So leases that are written in
+	// process have the same ids as those that a command writes.
 	a.endpoint = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	ctx := t.Context()
 	if _, err := a.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {

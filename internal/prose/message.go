@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// form is a rule for messages of one kind. It refuses those that match. The linter revive checks the first letter and the last
-// character of errors.
+// form is a rule for messages of one kind. It refuses the messages that match. The linter
+// revive checks the first letter and the last character of errors.
 type form struct {
 	call   *regexp.Regexp // matches the functions and fields that take the message
 	refuse *regexp.Regexp
