@@ -138,7 +138,7 @@ func (x *request) addressedContainer() (*engine.Container, error) {
 	return c, nil
 }
 
-// containers returns all containers of the path's database, by name.
+// containers returns all containers of the path's database, sorted by name.
 func (s *Server) containers(x *request) (resourceList, error) {
 	d, err := x.parent()
 	l := resourceList{owner: d.RID, name: "DocumentCollections"}

@@ -69,7 +69,7 @@ func (s *Server) deleteDatabase(x *request) error {
 	return x.sendDeleted()
 }
 
-// databases returns all databases, by name.
+// databases returns all databases, sorted by name.
 func (s *Server) databases(x *request) (resourceList, error) {
 	l := resourceList{name: "Databases"}
 	all, err := s.db.Databases(x.r.Context())

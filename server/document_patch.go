@@ -30,7 +30,7 @@ import (
 // (RetryWith), as in the service.
 
 // maxInlinePatch limits the patches that run in the sequencer, in bytes. It limits the
-// sum of the patch and the document.
+// sum of the sizes of the patch and the document.
 const maxInlinePatch = 64 << 10
 
 // maxPatchAttempts is the number of attempts to write a patch before the answer is 449.

@@ -255,7 +255,7 @@ func (a *activeFault) hit() bool {
 }
 
 // choose returns the fault that applies to a request, or nil. It must be called once for
-// a request, because it counts.
+// each request, because it counts the selected requests.
 func (fs *Faults) choose(x *request, t *target) *activeFault {
 	for _, a := range fs.active() {
 		if a.chooses(x, t) && a.hit() {

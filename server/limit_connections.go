@@ -127,7 +127,8 @@ func (g *guard) forget(c *guardedConn) {
 	}
 }
 
-// changed is the ConnState function of the http.Server.
+// changed is the ConnState function of the http.Server. It releases the memory of
+// finished requests and keeps the list of resting connections.
 func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	c := guardedOf(conn)
 	switch state {

@@ -97,7 +97,7 @@ func (o *offer) body() []byte {
 	return m.json()
 }
 
-// allOffers returns the offers of all databases and containers, by rid.
+// allOffers returns the offers of all databases and containers, sorted by rid.
 func (s *Server) allOffers(ctx context.Context) (all []*offer, err error) {
 	add := func(o *offer, err error) error {
 		if o != nil {
@@ -116,7 +116,7 @@ func (s *Server) allOffers(ctx context.Context) (all []*offer, err error) {
 	return all, err
 }
 
-// offers returns all offers, by rid.
+// offers returns all offers, sorted by rid.
 func (s *Server) offers(x *request) (resourceList, error) {
 	l := resourceList{name: "Offers"}
 	all, err := s.allOffers(x.r.Context())

@@ -235,7 +235,8 @@ func (s *Server) deletePermission(x *request) error {
 	return x.sendDeleted()
 }
 
-// permissions returns the permissions of the path's user, by name, each with a token.
+// permissions returns the permissions of the path's user, sorted by name. Each has a new
+// token.
 func (s *Server) permissions(x *request) (resourceList, error) {
 	life, err := x.tokenLife()
 	if err != nil {

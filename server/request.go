@@ -114,8 +114,8 @@ func (x *request) header(name string) string {
 	return ""
 }
 
-// flag reports whether a header of the request is true. SDKs differ in upper and lower
-// case.
+// flag reports whether a header of the request is true. It ignores case, because SDKs
+// differ in it.
 func (x *request) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
 
 // maxItems returns the page size of the request. 0 means that the server chooses it.

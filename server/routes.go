@@ -52,8 +52,8 @@ func (s *Server) table() []route {
 		{http.MethodPut, "/dbs/*/users/*", nil, "replace user", true, s.replaceUser},
 		{http.MethodDelete, "/dbs/*/users/*", nil, "delete user", true, s.deleteUser},
 
-		// Read-only keys may use none of these, because each returns tokens, which may
-		// permit writes.
+		// Read-only keys are refused here, because each of these operations returns
+		// tokens, which may permit writes.
 		{http.MethodGet, "/dbs/*/users/*/permissions", nil, "list permissions", true, listed(s.permissions)},
 		{http.MethodPost, "/dbs/*/users/*/permissions", isQuery, "query permissions", true, queried(s.permissions)},
 		{http.MethodPost, "/dbs/*/users/*/permissions", isUpsert, "upsert permission", true, s.postPermission},

@@ -105,8 +105,9 @@ func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool
 	return binary.BigEndian.Uint32(b[4:]), true
 }
 
-// changeUser changes the user of the path. If another request changes it meanwhile, it
-// retries. name is the new name of the user. If it is empty, the user keeps its name.
+// changeUser calls change with the user of the path and stores the changed user. If
+// another request changes the user meanwhile, it calls change again. name is the new name
+// of the user. If it is empty, the user keeps its name.
 func (x *request) changeUser(change func(u *user) (name string, err error)) (*user, error) {
 	for {
 		u, err := x.user()
@@ -214,7 +215,7 @@ func (s *Server) deleteUser(x *request) error {
 	}
 }
 
-// users returns the users of the path's database, by name.
+// users returns the users of the path's database, sorted by name.
 func (s *Server) users(x *request) (resourceList, error) {
 	d, err := x.parent()
 	l := resourceList{owner: d.RID, name: "Users"}

@@ -44,7 +44,7 @@ type Issuer struct {
 	Client *http.Client
 }
 
-// The intervals of an issuer's keys.
+// The times that limit the fetching and the use of an issuer's keys.
 const (
 	// fetchInterval is the least time between two attempts to fetch keys.
 	fetchInterval = 10 * time.Second

@@ -46,7 +46,8 @@ func isGrouped(q *syntax.Select) bool {
 // subqueries do not count.
 func hasAggregate(list ...syntax.Expr) bool { return len(aggregateNames(list)) > 0 }
 
-// aggregateNames returns the names of all aggregates that are called, as in a plan.
+// aggregateNames returns the names of all aggregates that the expressions call, in the
+// spelling of a plan.
 func aggregateNames(list []syntax.Expr) (names []string) {
 	for e := range syntax.Outer(list...) {
 		if c, kind := aggregateCall(e); c != nil {

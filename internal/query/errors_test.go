@@ -41,7 +41,7 @@ func TestSyntaxErrorsHavePositions(t *testing.T) {
 		`SELECT * FROM c ORDER BY c`:             {syntax.CodeOrderBy, "", 0, 1},
 		`SELECT * FROM c WHERE c.a = 12x`:        {syntax.CodeSyntax, "12", 28, 1},
 		`SELECT * FROM c WHERE c.a = 1e999`:      {syntax.CodeSyntax, "1e999", 28, 1},
-		// Texts that only resemble unsupported features.
+		// These texts only resemble unsupported features.
 		`SELECT * FROM c WHERE c.VectorDistance(c.a) = 'RRF(x)'`:              {syntax.CodeSyntax, "(", 38, 1},
 		`SELECT {rank: c.a, udf: 1} FROM c ORDER BY c.a AS x`:                 {syntax.CodeSyntax, "udf", 19, 1},
 		`SELECT ST_AREA FROM c WHERE -- RRF(1)`:                               {syntax.CodeSyntax, "", 37, 1},
@@ -90,7 +90,7 @@ func TestUnsupportedFeaturesAreRefusedByName(t *testing.T) {
 		`SELECT * FROM c WHERE FullTextContains(c.a, 'x')`:      "the function FULLTEXTCONTAINS",
 		`SELECT VectorDistance(c.a, [1]) FROM c`:                "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')`: "ORDER BY RANK",
-		// Forms that the grammar does not have.
+		// The grammar does not have these forms.
 		`SELECT * FROM c ORDER BY VectorDistance(c.a, [1]) AS score`:            "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY ST_Distance(c.a, c.b) AS d DESC`:              "the function ST_DISTANCE",
 		`SELECT *, VectorDistance(c.v, [1]) AS s FROM c`:                        "the function VECTORDISTANCE",

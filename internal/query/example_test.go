@@ -38,7 +38,7 @@ func Example() {
 	// {"id":"lamp","euros":15}
 }
 
-// Errors have the service's sentences.
+// An error has the service's message and code, and the position in the text.
 func ExampleParse_error() {
 	_, err := query.Parse(`SELECT * FROM c WHERE c.order = 1`)
 	fmt.Println(err)

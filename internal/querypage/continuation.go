@@ -19,8 +19,8 @@ import (
 // or that another server or container made, would be read as a position, and a client
 // would miss rows.
 
-// checksumDigits is the length of a checksum: CRC-32C in hexadecimal. It finds mistakes,
-// but does not prevent forgery.
+// checksumDigits is the length of a checksum: CRC-32C in hexadecimal. A checksum finds
+// mistakes, but does not prevent forgery.
 const checksumDigits = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -93,10 +93,10 @@ func (p *Page) selectItems(ctx context.Context) {
 const filterShare = 1000
 
 // filter returns the WHERE filter of the engine. A page in the order of the documents may
-// end early. So the filter passes some documents unevaluated, and they are evaluated when
-// they are visited: slow documents, documents after end, and documents for which the
-// condition fails. The engine filters a batch in the order of the log, so results for
-// documents after the end of the page are lost. They are few.
+// end early. So the filter passes some documents without a result, and the page evaluates
+// them when it visits them. These are slow documents, documents after end, and documents
+// for which the condition fails. The engine filters a batch in the order of the log, so
+// the page drops the results for documents after its end. They are few.
 func (p *Page) filter(ctx context.Context, where *query.Where, end time.Time) func(doc []byte) (bool, error) {
 	if Sorts(p.shape) {
 		return where.Filter(ctx.Err)
