@@ -97,7 +97,7 @@ func (e *ConfigError) Error() string { return "changefeed: Config." + e.Field + 
 // StillRunningError is returned by [Processor.Run] if handlers did not return in time.
 // Their leases were not released; they expire.
 type StillRunningError struct {
-	// LeaseTokens are the tokens of the leases, sorted.
+	// LeaseTokens are the tokens of the leases whose handlers still run, sorted.
 	LeaseTokens []string
 	// Err is the error that ended the run. It is nil if the end of the context ended it.
 	Err error

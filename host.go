@@ -17,7 +17,7 @@ type host struct {
 	seed  uint64
 	// dialect is the dialect of the lease documents.
 	dialect lease.Dialect
-	// container is the resource ID of the monitored container.
+	// container is the rid of the monitored container.
 	container string
 	// owner is the owner text of this run in its leases.
 	owner string

@@ -44,9 +44,9 @@ func WithKey(endpoint, key string, o Options) (*Account, error) {
 	return a.open(endpoint, o)
 }
 
-// WithConnectionString returns the account of a connection string, as the portal shows
-// it: AccountEndpoint=https://...;AccountKey=...; It returns an error if a part is
-// missing, or if the string disables the validation of certificates.
+// WithConnectionString returns the account of a connection string. As in the portal, the
+// string has the form AccountEndpoint=URL;AccountKey=KEY. It returns an error if a part
+// is missing, or if the string disables the validation of certificates.
 func WithConnectionString(text string, o Options) (*Account, error) {
 	endpoint, key, err := parseConnectionString(text)
 	if err != nil {

@@ -65,7 +65,8 @@ const leaseShare = 0.9
 // longestWait limits the computed wait, so that it cannot overflow.
 const longestWait = 24 * time.Hour
 
-// smallestRate is less than one lease needs: a renewal is about 10 RU every 13 s.
+// smallestRate is the minimum rate of a budget. The renewals of one lease alone cost
+// about 10 RU every 13 s.
 const smallestRate = 1
 
 // NewBudget returns a budget of ruPerSecond request units per second. The minimum is 1;

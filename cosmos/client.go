@@ -237,7 +237,8 @@ func (m meter) Do(r *policy.Request) (*http.Response, error) {
 	return response, err
 }
 
-// final is an error that azcore does not retry. azcore checks for its method.
+// final is an error that azcore does not retry. azcore recognises it by its method
+// NonRetriable.
 type final struct{ error }
 
 // NonRetriable marks the error for azcore.

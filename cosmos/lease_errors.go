@@ -36,7 +36,7 @@ func (d *documents) failure(op, action string, err error) error {
 		return fmt.Errorf("%s: there is no %s: %w", op, where, line)
 	case code == http.StatusUnauthorized:
 		return unauthorized(op, where, d.account.client.byKey, line)
-	case code == http.StatusForbidden && sub != wire.SubNone && sub < subDenied: // of the region or the account, not of rights
+	case code == http.StatusForbidden && sub != wire.SubNone && sub < subDenied: // about the region or the account, not about rights
 	case code == http.StatusForbidden && tellsClock(err):
 		return wrongClock(op, line)
 	case code == http.StatusForbidden && d.account.credential != nil:

@@ -33,8 +33,8 @@ type location struct {
 	Endpoint string `json:"databaseAccountEndpoint"`
 }
 
-// regions holds the regions from which an account can be read. It sends no requests; the
-// client does and records the results. It is safe for concurrent use.
+// regions holds the regions from which an account can be read. It sends no requests: the
+// client sends them and records the results. It is safe for concurrent use.
 type regions struct {
 	endpoint  *url.URL
 	preferred []string

@@ -19,7 +19,8 @@ type Source interface {
 	// Read returns one page of a range's feed. It returns a *GoneError, a
 	// *ThrottledError, a *HistoryLostError, or ErrNotFound if the container does not
 	// exist. It returns an error that wraps ErrUnsupported and names the feature that the
-	// engine lacks. It returns ctx's error. The caller retries after any other error.
+	// engine lacks. It returns ctx's error if ctx has ended. The caller retries after any
+	// other error.
 	Read(ctx context.Context, r Request) (Page, error)
 
 	// CheckStart returns an error that wraps ErrUnsupported, with the reason, if the feed
