@@ -3,22 +3,32 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
 	rest "github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -26,18 +36,81 @@ import (
 // instrument is an instrument as its meter received it.
 type instrument struct{ scope, name, kind, unit, description string }
 
-// instrumentRecorder is a provider that records the instruments of all meters.
+// instrumentRecorder is a provider that records the instruments of all meters and the
+// attributes of their values.
 type instrumentRecorder struct {
-	noop.MeterProvider
+	metric.MeterProvider
+	reader *sdk.ManualReader
+
+	mu          sync.Mutex // guards both maps while recorded parts run
 	instruments map[instrument]bool
+	// attributes are the names of attributes by scope and name of the instrument. An
+	// instrument without values is not in it.
+	attributes map[[2]string]map[string]bool
 }
 
-func (r *instrumentRecorder) Meter(scope string, _ ...metric.MeterOption) metric.Meter {
-	return recordingMeter{r: r, scope: scope}
+func newInstrumentRecorder() *instrumentRecorder {
+	reader := sdk.NewManualReader()
+	return &instrumentRecorder{
+		MeterProvider: sdk.NewMeterProvider(sdk.WithReader(reader)), reader: reader,
+		instruments: map[instrument]bool{}, attributes: map[[2]string]map[string]bool{},
+	}
 }
 
-// recordingMeter has the kinds of instruments that the project uses. The nil interface panics
-// for another kind.
+func (r *instrumentRecorder) Meter(scope string, o ...metric.MeterOption) metric.Meter {
+	return recordingMeter{Meter: r.MeterProvider.Meter(scope, o...), r: r, scope: scope}
+}
+
+// collect records the attributes of the current values. It is called while the parts that
+// observe values still run.
+func (r *instrumentRecorder) collect(t *testing.T) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := r.reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
+		t.Error(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			at := [2]string{scope.Scope.Name, m.Name}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				addAttributes(r, at, data.DataPoints)
+			case metricdata.Sum[float64]:
+				addAttributes(r, at, data.DataPoints)
+			case metricdata.Gauge[int64]:
+				addAttributes(r, at, data.DataPoints)
+			case metricdata.Gauge[float64]:
+				addAttributes(r, at, data.DataPoints)
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					r.addSet(at, p.Attributes)
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, data)
+			}
+		}
+	}
+}
+
+func addAttributes[N int64 | float64](r *instrumentRecorder, at [2]string, points []metricdata.DataPoint[N]) {
+	for _, p := range points {
+		r.addSet(at, p.Attributes)
+	}
+}
+
+func (r *instrumentRecorder) addSet(at [2]string, set attribute.Set) {
+	if r.attributes[at] == nil {
+		r.attributes[at] = map[string]bool{}
+	}
+	for _, a := range set.ToSlice() {
+		r.attributes[at][string(a.Key)] = true
+	}
+}
+
+// recordingMeter records the instruments of the kinds that the project uses. The test
+// fails if another kind has values.
 type recordingMeter struct {
 	metric.Meter
 	r     *instrumentRecorder
@@ -49,46 +122,44 @@ func (m recordingMeter) add(name, kind string, c interface {
 	Description() string
 },
 ) {
+	m.r.mu.Lock()
+	defer m.r.mu.Unlock()
 	m.r.instruments[instrument{m.scope, name, kind, c.Unit(), c.Description()}] = true
 }
 
 func (m recordingMeter) Int64Counter(name string, o ...metric.Int64CounterOption) (metric.Int64Counter, error) {
 	m.add(name, "counter", metric.NewInt64CounterConfig(o...))
-	return noop.Int64Counter{}, nil
+	return m.Meter.Int64Counter(name, o...)
 }
 
 func (m recordingMeter) Float64Counter(name string, o ...metric.Float64CounterOption) (metric.Float64Counter, error) {
 	m.add(name, "counter", metric.NewFloat64CounterConfig(o...))
-	return noop.Float64Counter{}, nil
+	return m.Meter.Float64Counter(name, o...)
 }
 
 func (m recordingMeter) Int64UpDownCounter(name string, o ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
 	m.add(name, "up-down counter", metric.NewInt64UpDownCounterConfig(o...))
-	return noop.Int64UpDownCounter{}, nil
+	return m.Meter.Int64UpDownCounter(name, o...)
 }
 
 func (m recordingMeter) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	m.add(name, "histogram", metric.NewFloat64HistogramConfig(o...))
-	return noop.Float64Histogram{}, nil
+	return m.Meter.Float64Histogram(name, o...)
 }
 
 func (m recordingMeter) Int64ObservableCounter(name string, o ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
 	m.add(name, "counter", metric.NewInt64ObservableCounterConfig(o...))
-	return noop.Int64ObservableCounter{}, nil
+	return m.Meter.Int64ObservableCounter(name, o...)
 }
 
 func (m recordingMeter) Int64ObservableGauge(name string, o ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
 	m.add(name, "gauge", metric.NewInt64ObservableGaugeConfig(o...))
-	return noop.Int64ObservableGauge{}, nil
+	return m.Meter.Int64ObservableGauge(name, o...)
 }
 
 func (m recordingMeter) Float64ObservableGauge(name string, o ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
 	m.add(name, "gauge", metric.NewFloat64ObservableGaugeConfig(o...))
-	return noop.Float64ObservableGauge{}, nil
-}
-
-func (m recordingMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
-	return noop.Registration{}, nil
+	return m.Meter.Float64ObservableGauge(name, o...)
 }
 
 // metricSources are the parts of the page, by the scope of their meter.
@@ -100,81 +171,154 @@ var metricSources = map[string]string{
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate": "`changefeed replicate --metrics`",
 }
 
+// metricAttributes are the meanings of the attributes, by the scope of their meter.
+var metricAttributes = map[string]map[string]string{
+	"github.com/changefeed-go/changefeed": {
+		"processor": "the name of the processor",
+		"outcome":   "`ok` if the handler returned nil, and `error` otherwise",
+		"event":     "`acquired`, or why the work of the lease ended: `shutdown`, `handed over`, `lost`, `gone`, `shadowed`, `abandoned`",
+		"origin":    "`handler`, `source`, `leases` or `other`",
+		"throttled": "whether the service only throttled the request: `true` or `false`",
+		"container": "`monitored` or `leases`",
+	},
+	"github.com/changefeed-go/changefeed/estimator": {
+		"processor": "the name of the processor",
+		"lease":     "the lease token",
+		"state":     "`owned` or `free`, and also `unknown`, `failed`, `splitting`",
+	},
+	"github.com/changefeed-go/changefeed/server": {
+		"operation": "the name of the operation, for example `read document`; `unknown` if the request has none",
+		"status":    "the status of the answer; 0 if the connection was dropped",
+		"database":  "the name of the database",
+		"container": "the name of the container",
+	},
+	"github.com/changefeed-go/changefeed/cmd/changefeed": {
+		"outcome": "`changes`, `nothing`, `throttled`, `gone` (a split or a merge) or `error`",
+	},
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate": {
+		"done": "`copied`, `moved`, `deleted` or `unsure`",
+	},
+}
+
 func TestMetricsPageIsCurrent(t *testing.T) {
-	recorder := &instrumentRecorder{instruments: map[instrument]bool{}}
-	recordProcessor(t, recorder)
+	recorder := newInstrumentRecorder()
+	synctest.Test(t, func(t *testing.T) { recordProcessor(t, recorder) })
 	recordServer(t, recorder)
 	recordCommands(t, recorder)
 
 	var page strings.Builder
-	page.WriteString("# Metrics\n\n`make pages` generates this page from the instruments that the packages create. A Prometheus\n" +
-		"endpoint replaces dots by underscores, appends the unit, and appends `_total` to counters.\n")
-	scope := ""
-	for _, i := range slices.SortedFunc(maps.Keys(recorder.instruments), func(a, b instrument) int {
+	page.WriteString("# Metrics\n\n`make pages` generates this page from the instruments that the packages create, and from the\n" +
+		"attributes of their values. A Prometheus endpoint replaces dots by underscores, appends the unit,\n" +
+		"and appends `_total` to counters. The attributes are its labels.\n")
+	instruments := slices.SortedFunc(maps.Keys(recorder.instruments), func(a, b instrument) int {
 		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.name, b.name))
-	}) {
-		if i.scope != scope {
-			scope = i.scope
-			if metricSources[scope] == "" {
-				t.Errorf("no part of the page has the meter %s", scope)
-			}
-			fmt.Fprintf(&page, "\n## %s\n\n| instrument | kind | unit | meaning |\n|---|---|---|---|\n", metricSources[scope])
-		}
-		if i.unit == "" || i.description == "" {
-			t.Errorf("%s has no unit or no description", i.name)
-		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", i.name, i.kind, i.unit, i.description)
+	})
+	for _, scope := range slices.Sorted(maps.Keys(metricSources)) {
+		recorder.writeScope(t, &page, scope, instruments)
 	}
-	for scope := range metricSources {
-		if !strings.Contains(page.String(), "\n## "+metricSources[scope]+"\n") {
-			t.Errorf("the meter %s has no instruments", scope)
+	for _, i := range instruments {
+		if metricSources[i.scope] == "" {
+			t.Errorf("no part of the page has the meter %s", i.scope)
 		}
+		delete(recorder.attributes, [2]string{i.scope, i.name})
+	}
+	for at := range recorder.attributes {
+		t.Errorf("%s of %s has values, but recordingMeter does not record its kind", at[1], at[0])
 	}
 	comparePage(t, "metrics.md", page.String())
 }
 
-// recordProcessor creates a processor and runs an estimator.
-func recordProcessor(t *testing.T, p metric.MeterProvider) {
+// writeScope writes the part of the page for one meter: its instruments, and their
+// attributes.
+func (r *instrumentRecorder) writeScope(t *testing.T, page *strings.Builder, scope string, instruments []instrument) {
+	t.Helper()
+	fmt.Fprintf(page, "\n## %s\n\n| instrument | kind | unit | attributes | meaning |\n|---|---|---|---|---|\n", metricSources[scope])
+	all, found := map[string]bool{}, false
+	for _, i := range instruments {
+		if i.scope != scope {
+			continue
+		}
+		found = true
+		attributes, measured := r.attributes[[2]string{scope, i.name}]
+		if !measured || i.unit == "" || i.description == "" {
+			t.Errorf("%s has no values, no unit or no description", i.name)
+		}
+		maps.Copy(all, attributes)
+		names := slices.Sorted(maps.Keys(attributes))
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s |\n", i.name, i.kind, i.unit, cmp.Or(strings.Join(names, ", "), "none"), i.description)
+	}
+	if !found {
+		t.Errorf("the meter %s has no instruments", scope)
+	}
+	page.WriteString("\n| attribute | values |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if metricAttributes[scope][name] == "" {
+			t.Errorf("the attribute %s of %s has no meaning", name, scope)
+		}
+		fmt.Fprintf(page, "| `%s` | %s |\n", name, metricAttributes[scope][name])
+	}
+	for name := range metricAttributes[scope] {
+		if !all[name] {
+			t.Errorf("no value of %s has the attribute %s", scope, name)
+		}
+	}
+}
+
+// recordProcessor runs a processor whose handler fails once, and an estimator.
+func recordProcessor(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
 	source, leases := memory.NewSource(memory.Options{}), memory.NewLeases(nil)
-	if _, err := changefeed.New(changefeed.Config{
-		Processor: "p", Source: source, Leases: leases, Metrics: p,
-		Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil }),
-	}); err != nil {
+	if err := source.Upsert(feed.PartitionKey{"ada"}, `{"id":"1","customer":"ada"}`); err != nil {
+		t.Fatal(err)
+	}
+	failed := false
+	p, err := changefeed.New(changefeed.Config{
+		Processor: "p", Source: source, Leases: leases, Metrics: r, Start: feed.Beginning(), Logger: slog.New(slog.DiscardHandler),
+		Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error {
+			if !failed {
+				failed = true
+				return errors.New("the first call fails")
+			}
+			return nil
+		}),
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	e, err := estimator.New(estimator.Config{
-		Processor: "p", Source: source, Leases: leases, Metrics: p,
+		Processor: "p", Source: source, Leases: leases, Metrics: r,
 		Handler: func(context.Context, estimator.Report) error { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- p.Run(ctx) }()
+	go func() { ended <- e.Run(ctx) }()
+	time.Sleep(time.Minute) // fake time
+	r.collect(t)
 	cancel()
-	if err := e.Run(ctx); err != nil {
+	if err := errors.Join(<-ended, <-ended); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func recordServer(t *testing.T, p metric.MeterProvider) {
+// recordServer serves one request over a store with one container.
+func recordServer(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
-	db, err := store.OpenMemory(store.Options{})
+	db := changefeedtest.NewStore(t)
+	changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	handler, err := rest.New(db, rest.Options{Metrics: r})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if _, err := rest.New(db, rest.Options{Metrics: p}); err != nil {
-		t.Fatal(err)
-	}
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	r.collect(t)
 }
 
 // recordCommands reads a container as tail does, and copies it as replicate does.
-func recordCommands(t *testing.T, p metric.MeterProvider) {
+func recordCommands(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
 	account, err := connect.OpenSettings(t.Context(), connect.Settings{Data: shop(t, 0)})
 	if err != nil {
@@ -185,15 +329,32 @@ func recordCommands(t *testing.T, p metric.MeterProvider) {
 			t.Error(err)
 		}
 	}()
-	if _, err := countReads(account.Source("shop", "orders", cosmos.SourceOptions{}), p); err != nil {
+	source, err := countReads(account.Source("shop", "orders", cosmos.SourceOptions{}), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := source.Read(t.Context(), feed.Request{Key: feed.PartitionKey{"ada"}, From: feed.Beginning()}); err != nil {
 		t.Fatal(err)
 	}
 	at := func(name string) replicate.Container {
 		return replicate.Container{Account: account, Database: "shop", Container: name}
 	}
 	if err := replicate.Run(t.Context(), replicate.Config{
-		From: at("orders"), To: at("copy"), Leases: at("leases"), Create: true, UntilCaughtUp: true, Out: io.Discard, Metrics: p,
+		From: at("orders"), To: at("copy"), Leases: at("leases"), Create: true, UntilCaughtUp: true,
+		Out: collectingWriter{t, r}, Metrics: r,
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// collectingWriter collects at each line of output. The instruments of a replication have
+// values only while it runs.
+type collectingWriter struct {
+	t *testing.T
+	r *instrumentRecorder
+}
+
+func (w collectingWriter) Write(line []byte) (int, error) {
+	w.r.collect(w.t)
+	return len(line), nil
 }
