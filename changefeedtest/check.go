@@ -53,9 +53,9 @@ type checker struct {
 	orderly   bool                    // exclusive use is also checked between our hosts and foreign ones
 	visits    visits
 	lastRead  map[string]time.Time
-	lastWrite map[string]time.Time // by the owner, by token
-	writtenAt map[string]time.Time // by anybody, by token
-	deletedAt time.Time            // by an operator
+	lastWrite map[string]time.Time // last write by the owner, by token
+	writtenAt map[string]time.Time // last write by anybody, by token
+	deletedAt time.Time            // last delete by an operator
 	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
 	overwritten map[string]bool
 	changedAt   time.Time // last change of an owner or a hand-over request, or start of a worker
@@ -322,7 +322,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		c.sawRequest(c.tenures[key], current)
 		return
 	} else if ok && owner != "" {
-		delete(c.tenures, key) // another host owns it, and this host has learned that
+		delete(c.tenures, key) // another host owns the lease, and this host has learned that
 	}
 	// Attempts on the same document are one acquire while the trust from the first one
 	// would last. After that, the host has begun a new acquire.

@@ -58,7 +58,7 @@ func (c *checker) age(l lease.Lease, now time.Time) time.Duration {
 	return now.Sub(l.Modified)
 }
 
-// created checks a new document.
+// created checks the create of a document by a host.
 func (c *checker) created(h *host, l lease.Lease) {
 	if l.Owner != "" {
 		c.putBack(h, l)
@@ -101,7 +101,7 @@ func (c *checker) covered(h *host, l lease.Lease, from int64) {
 	}
 }
 
-// updated checks a replaced document.
+// updated checks a write that replaces a document.
 func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	h := w.host
 	expired := before.Owner != "" && w.age >= c.world.times.takeover()

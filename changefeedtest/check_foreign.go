@@ -33,10 +33,10 @@ func (c *checker) comparable(a, b *use) bool {
 	return true
 }
 
-// confirmed reports whether a lease may be used after it was stolen, if it was. The last
-// successful write must have begun when the previous owner, had it been one of our hosts,
-// would have stopped. The clocks of the store and of the host differ by less than the
-// margin.
+// confirmed reports whether a lease may be used. A lease that was not stolen is always
+// confirmed. For a stolen lease, the last successful write must have begun when the
+// previous owner would have stopped if it were one of our hosts. The clocks of the store
+// and of the host differ by less than the margin.
 func (c *checker) confirmed(t *tenure) bool {
 	return t.previousWrite.IsZero() || t.attempt.Sub(t.previousWrite) >= c.world.times.trust()
 }

@@ -262,7 +262,7 @@ func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 			s.t.Fatalf("the lease went from %s to %s", listed.Continuation, released.Continuation)
 		}
 		f := s.visit(true, habits{})
-		s.sleep(5 * time.Second) // it has opened the leases but not listed them yet
+		s.sleep(5 * time.Second) // the foreign host has opened the leases but not listed them yet
 		f.take(s.t.Context(), listed)
 		l := s.lease("0")
 		if l.Owner != f.instance || l.Continuation != listed.Continuation {
@@ -290,7 +290,7 @@ func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
 		first.leave()
 		<-first.done
 		f := s.visit(false, habits{})
-		s.sleep(2 * time.Second) // it has opened the leases but not listed them yet
+		s.sleep(2 * time.Second) // the foreign host has opened the leases but not listed them yet
 		s.setFaults(func(c call, _ *draw, fault *fault) {
 			if c.op == opUpdate && c.n == 1 && c.host != f.host {
 				fault.back = 4 * time.Second

@@ -33,7 +33,7 @@ type foreignWork struct {
 	// Only the reading goroutine uses these fields.
 	position int64
 	at       feed.Continuation // after the last handled page
-	started  bool              // it began at the start, and no page was handled yet
+	started  bool              // the work began at the start, and no page was handled yet
 }
 
 // work starts the work on an acquired lease.
@@ -285,7 +285,7 @@ func (w *foreignWork) split() bool {
 	}
 	var made []lease.Lease
 	for _, child := range pieces {
-		child.Properties, child.Timestamp = parent.Properties, time.Now() // .NET copies all of them
+		child.Properties, child.Timestamp = parent.Properties, time.Now() // .NET copies all properties
 		if f.java {
 			child.Properties = nil
 		}

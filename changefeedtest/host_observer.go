@@ -45,7 +45,7 @@ type simObserver struct {
 
 	// The processor calls the methods of one observer one after another, so these fields
 	// need no guard.
-	position int64 // of the last handled batch
+	position int64 // LSN of the last handled batch
 	first    bool  // no batch was handled yet
 	failed   []int // entries of the last failed batch
 	attempt  int
@@ -255,7 +255,7 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	r := o.lease.Range.OrFull()
 	var since time.Time
 	if start := o.lease.Start(feed.Now()); o.first && start.Kind() == feed.StartTime {
-		since = start.Time() // it may have been in the future when the run began
+		since = start.Time() // the start time may have been in the future when the run began
 	}
 	entries, wrong := w.journal.match(r, o.position, since, b.Changes, ids)
 	if wrong != "" {

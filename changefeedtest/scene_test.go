@@ -37,7 +37,7 @@ type setting struct {
 	mode       feed.Mode
 
 	// Only the engine in memory supports the settings below. why names the reason.
-	offset       time.Duration // of its clock
+	offset       time.Duration // offset of the engine's clock
 	refusesTimes bool          // start times are refused on merged partitions
 	why          string
 }

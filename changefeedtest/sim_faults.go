@@ -118,7 +118,7 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	case d.chance(odds.fails):
 		does.err = errHandler
 	case d.chance(odds.slow):
-		// It ends at the latest when the faults end.
+		// The handler returns at the latest when the faults end.
 		does.takes = min(d.span(time.Second, 2*r.scenario.times.expiration), time.Until(r.calmAt)-does.takes)
 		does.ignoresContext = d.chance(odds.ignoresContext)
 	default:

@@ -281,7 +281,7 @@ func (r *run) rest(ctx context.Context) {
 	w, check := r.world, r.world.check
 	r.stopForeignHosts()
 	w.calm()
-	time.Sleep(w.times.timeout) // a write in progress may be a host's last
+	time.Sleep(w.times.timeout) // a host may still crash at a write in progress
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}

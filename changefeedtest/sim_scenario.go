@@ -18,7 +18,7 @@ type scenario struct {
 	offset     time.Duration
 	rate       float64
 	startKind  feed.StartKind
-	startAfter time.Duration // for a start time: its distance from the start of the run
+	startAfter time.Duration // for a start time: the time from the start of the run to it
 	late       bool          // manual checkpoints also come from other goroutines, after the handler returned
 	filter     bool
 	// active is the time in which events happen. Then everything comes to rest.
@@ -38,13 +38,13 @@ type scenario struct {
 
 // odds contains the probabilities of faults, per call or per batch.
 type odds struct {
-	request        float64 // of a request to the source or the lease store
+	request        float64 // a fault of a request to the source or the lease store
 	torn           float64
 	fails          float64
 	panics         float64
 	slow           float64
-	ignoresContext float64 // of a slow handler
-	manual         float64 // of a checkpoint, with manual checkpoints
+	ignoresContext float64 // a slow handler ignores its context
+	manual         float64 // the handler checkpoints a batch, with manual checkpoints
 }
 
 // event is an event at a moment of the run.

@@ -143,7 +143,7 @@ func newDrawPointer(seed uint64, name string) *draw {
 	return &d
 }
 
-// filter is the journal's filter as a filter of the processor.
+// filter applies the journal's filter to a change of the feed.
 func (w *world) filter(c feed.Change) bool {
 	id, err := c.ID()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 var killedHost = regexp.MustCompile(`host-\d is killed \(SIGKILL, process \d+\)`)
 
 func TestDemoOfProcessesLosesNothingWhenOneIsKilled(t *testing.T) {
-	t.Parallel() // it waits more than it works
+	t.Parallel() // the test mostly waits
 	out, err := process(t, "demo", "--processes", "--records", "600").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

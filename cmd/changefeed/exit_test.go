@@ -116,7 +116,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 		cancel()
 	}()
 	var copied *store.Container
-	for copied == nil && ctx.Err() == nil { // until the command has printed it
+	for copied == nil && ctx.Err() == nil { // until the command has created the target
 		copied, _ = a.db.Container(ctx, "shop", "copy")
 	}
 	if copied == nil {
@@ -128,7 +128,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 	}
 	const orders = 3
 	arrived := 0
-	for page, err := range reader.Pages(ctx) { // each order is written after the one before has arrived
+	for page, err := range reader.Pages(ctx) { // the next order is written when the last one has arrived
 		if err != nil {
 			t.Fatalf("it ended: %v\n%s", <-ended, &said)
 		}

@@ -44,7 +44,8 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 		if code, out, _ := s.run("check"); code != exitOK {
 			t.Errorf("after the import: %s", out)
 		}
-		// The leases exist under another name, beside the first.
+		// An import under another processor's name creates all leases again. The first ones
+		// stay.
 		if code, out, errOut := s.run("import", file, "--processor", "q"); code != exitOK || strings.Count(out, "done: create") != 4 {
 			t.Errorf("another processor: status %d: %s%s", code, out, errOut)
 		}

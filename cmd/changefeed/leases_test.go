@@ -154,7 +154,7 @@ func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 			s.put(db, s.codec.Encode(part(s.live[2].Range.Min, "FD", 30)))
 		}, "@0:LSN 10 @1:LSN 20 FD-FF:beginning {2}-FD:LSN 30"},
 		{"overlap", func(s *leaseScene, db *store.DB) {
-			s.put(db, s.codec.Encode(part("01", s.live[1].Range.Max, 5))) // it overlaps 0 and 1, and contains 1
+			s.put(db, s.codec.Encode(part("01", s.live[1].Range.Max, 5))) // the new lease overlaps lease 0 and contains lease 1
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "-01:LSN 10 01-{1}:LSN 5 @1:LSN 5 @2:LSN 30"},
 		{"duplicate", func(s *leaseScene, db *store.DB) {

@@ -27,7 +27,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// terminalOf returns the terminal that f is. It returns nil if f is not a terminal.
+// terminalOf returns the file of f if that is a terminal. Otherwise it returns nil.
 func terminalOf(f any) *os.File {
 	if o, wrapped := f.(*output); wrapped {
 		f = o.Writer

@@ -97,7 +97,7 @@ func (c *cutter) serve(client net.Conn) {
 				c.cuts.Add(1)
 				n += int(max(rest, -int64(n))) // the last bytes before the cut
 				if tcp, ok := client.(*net.TCPConn); ok && reset {
-					_ = tcp.SetLinger(0) // a closed connection needs no reset
+					_ = tcp.SetLinger(0) // an error means that the connection is closed already
 				}
 				_, _ = to.Write(buffer[:n]) // the peer may have closed it
 				err = net.ErrClosed

@@ -104,7 +104,7 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &v); err != nil || v.Metadata.LSN == 0 || v.Metadata.Crts == 0 {
 			t.Errorf("%q: %v", line, err)
 		}
-		if v.Current.ID != "2" { // of another partition
+		if v.Current.ID != "2" { // item 2 is in another partition
 			got = append(got, fmt.Sprint(v.Metadata.OperationType, v.Current.ID, v.Current.N, v.Previous.N, v.Metadata.ID, v.Metadata.PartitionKey["customer"]))
 		}
 	}

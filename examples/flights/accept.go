@@ -105,7 +105,7 @@ func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, 
 		if both[i], err = start(ctx, a.command, args...); err != nil {
 			return peaks, err
 		}
-		defer func() { _ = both[i].stop(syscall.SIGKILL) }() // it has ended, unless an operation failed
+		defer func() { _ = both[i].stop(syscall.SIGKILL) }() // the process has ended already unless an operation failed
 		if i == 0 {
 			// The first process creates the containers.
 			if _, err := both[0].wait(ctx, regexp.MustCompile(`\d+ % of the way`)); err != nil {
@@ -257,7 +257,7 @@ func (p *process) stop(signal os.Signal) error {
 	<-p.done
 	var exit *exec.ExitError
 	if errors.As(p.err, &exit) {
-		return nil // it ended as requested
+		return nil // the process ended as requested
 	}
 	return p.err
 }

@@ -23,7 +23,7 @@ const (
 	calls = 2
 )
 
-// account is the account of the containers.
+// account holds the endpoint and the key of an account.
 type account struct {
 	endpoint, key string
 }

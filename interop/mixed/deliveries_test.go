@@ -26,7 +26,7 @@ type delivered struct {
 // deliveries compares the delivered changes with the written ones. It is safe for
 // concurrent use.
 type deliveries struct {
-	versions bool // all versions and deletes mode
+	versions bool // whether the mode is all versions and deletes
 
 	mu      sync.Mutex // guards the fields below
 	written []written

@@ -69,7 +69,7 @@ func TestUnknownSuitesAndOperationsAreErrors(t *testing.T) {
 	for _, results := range []map[string]*suiteResult{
 		{"rust": {}},
 		{"go": {Operations: []string{"read b"}}},
-		{"go": {Operations: []string{"a trigger"}}}, // refused by the server
+		{"go": {Operations: []string{"a trigger"}}}, // the server refuses this operation
 	} {
 		in := inputs{results: results}
 		if _, err := in.page([]server.Operation{{Name: "a trigger"}, {Name: "read a", Supported: true}}); err == nil {

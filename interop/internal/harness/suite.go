@@ -54,7 +54,7 @@ func FromEnvironment() (Env, error) {
 		if !roots.AppendCertsFromPEM(pem) {
 			return Env{}, fmt.Errorf("CHANGEFEED_CA: %s has no certificate in PEM", ca)
 		}
-		e.HTTP.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12} //nolint:errcheck // it is of that type
+		e.HTTP.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12} //nolint:errcheck // the transport has this type
 	}
 	var err error
 	if e.Admin, err = NewClient(e.Endpoint, e.Key); err != nil {

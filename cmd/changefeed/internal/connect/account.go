@@ -29,8 +29,8 @@ func refuse(format string, args ...any) error {
 // Account represents the flags that name one account, and the environment variables that
 // replace missing flags. Create it with [NewAccount]. It belongs to one command.
 type Account struct {
-	prefix string // of the flags: "" or "lease-"
-	env    string // of the variables: "COSMOS_" or "COSMOS_LEASE_"
+	prefix string // prefix of the flags: "" or "lease-"
+	env    string // prefix of the variables: "COSMOS_" or "COSMOS_LEASE_"
 	getenv func(string) string
 	flags  *pflag.FlagSet
 

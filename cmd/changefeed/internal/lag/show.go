@@ -158,7 +158,7 @@ type leaseLag struct {
 	Lag        *int64    `json:"lag"`
 	AgeSeconds *int64    `json:"ageSeconds"`
 	Oldest     time.Time `json:"oldest,omitzero"`
-	// Reference is the .NET estimator's number.
+	// Reference is the lag that the .NET estimator would report.
 	Reference    int64  `json:"reference"`
 	Continuation string `json:"continuation,omitempty"`
 	Unstarted    bool   `json:"unstarted,omitempty"`

@@ -264,7 +264,7 @@ func (f *finder) setBack(i Item, from lease.Lease) {
 	if order, err := older(i.Lease, from); err == nil && order == 0 {
 		return
 	}
-	start, _ := startOf(from) // if there is none, the start stays the hosts' own
+	start, _ := startOf(from) // without a start in from, the hosts' configuration determines it
 	f.replace(i, f.survey.repositioned(i.Lease, start), fmt.Sprintf("set lease %s back from %s to %s", i.Token, Position(i.Lease), Position(from)))
 }
 

@@ -50,7 +50,7 @@ func read(t *testing.T, s Survey, l lease.Lease) Item {
 		t.Fatalf("%s: %v", body, err)
 	}
 	if decoded.Range.IsZero() {
-		decoded.Range = l.Range // as withRanges sets it
+		decoded.Range = l.Range // withRanges does the same
 	}
 	doc.Modified = now.Add(-time.Hour)
 	decoded.Modified = doc.Modified

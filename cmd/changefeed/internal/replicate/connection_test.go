@@ -113,7 +113,7 @@ func replicateThroughCuts(t *testing.T, versions bool) {
 	const count = 300
 	s.fill(count)
 	changes := sync.WaitGroup{}
-	changes.Go(func() { // while it is copied
+	changes.Go(func() { // write while the container is copied
 		for i := range 50 {
 			time.Sleep(200 * time.Millisecond)
 			s.write("7", "customer 7", "product 7", i)
@@ -128,7 +128,7 @@ func replicateThroughCuts(t *testing.T, versions bool) {
 	}
 	finish()
 	changes.Wait()
-	finish() // the last writes before the end of the first run
+	finish() // the first run may have ended before the last writes
 	s.equal(count)
 	if cuts.cuts < 20 {
 		t.Errorf("only %d connections were cut", cuts.cuts)

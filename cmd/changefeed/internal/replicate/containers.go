@@ -160,7 +160,7 @@ func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *d
 				return nil, err
 			}
 		case side.container.Account.Endpoint() == cfg.Leases.Account.Endpoint():
-			same = side.container.String() == cfg.Leases.String() // one of them does not exist yet
+			same = side.container.String() == cfg.Leases.String() // one of the containers does not exist yet, so only names can be compared
 		}
 		if same {
 			return nil, refuse("%s is the %s and the lease container; name another one with --leases", side.container, side.name)

@@ -147,7 +147,7 @@ func (t targetBulk) Do(_ context.Context, ops []cosmos.BulkOperation) ([]cosmos.
 	lost := t.failing && t.draw.IntN(4) == 0
 	for _, i := range t.draw.Perm(len(ops)) {
 		if lost && t.draw.IntN(2) == 0 {
-			continue // nor carried out
+			continue // the request is not carried out
 		}
 		results[i] = t.one(ops[i])
 	}

@@ -67,7 +67,7 @@ const (
 	// readAhead is the number of bytes, per lease, that are read before they can be
 	// written.
 	readAhead = 1 << 20
-	// The modes, in the state.
+	// The names of the modes in the state document.
 	modeLatest, modeVersions = "latest version", "all versions and deletes"
 )
 

@@ -248,7 +248,7 @@ func TestReplicateWithoutMovesDoublesAndReportsIt(t *testing.T) {
 		s.write("1", "customer 1", "moved", 2)
 		s.write("2", "customer 2", "product 2", 2)
 		s.run(cfg)
-		if n := len(s.documents(s.to)); n != 50 { // both copies of 1 have one name
+		if n := len(s.documents(s.to)); n != 50 { // both copies of document 1 have the same name
 			t.Errorf("%d documents", n)
 		}
 		for _, want := range []string{"--no-moves: when a document's new key changes", "2 changes of documents with an unknown old key"} {
@@ -416,8 +416,8 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 	})
 }
 
-// A feed that the container does not have is an error at once, and not a copy that never
-// ends.
+// If the container does not retain all versions, the run ends with an error at once.
+// Otherwise it would never end.
 func TestReplicateOfAllVersionsNeedsAContainerThatKeepsThem(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if _, err := s.account.DB.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
@@ -443,7 +443,7 @@ func TestReplicateThatIsInterruptedHasNotCaughtUp(t *testing.T) {
 		}
 		cfg := s.config()
 		cfg.UntilCaughtUp = false
-		cfg.Processor = "another" // with a position of its own
+		cfg.Processor = "another" // another processor has no position yet
 		ctx, cancel = context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
 		var unfinished *UnfinishedError

@@ -155,7 +155,7 @@ func (id *identity) get(now time.Time) (*tls.Certificate, error) {
 func certificateIn(base string, hosts []string, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(base+".crt", base+".key")
 	if err == nil && covers(pair.Leaf, hosts) && now.Before(pair.Leaf.NotAfter.Add(-renewBefore)) && !now.Before(pair.Leaf.NotBefore) {
-		_ = os.Chmod(base+".crt", publicFile) // another user's file is used as it is
+		_ = os.Chmod(base+".crt", publicFile) // if the file belongs to another user, its mode stays
 		return &pair, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && errors.Is(err, fs.ErrPermission) {

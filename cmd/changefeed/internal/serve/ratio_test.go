@@ -288,7 +288,7 @@ func TestRatioOfServedPages(t *testing.T) {
 		text := texts[r.Header.Get("If-None-Match")]
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-		_, _ = w.Write(text) // the connection's end tells the client
+		_, _ = w.Write(text) // an error means that the connection has ended
 	}), true)
 	plain.buffer = ours.buffer
 	src := db.Source(c)

@@ -119,7 +119,7 @@ func TestAClientThatDribblesItsHeadersIsCutOff(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		start := time.Now()
-		// A limit between two bytes would never expire with a byte per second.
+		// The client sends a byte per second, so a limit for each byte would never expire.
 		for err := write(c, "GET / HTTP/1.1\r\n"); err == nil && time.Since(start) < time.Hour; err = write(c, "x") {
 			time.Sleep(time.Second)
 		}
@@ -314,7 +314,7 @@ func TestGarbageAndHugeHeadersAreRefused(t *testing.T) {
 			"many headers":   {"GET / HTTP/1.1\r\nHost: s\r\n" + strings.Repeat("A: b\r\n", headerBytes/3) + "\r\n", "431"},
 		} {
 			conn := dial()
-			go func() { _ = write(conn, c.text) }() // it is answered before it is read to its end
+			go func() { _ = write(conn, c.text) }() // the server answers before it has read everything
 			after, said := ends(t, conn)
 			if !strings.HasPrefix(said, "HTTP/1.1 "+c.status) || after > headerTime {
 				t.Errorf("%s: after %v the server said %.60q, want %s", name, after, said, c.status)

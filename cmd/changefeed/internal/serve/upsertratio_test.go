@@ -132,7 +132,7 @@ func TestRatioOfServedUpserts(t *testing.T) {
 		sync   time.Duration
 		prefer string
 		sdk    bool
-		alone  bool // each server in a process of its own
+		alone  bool // whether each server runs in a process of its own
 		bar    float64
 	}{
 		{"sync 0.3 ms, no document in the answer", sync, "return=minimal", true, true, 0.5},
