@@ -55,7 +55,7 @@ func TestReadmesExampleRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), "go", "run", file).Output() // the log is on standard error
-	if err != nil || string(out) != "ada ordered for 12\n" {
+	if err != nil || string(out) != "ada has ordered\n" {
 		t.Errorf("it prints %q (%v)", out, err)
 	}
 }
