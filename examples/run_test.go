@@ -119,6 +119,29 @@ func count(lines []string, part string) (n int) {
 	return n
 }
 
+func TestOrdersCreatesTheContainerAndContinuesInALaterRun(t *testing.T) {
+	db := changefeedtest.NewStore(t)
+	h, err := server.New(db, server.Options{Keys: []string{key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	for range 2 { // the second run finds the container
+		p := start(t, "orders", s.URL, t.TempDir())
+		p.until(func(lines []string) bool { return count(lines, `wrote {"id":"`) > 1 })
+		p.end()
+	}
+	orders, err := db.Container(t.Context(), "shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := orders.PartitionStats(t.Context())
+	if err != nil || len(stats) != 1 || stats[0].Items < 4 {
+		t.Errorf("%+v (%v), want one partition of at least 4 items", stats, err)
+	}
+}
+
 func TestMinimalPrintsWhatIsWrittenFromNowOn(t *testing.T) {
 	endpoint, write := shop(t)
 	p := start(t, "minimal", endpoint, t.TempDir())

@@ -93,7 +93,7 @@ type issuer struct {
 func (i Issuer) Validate() error {
 	if i.URL == "" {
 		if len(i.Audiences) > 0 {
-			return errors.New("Audiences needs the URL of an issuer")
+			return errors.New("cannot check Audiences without the URL of an issuer")
 		}
 		return nil
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -485,24 +484,4 @@ func eachKey(r pebble.Reader, prefix []byte, f func(key, value []byte) error) (e
 		}
 	}
 	return it.Error()
-}
-
-// pebbleLogger passes Pebble's messages to the store's logger.
-type pebbleLogger struct{ l *slog.Logger }
-
-func (p pebbleLogger) Infof(format string, args ...any) {
-	if p.l.Enabled(context.Background(), slog.LevelDebug) {
-		p.l.Debug(fmt.Sprintf(format, args...))
-	}
-}
-
-func (p pebbleLogger) Errorf(format string, args ...any) { p.l.Error(fmt.Sprintf(format, args...)) }
-
-// Fatalf panics. Pebble calls it when it no longer knows the state of the disk, for
-// instance after a failed sync. Fatalf must not return, because no write may be
-// acknowledged after that.
-func (p pebbleLogger) Fatalf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	p.l.Error(text)
-	panic("store: cannot write to the files: " + text)
 }

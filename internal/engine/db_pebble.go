@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -315,4 +317,24 @@ func (r *recovery) stop() {
 	if o := <-r.result; o.err == nil {
 		_ = o.engine.end() // the engine opened before it was cut off; nothing was written to it
 	}
+}
+
+// pebbleLogger passes Pebble's messages to the store's logger.
+type pebbleLogger struct{ l *slog.Logger }
+
+func (p pebbleLogger) Infof(format string, args ...any) {
+	if p.l.Enabled(context.Background(), slog.LevelDebug) {
+		p.l.Debug(fmt.Sprintf(format, args...))
+	}
+}
+
+func (p pebbleLogger) Errorf(format string, args ...any) { p.l.Error(fmt.Sprintf(format, args...)) }
+
+// Fatalf panics. Pebble calls it when it no longer knows the state of the disk, for
+// instance after a failed sync. Fatalf must not return, because no write may be
+// acknowledged after that.
+func (p pebbleLogger) Fatalf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	p.l.Error(text)
+	panic("store: cannot write to the files: " + text)
 }
