@@ -54,8 +54,9 @@ func TestBackoffHonoursRetryAfter(t *testing.T) {
 	}
 }
 
-// Listings that return exactly after the delay that the service asked for would leave no
-// capacity to the writes.
+// A host that lists again exactly after the delay that the service asked for would use up
+// the capacity that the lease writes need. So each further throttled listing is delayed
+// for longer.
 func TestYieldingBackoffGrowsWhileTheServiceThrottles(t *testing.T) {
 	b := backoff{jitter: newJitter(7, "test"), most: time.Second, yields: true}
 	for _, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
@@ -69,7 +70,9 @@ func TestYieldingBackoffGrowsWhileTheServiceThrottles(t *testing.T) {
 	}
 }
 
-// Hosts and leases must not act at the same moments. A simulated run must be repeatable.
+// The random delays of two hosts, and of two leases, must differ, so that they do not all
+// act at once. The same seed must give the same delays, so that a simulated run can be
+// repeated.
 func TestJitterDiffersByNameAndRepeatsBySeed(t *testing.T) {
 	numbers := func(seed uint64, words ...string) string {
 		j := newJitter(seed, words...)

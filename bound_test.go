@@ -13,22 +13,23 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// reread is a processor that reads from the beginning because the source refused its
-// start time. Its position is 20, in the middle of the older changes, which end with 40.
+// reread is a processor whose source refuses its start time, so it reads from the
+// beginning. The partition has 45 changes, of which the first 40 are older than the start
+// time. The reads stop after change 20 until the test clears blocked.
 type reread struct {
 	t      *testing.T
 	source *fakeSource
 	leases *fakeStore
 	cfg    Config
 	host   *running
-	// blocked makes reads after position 20 fail.
+	// blocked makes reads from position 20 fail while it is true.
 	blocked atomic.Bool
-	// gone is the ID of the partition that was split.
+	// gone is the ID of the partition whose reads report that it was split, or "".
 	gone atomic.Value
 }
 
-// newReread starts the processor. It calls early after the first read and before the
-// first position is written.
+// newReread starts the processor and waits until its lease is at position 20. It calls
+// early after the first read and before the first position is written.
 func newReread(t *testing.T, early func(r *reread)) *reread {
 	t.Helper()
 	r := &reread{t: t, source: onePartition(40), leases: newFakeStore()}
@@ -68,7 +69,8 @@ func (r *reread) restart(from feed.Start) {
 	r.host = start(r.t, r.cfg)
 }
 
-// The bound holds for every owner during the life of the leases. Otherwise thousands of
+// If the source refuses the start time, the lease stores that time as its bound. Every
+// later owner of the lease must drop the changes before the bound. Otherwise thousands of
 // older changes would be delivered after a restart.
 func TestRefusedStartTimeBoundsEveryLaterOwner(t *testing.T) {
 	nothing := func(*reread) {}
@@ -120,8 +122,8 @@ func TestRefusedStartTimeBoundsEveryLaterOwner(t *testing.T) {
 	}
 }
 
-// A host of Java drops the properties of a lease. That loses no change, but the remaining
-// older changes are delivered.
+// A Java host that writes a lease drops its properties, and with them the bound. The next
+// host must not lose a change. It delivers the older changes that were not read yet.
 func TestOlderChangesAreDeliveredAgainWhenAForeignHostDropsTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReread(t, func(*reread) {})
@@ -138,8 +140,9 @@ func TestOlderChangesAreDeliveredAgainWhenAForeignHostDropsTheBound(t *testing.T
 	})
 }
 
-// A healed lease starts at the time of the marker, by the lease store's clock. If that
-// clock is fast, newer changes look older than the marker. They must not be dropped.
+// A host recreates a missing lease with the marker's time as its start, by the lease
+// store's clock. If that clock is fast, newer changes look older than the start. They
+// must not be dropped, so such a lease gets no bound.
 func TestHealedLeaseHasNoBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(5), newFakeStore(), &collector{}
@@ -161,8 +164,8 @@ func TestHealedLeaseHasNoBound(t *testing.T) {
 	})
 }
 
-// The configured start does not apply to a lease that started at another time. No change
-// after the lease's own start is dropped.
+// A lease that exists keeps its own start time, even if Config.Start is later. If the
+// source refuses the lease's start time, no change after that time may be dropped.
 func TestRefusedStartTimeOfALeaseIsNotReplacedByALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(5), newFakeStore(), &collector{}
@@ -184,13 +187,15 @@ func TestRefusedStartTimeOfALeaseIsNotReplacedByALaterOne(t *testing.T) {
 	})
 }
 
-// javaStore is a fakeStore in the dialect that keeps the start with the position.
+// javaStore is a fakeStore in the dialect JavaLatestVersion, whose positions contain the
+// start time.
 type javaStore struct{ *fakeStore }
 
 func (javaStore) Dialect() lease.Dialect { return lease.JavaLatestVersion }
 
-// In Java's second dialect every position carries the start time. A merge may add older
-// changes to the feed, and then the source refuses the time.
+// In the dialect JavaLatestVersion every read sends the start time with the position.
+// After a merge the source refuses that time. The host must then read by position alone
+// and drop changes before the time.
 func TestStartTimeRefusedWithAPositionBecomesABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), javaStore{newFakeStore()}, &collector{}
@@ -225,7 +230,7 @@ func TestStartTimeRefusedWithAPositionBecomesABound(t *testing.T) {
 	})
 }
 
-// append adds n copies of a change to the feed of the EPK leases.
+// append adds n copies of the change c to the log "", from which EPK leases are read.
 func (s *fakeSource) append(c feed.Change, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,8 +240,8 @@ func (s *fakeSource) append(c feed.Change, n int) {
 	}
 }
 
-// A partition may split between the refusal and the first write of the lease. Then the
-// children may have no other owner yet.
+// The partition of a lease splits after the source refused the start time, and before the
+// bound is written. The leases of the children must be created with the bound.
 func TestChildrenInheritABoundThatIsNotWrittenYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reread{t: t, source: onePartition(5), leases: newFakeStore()}

@@ -23,7 +23,8 @@ func validConfig() Config {
 	}
 }
 
-// inDialect is a lease container of a dialect. boundTo is a source of a dialect.
+// inDialect is a lease container that reports another dialect. boundTo is a source that
+// reports another dialect.
 type inDialect struct {
 	lease.Container
 	dialect lease.Dialect
@@ -68,7 +69,8 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		{"Start", func(c *Config) { c.Start = feed.After("") }},
 		{"Start", func(c *Config) { c.Mode, c.Start = feed.AllVersionsAndDeletes, feed.Beginning() }},
 		{"Start", func(c *Config) { c.Mode, c.Start = feed.AllVersionsAndDeletes, feed.At(time.Unix(1e9, 0)) }},
-		// 13 s + 10 s + a margin of a tenth do not fit into 25.555 s.
+		// RenewInterval 13 s, RequestTimeout 10 s and a margin of a tenth exceed 25.555
+		// s.
 		{"ExpirationInterval", func(c *Config) { c.ExpirationInterval = 25555 * time.Millisecond }},
 		{"ExpirationInterval", func(c *Config) { c.RenewInterval = 44 * time.Second }},
 		{"ExpirationInterval", func(c *Config) { c.RequestTimeout = 41 * time.Second }},
@@ -115,8 +117,9 @@ func TestNewAcceptsLimits(t *testing.T) {
 	}
 }
 
-// Sums of durations near the maximum overflow. With a drain timeout of MaxInt64 a stop
-// would wait for 0 s. With a poll interval of MaxInt64 no read would ever be due.
+// New must refuse durations near the maximum, because their sums overflow. With a drain
+// timeout of MaxInt64 a stop would wait for 0 s. With a poll interval of MaxInt64 no read
+// would ever start.
 func TestDurationsAreAtMostAYear(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for field, set := range map[string]func(c *Config, d time.Duration){
@@ -145,7 +148,8 @@ func TestDurationsAreAtMostAYear(t *testing.T) {
 	}
 }
 
-// Every duration of Config is checked, including durations that are added later.
+// New must refuse a value above 365 days in every duration field of Config. The test
+// finds the fields by reflection, so it covers fields that are added later.
 func TestEveryDurationOfConfigIsBounded(t *testing.T) {
 	fields := 0
 	var bound func(v reflect.Value, set func(cfg *Config) reflect.Value)
@@ -171,7 +175,7 @@ func TestEveryDurationOfConfigIsBounded(t *testing.T) {
 	}
 }
 
-// With the longest drain timeout a stop waits for the handler.
+// A DrainTimeout of 365 days must not overflow: a stop still waits for the handler.
 func TestLongestDrainTimeoutWaitsForTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(1), newFakeStore(), &collector{took: 24 * time.Hour}
@@ -194,7 +198,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 }
 
-// A program without a logger and without Notify gets errors in the default log.
+// If Config has neither Logger nor Notify, errors must go to the default log.
 func TestFailuresAreLoggedByDefault(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)

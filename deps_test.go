@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A program that uses the processor must link little. The root package and the estimator
-// need the standard library, feed, lease, and the API of OpenTelemetry's metrics with its
-// hash function. feed and lease need only the standard library and the scanner of JSON.
+// A program that uses the processor must link few packages. feed and lease may import the
+// standard library and the scanner of JSON only. The root package and estimator may also
+// import OpenTelemetry's metrics API and its hash function.
 func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	api := []string{"go.opentelemetry.io/otel/", "github.com/cespare/xxhash/v2"}
@@ -51,9 +51,9 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	}
 }
 
-// A program that imports the processor and its engine on Azure Cosmos DB has no storage
-// engine among its modules. `go mod tidy` also considers the tests of these packages. So
-// tests over the store are in internal/integration and in packages above.
+// A program that imports only the root package and package cosmos must not get the
+// storage engine Pebble in its go.mod. `go mod tidy` also follows imports of these
+// packages' tests. So tests that need Pebble are in internal/integration.
 func TestRootAndCosmosNeedNoPebble(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	root, err := filepath.Abs(".")
@@ -68,7 +68,7 @@ func TestRootAndCosmosNeedNoPebble(t *testing.T) {
 		return string(text)
 	}
 	fresh := t.TempDir()
-	// The versions and sums come from this module, so that tidy downloads nothing.
+	// Copy the versions and sums from this module, so that tidy downloads nothing.
 	ours := read("go.mod")
 	for name, text := range map[string]string{
 		"go.mod": strings.Replace(ours, "module "+module+"\n", "module example.com/fresh\n", 1) +

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// goFiles returns the module's Go files, by their paths from its root.
+// goFiles returns the paths of the module's Go files, relative to the module's root.
 func goFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -60,7 +60,8 @@ func TestReadmesExampleRuns(t *testing.T) {
 	}
 }
 
-// CI runs the test command of the README.
+// The README must give its two commands once each. CI must run them, and the checks of
+// the Makefile.
 func TestReadmesTwoCommandsMatchCI(t *testing.T) {
 	readme, ci := document(t, "README.md"), document(t, ".ci/run")
 	for _, command := range []string{"go test ./...", "go run ./cmd/changefeed demo"} {
@@ -75,7 +76,8 @@ func TestReadmesTwoCommandsMatchCI(t *testing.T) {
 	}
 }
 
-// A Makefile target with an unknown flag would fail on the day it is needed.
+// Every test and every test flag that the Makefile names must exist. Otherwise a rarely
+// used target would fail when somebody needs it.
 func TestMakefilesFlagsAndTestsExist(t *testing.T) {
 	makefile := document(t, "Makefile")
 	var code strings.Builder
@@ -94,7 +96,7 @@ func TestMakefilesFlagsAndTestsExist(t *testing.T) {
 	}
 }
 
-// guides returns the pages of docs.
+// guides returns the paths of the Markdown pages in docs.
 func guides(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob("docs/*.md")
@@ -104,7 +106,8 @@ func guides(t *testing.T) []string {
 	return pages
 }
 
-// A claim that cites a deleted test would have no test.
+// Every test that a page names must exist. Otherwise a claim of that page would be
+// untested.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	have := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
@@ -135,7 +138,7 @@ func TestDocumentsLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// namedFiles returns the files that a text names: names that end in .go, .md, .yml or
+// namedFiles returns the file names in a text: names that end in .go, .md, .yml or
 // .patch, and directories that begin with "./".
 func namedFiles(text string) []string {
 	var names []string
@@ -145,7 +148,7 @@ func namedFiles(text string) []string {
 	return names
 }
 
-// comments returns the comments of a Go file.
+// comments returns the text of all comments in a Go file.
 func comments(t *testing.T, file string) string {
 	t.Helper()
 	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -159,8 +162,9 @@ func comments(t *testing.T, file string) string {
 	return text.String()
 }
 
-// A citation must follow a file that moves. A name with a directory is looked up from the
-// module's root and beside the page. A bare name is looked up anywhere in the module.
+// Every file that a page or a comment names must exist. A name with a directory is looked
+// up from the module's root and beside the page. A name without one is looked up anywhere
+// in the module.
 func TestCitedFilesExist(t *testing.T) {
 	bare := map[string]bool{}
 	for _, file := range goFiles(t) {
@@ -180,7 +184,8 @@ func TestCitedFilesExist(t *testing.T) {
 		}
 		return false
 	}
-	// These are names of built binaries, programs of users, and sides of a patch.
+	// These names are not files of the module: built binaries, programs of users, and the
+	// two sides of a patch.
 	elsewhere := regexp.MustCompile(`^(main\.go|\./changefeed|[ab]/.*)$`)
 	texts := map[string]string{}
 	for _, file := range goFiles(t) {
@@ -198,8 +203,8 @@ func TestCitedFilesExist(t *testing.T) {
 	}
 }
 
-// Section 3 of DESIGN.md lists the packages. It names every package, or a parent
-// directory of it with "/...".
+// Section 3 of DESIGN.md lists the packages. It must name every package of the module, or
+// a parent directory of it followed by "/...".
 func TestHouseNamesEveryPackage(t *testing.T) {
 	_, house, _ := strings.Cut(document(t, "DESIGN.md"), "\n## 3. ")
 	house, _, found := strings.Cut(house, "\n## 4. ")

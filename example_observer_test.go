@@ -11,8 +11,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// tally is an observer. There is one for each lease, created when the host acquires the
-// lease, so its fields need no lock.
+// tally is an observer that counts the changes of one lease. The processor creates one
+// for each lease that it acquires and calls it from one goroutine at a time, so it needs
+// no lock.
 type tally struct {
 	lease   string
 	changes int

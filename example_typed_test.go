@@ -16,7 +16,7 @@ type order struct {
 	Total    float64 `json:"total"`
 }
 
-// Each decodes every change into a type of the application.
+// Each passes changes to the handler one by one, decoded into a type of the application.
 func ExampleEach() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -12,14 +12,15 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// fakeSource is a feed in memory. Its partitions share one log, in which LSNs rise by
-// one. Each call takes a millisecond.
+// fakeSource is a change feed in memory. Each partition has a log whose LSNs are 1, 2, 3
+// and so on. Each call takes a millisecond.
 type fakeSource struct {
 	mu         sync.Mutex // guards the fields below; held for lookups only
 	partitions []feed.Partition
 	logs       map[string][]feed.Change // by partition ID
 	reads      []feed.Request
-	// fail is called before each read. The read returns its error, if it is not nil.
+	// fail is called before each read, with the number of the read. If it returns an
+	// error, the read returns that error.
 	fail func(n int, r feed.Request) error
 }
 
@@ -32,7 +33,7 @@ func newFakeSource(ids ...string) *fakeSource {
 	return s
 }
 
-// border returns the i-th of n+1 borders that cut the key space into equal parts.
+// border returns border i of the n+1 borders that cut the key space into n equal ranges.
 func border(i, n int) string {
 	switch i {
 	case 0:
@@ -43,7 +44,7 @@ func border(i, n int) string {
 	return fmt.Sprintf("%02X", i*0x80/n)
 }
 
-// write appends n changes to a partition.
+// write appends n changes to the log of partition id.
 func (s *fakeSource) write(id string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,7 @@ type fakeStore struct {
 	marker time.Time
 	etag   int
 	lists  int
-	// writes are the writes that were sent, in order.
+	// writes holds the writes that hosts sent, in order.
 	writes []fakeWrite
 	// before is called before each write. If it returns an error, the write is not carried
 	// out and returns that error. after is called after each successful write. If it
@@ -169,7 +170,8 @@ func (s *fakeStore) Mark(_ context.Context, initialised bool) error {
 	return nil
 }
 
-// write carries out a write and calls the hooks before and after it.
+// write applies one write to the documents by calling carry. It first calls the hook
+// named before. After a success it calls the hook named after.
 func (s *fakeStore) write(ctx context.Context, op string, l lease.Lease, carry func() (lease.Lease, error)) (lease.Lease, error) {
 	if !sleep(ctx, time.Millisecond) {
 		return l, ctx.Err()
@@ -243,21 +245,22 @@ func (s *fakeStore) Delete(ctx context.Context, l lease.Lease) error {
 	return err
 }
 
-// setBefore sets the hook while a host runs.
+// setBefore sets the hook that is called before each write. It may be called while a host
+// runs.
 func (s *fakeStore) setBefore(hook func(w fakeWrite) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = hook
 }
 
-// doc returns the document of a lease.
+// doc returns the stored lease with the token, or the zero Lease if there is none.
 func (s *fakeStore) doc(token string) lease.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.docs["lease-"+token]
 }
 
-// listings returns the number of listings.
+// listings returns how many times hosts have listed the leases.
 func (s *fakeStore) listings() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +279,7 @@ func (s *fakeStore) marked() bool {
 	return !s.marker.IsZero()
 }
 
-// edit changes the document of a lease, as an operator or another host would.
+// edit changes the stored lease with the token, as an operator or another host would.
 func (s *fakeStore) edit(token string, change func(*lease.Lease)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +288,7 @@ func (s *fakeStore) edit(token string, change func(*lease.Lease)) {
 	s.put(doc)
 }
 
-// sent returns the writes that were sent.
+// sent returns a copy of the writes that hosts have sent so far.
 func (s *fakeStore) sent() []fakeWrite {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// exitingObserver calls runtime.Goexit in the first call of each of its methods, as a
-// failed assertion of a test does.
+// exitingObserver is an observer whose methods call runtime.Goexit on their first call,
+// as a failed assertion of a test does.
 type exitingObserver struct {
 	*collector
 	calls map[string]int
@@ -43,8 +43,9 @@ func (o *exitingObserver) Close(context.Context, Reason) error {
 	return nil
 }
 
-// A handler that ends its goroutine must not leave its lease owned forever, without an
-// error.
+// A handler that calls runtime.Goexit ends its goroutine. The processor must report that
+// as a HandlerError and call the handler again. Otherwise it would keep the lease forever
+// without processing it.
 func TestGoexitInTheUsersCodeIsAFailureOfTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, said := onePartition(10), newFakeStore(), &notes{}
@@ -82,7 +83,8 @@ func TestGoexitInTheUsersCodeIsAFailureOfTheHandler(t *testing.T) {
 	})
 }
 
-// The processor calls callbacks on its own goroutines. A callback must not end them.
+// The processor calls Notify and OnHistoryLost on its own goroutines. A callback that
+// calls runtime.Goexit must not end these goroutines.
 func TestGoexitInACallbackEndsNoGoroutineOfTheProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(10), newFakeStore(), &collector{}

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// unlisted is a lease container whose listings fail while down is set.
+// unlisted is a lease container whose List fails while down is true.
 type unlisted struct {
 	*fakeStore
 	down atomic.Bool
@@ -28,7 +28,8 @@ func (u *unlisted) List(ctx context.Context) (lease.Listing, error) {
 	return u.fakeStore.List(ctx)
 }
 
-// probed starts a processor in a bubble, with an expiration of a minute.
+// probed runs a processor until the test ends. It checks that Healthy returns an error
+// before Run and after it.
 func probed(t *testing.T, cfg Config) *Processor {
 	t.Helper()
 	cfg.Processor, cfg.Instance, cfg.Seed = "test", "host", 1
@@ -57,8 +58,8 @@ func probed(t *testing.T, cfg Config) *Processor {
 	return p
 }
 
-// expect checks the result of Healthy: nil if problem is empty, otherwise an error that
-// contains problem.
+// expect checks the result of Healthy. If problem is empty, it must be nil. Otherwise it
+// must be an error that contains problem.
 func expect(t *testing.T, p *Processor, problem string) {
 	t.Helper()
 	synctest.Wait()
@@ -76,7 +77,7 @@ func TestProcessorThatCannotListIsUnhealthyAfterTwoExpirations(t *testing.T) {
 		leases.down.Store(true)
 		p := probed(t, Config{Source: onePartition(10), Leases: leases})
 		pause(119 * time.Second)
-		expect(t, p, "") // a start has two expirations
+		expect(t, p, "") // a new processor may take two expirations to list
 		pause(2 * time.Second)
 		expect(t, p, "the leases could not be listed for 2m")
 		leases.down.Store(false)
@@ -128,7 +129,7 @@ func TestProcessorWhoseReadsFailOrHangIsUnhealthyUntilOneSucceeds(t *testing.T) 
 					return nil
 				}}
 				p := probed(t, Config{Source: slow, Leases: newFakeStore()})
-				pause(3 * time.Minute) // it fails for two of them
+				pause(3 * time.Minute) // reads have failed for two of the three minutes
 				expect(t, p, "")
 				pause(30 * time.Second)
 				expect(t, p, "lease 0 could not be read for 2m")
@@ -139,7 +140,7 @@ func TestProcessorWhoseReadsFailOrHangIsUnhealthyUntilOneSucceeds(t *testing.T) 
 	}
 }
 
-// slowSource calls before ahead of each read.
+// slowSource is a source that calls the function before ahead of each read.
 type slowSource struct {
 	*fakeSource
 	before func() error
@@ -168,8 +169,8 @@ func TestProcessorWhoseLeaseWritesOnlyFailIsUnhealthyThoughItLists(t *testing.T)
 	})
 }
 
-// A host may lose its lease to another host after a write that failed. Then it has
-// nothing to write while the other host works.
+// A host loses its lease to another host after its last write failed. While the other
+// host keeps the lease, the first host has nothing to write. It must be healthy.
 func TestHostWithoutLeasesIsHealthyThoughItsLastWriteFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
@@ -202,7 +203,7 @@ func TestProcessorThatCannotReplaceAGoneLeaseIsUnhealthy(t *testing.T) {
 	})
 }
 
-// lostPartitions is a source whose partitions cannot be listed while down is set.
+// lostPartitions is a source that cannot list its partitions while down is true.
 type lostPartitions struct {
 	*fakeSource
 	down bool
@@ -231,7 +232,8 @@ func TestHandlerThatWorksForLongIsHealthy(t *testing.T) {
 	})
 }
 
-// Other hosts win every race for a lease. The store works.
+// Another host wins every race for the lease, so every write of this host is a conflict.
+// A conflict proves that the store works, so the host must be healthy.
 func TestHostWhoseLeaseWritesMeetConflictsIsHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, conflicts := newFakeStore(), 0

@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// runOnce runs a processor until it returns by itself.
+// runOnce runs a new processor and returns the error with which Run ends by itself.
 func runOnce(t *testing.T, cfg Config) error {
 	t.Helper()
 	cfg.Processor, cfg.Seed, cfg.Handler = "test", 1, &collector{}
@@ -31,7 +31,7 @@ func runOnce(t *testing.T, cfg Config) error {
 	return err
 }
 
-// pickySource refuses start times.
+// pickySource is a source that refuses every start at a time.
 type pickySource struct{ *fakeSource }
 
 func (pickySource) CheckStart(_ context.Context, from feed.Start, _ feed.Mode) error {
@@ -41,8 +41,8 @@ func (pickySource) CheckStart(_ context.Context, from feed.Start, _ feed.Mode) e
 	return nil
 }
 
-// Run returns if new leases cannot start, because a retry would never succeed. Leases
-// that exist have positions, and continue.
+// If the source refuses Config.Start for new leases, Run must return, because a retry
+// would never succeed. If the leases exist, they have positions, and Run must continue.
 func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source := newFakeStore(), pickySource{newFakeSource("0")}
@@ -67,8 +67,8 @@ func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 	})
 }
 
-// A container that does not keep all versions refuses a read from now in all versions and
-// deletes mode.
+// A container that does not keep all versions refuses to start at now in all versions and
+// deletes mode. Then Run must return if there are no leases yet.
 func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source := newFakeStore(), newFakeSource("0")
@@ -77,8 +77,8 @@ func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 		if _, ok := errors.AsType[*SourceError](err); !ok || !errors.Is(err, feed.ErrUnsupported) || leases.size() != 0 {
 			t.Errorf("%v, with %d leases; want the source's refusal, and none", err, leases.size())
 		}
-		// If the leases exist, the read is retried, because the container may be given a
-		// retention.
+		// If the leases exist, Run retries the read, because the container may get a
+		// retention later.
 		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "0", Mode: feed.AllVersionsAndDeletes})
 		if err := leases.Mark(t.Context(), true); err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestMarkerComesAfterEveryLeaseAndNowBeforeIt(t *testing.T) {
 				if leases.marked() {
 					t.Error("marked before every lease exists")
 				}
-				source.write("1", 1) // after the start was resolved, so it is delivered
+				source.write("1", 1) // written after Run resolved "now", so it is delivered
 				return errors.New("503")
 			}
 			return nil
@@ -312,7 +312,7 @@ func TestSlowLeaseStoreDelaysNoWorker(t *testing.T) {
 		source, leases, h := newFakeSource("0", "1"), newFakeStore(), &collector{}
 		leases.before = func(w fakeWrite) error {
 			if w.op == "update" && w.lease.Token == "1" {
-				time.Sleep(9 * time.Second) // the cycle waits for the acquire of 1
+				time.Sleep(9 * time.Second) // the cycle waits until lease 1 can be acquired
 				return errors.New("503")
 			}
 			return nil
@@ -367,8 +367,9 @@ func TestThrottledLeaseDelaysNoOtherAcquire(t *testing.T) {
 	})
 }
 
-// The position of one of the merged partitions may be after changes of the new partition.
-// Those changes would never be delivered.
+// The start is now, and two partitions merge after their positions were resolved. A
+// position of an old partition may be after changes of the merged one. So the host must
+// resolve "now" again, or those changes would be lost.
 func TestNowIsResolvedAgainForAPartitionMergedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h := newFakeStore(), &collector{}
@@ -389,8 +390,8 @@ func TestNowIsResolvedAgainForAPartitionMergedMeanwhile(t *testing.T) {
 	})
 }
 
-// If the marker remained, a missing lease would be healed from the marker's time instead
-// of starting now.
+// A discard that fails halfway must have deleted the marker already. Otherwise the next
+// host would recreate the deleted leases from the marker's time instead of from now.
 func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
@@ -416,14 +417,14 @@ func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
 		h := &collector{}
 		start(t, Config{Source: source, Leases: leases, Handler: h})
 		pause(5 * time.Minute)
-		if got := h.got(); !slices.Equal(got, []int64{9, 10}) { // from partition 1, whose lease is left
+		if got := h.got(); !slices.Equal(got, []int64{9, 10}) { // from partition 1, whose lease was not deleted
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
-// Run's error contains the error that ended the run, and not only the leases whose
-// handlers ignored their context.
+// A fatal error ends the run while a handler ignores its context. Run's error must
+// contain that fatal error and the lease of the handler.
 func TestRunReturnsItsFatalErrorAndTheHandlersThatStillRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source, release := newFakeStore(), onePartition(1), make(chan struct{})
@@ -431,8 +432,8 @@ func TestRunReturnsItsFatalErrorAndTheHandlersThatStillRun(t *testing.T) {
 			Source: source, Start: feed.After("0"),
 			Handler: HandlerFunc(func(context.Context, *Batch) error { <-release; return nil }),
 		})
-		// All leases are deleted, and the container has two partitions. A continuation
-		// cannot start both.
+		// Delete all leases and give the container two partitions. Run must fail, because
+		// Start is a continuation, which cannot start two leases.
 		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
 		leases.mu.Lock()
 		clear(leases.docs)

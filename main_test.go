@@ -18,7 +18,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// running is a processor that runs in a test's bubble.
+// running is a processor that a test runs in its synctest bubble. stop ends its context,
+// and ended receives the result of Run.
 type running struct {
 	t     *testing.T
 	stop  context.CancelFunc
@@ -27,8 +28,8 @@ type running struct {
 	err   error
 }
 
-// start runs a processor over a source and a store. It sets the other required fields of
-// cfg. The end of the test stops the processor, if the test has not.
+// start runs a new processor with cfg, after it has set the required fields that cfg
+// lacks. It stops the processor at the end of the test.
 func start(t *testing.T, cfg Config) *running {
 	t.Helper()
 	if cfg.Processor == "" {
@@ -51,7 +52,7 @@ func start(t *testing.T, cfg Config) *running {
 	return r
 }
 
-// end stops the processor and returns the result of Run.
+// end stops the processor, waits for it, and returns the result of Run.
 func (r *running) end() error {
 	r.once.Do(func() {
 		r.stop()
@@ -60,11 +61,12 @@ func (r *running) end() error {
 	return r.err
 }
 
-// collector is a handler that records the LSNs of its changes.
+// collector is a handler that records the LSNs of the changes that it handled.
 type collector struct {
 	mu   sync.Mutex // guards the fields below
 	lsns []int64
-	// took is the duration of a call. fails holds the errors of the next calls.
+	// took is the duration of each call. fails holds the errors that the next calls
+	// return.
 	took  time.Duration
 	fails []error
 }
@@ -92,13 +94,13 @@ func (c *collector) got() []int64 {
 	return append([]int64(nil), c.lsns...)
 }
 
-// pause advances the bubble by d and waits for everything that is due by then.
+// pause sleeps for d of the bubble's time and waits until all goroutines are blocked.
 func pause(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// to returns the LSNs from 1 to n.
+// to returns the LSNs 1, 2, ... n.
 func to(n int64) []int64 {
 	var lsns []int64
 	for i := int64(1); i <= n; i++ {
@@ -107,9 +109,9 @@ func to(n int64) []int64 {
 	return lsns
 }
 
-// notes records notifications.
+// notes records the notifications of a processor.
 type notes struct {
-	mu  sync.Mutex // guards all
+	mu  sync.Mutex // guards the field all
 	all []Notification
 }
 
@@ -131,7 +133,7 @@ func (n *notes) of(e Event) []Notification {
 	return of
 }
 
-// onePartition returns a source with n changes in partition 0.
+// onePartition returns a source whose only partition, "0", has n changes.
 func onePartition(n int) *fakeSource {
 	s := newFakeSource("0")
 	s.write("0", n)

@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// figures returns the values of metrics. A key is a name and the attributes except the
-// processor. The value of a histogram is its count.
+// figures returns the current values of the metrics. A key is the metric's name with its
+// attributes, except "processor". The value of a histogram is its number of measurements.
 func figures(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -59,7 +59,7 @@ func figures(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	return found
 }
 
-// costly is a store whose writes cost 10 request units.
+// costly is a fakeStore that charges 10 request units for each write.
 type costly struct{ *fakeStore }
 
 func (c costly) Open(context.Context, lease.Key) (lease.Store, error) { return c, nil }
@@ -90,11 +90,11 @@ func TestMetricsCountTheWorkOfAProcessor(t *testing.T) {
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
-		reads := float64(len(source.requests()) - 2) // reads that were answered
+		reads := float64(len(source.requests()) - 2) // without the two reads that failed
 		got := figures(t, reader)
 		for name, want := range map[string]float64{
 			"changefeed.processor.changes":                 250,
-			"changefeed.processor.redeliveries":            200, // the first page two times
+			"changefeed.processor.redeliveries":            200, // the first page of 100 changes, two times
 			"changefeed.processor.batch.duration ok":       3,
 			"changefeed.processor.batch.duration error":    2,
 			"changefeed.processor.checkpoints":             3,

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// longError is an error of one line with details over many.
+// longError is an error with a message of one line. Its method Details returns further
+// lines.
 type longError struct{}
 
 func (longError) Error() string   { return "the account answers 503" }

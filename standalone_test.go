@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// exampleFiles returns the programs of examples/ and the examples of the packages, by
-// their paths from the module's root. It omits examples/flights, a tool of several files.
+// exampleFiles returns the paths of the programs in examples/ and of the example tests of
+// the packages, relative to the module's root. It omits examples/flights, which has
+// several files.
 func exampleFiles(t *testing.T) (programs, packages []string) {
 	t.Helper()
 	for _, file := range goFiles(t) {
@@ -28,7 +29,8 @@ func exampleFiles(t *testing.T) (programs, packages []string) {
 	return programs, packages
 }
 
-// A reader copies one file. It must compile in a module that has no other files.
+// A reader copies one example file into a new module. It must compile there, without
+// other files of this repository.
 func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	fresh := t.TempDir()
@@ -46,7 +48,7 @@ func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The versions come from this module, so that nothing is downloaded.
+	// Copy the versions from this module, so that nothing is downloaded.
 	requires := strings.Replace(document(t, "go.mod"), "module "+module+"\n", "module example.com/fresh\n", 1)
 	put("go.mod", requires+"\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
 	put("go.sum", document(t, "go.sum"))
@@ -54,8 +56,8 @@ func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	for _, file := range append(programs, packages...) {
 		put(filepath.Join(strings.TrimSuffix(file, ".go"), filepath.Base(file)), document(t, file))
 	}
-	// This analyzer checks the types, as every vet does. go build would also link each
-	// program, and most other analyzers look at all dependencies.
+	// go vet checks the types before any analyzer runs. The analyzer "assign" is fast. go
+	// build would also link each program, and most other analyzers read all dependencies.
 	cmd := exec.CommandContext(t.Context(), "go", "vet", "-assign", "./...")
 	cmd.Dir, cmd.Env = fresh, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -63,8 +65,8 @@ func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	}
 }
 
-// A reader of a package's documentation finds an example to start from. Its output shows
-// what it does. If it has none, its comment states why.
+// Every package for users must have an example, from which a reader can start. Each
+// example must have an output, or a comment that states why it has none.
 func TestEveryPackageForUsersHasAnExampleWithOutput(t *testing.T) {
 	_, examples := exampleFiles(t)
 	example := regexp.MustCompile(`(?ms)(?:^//[^\n]*\n)*^func Example\w*\(\) \{$.*?^\}$`)
@@ -92,7 +94,8 @@ func TestEveryPackageForUsersHasAnExampleWithOutput(t *testing.T) {
 	}
 }
 
-// Service managers and Kubernetes end a process with SIGTERM.
+// Service managers and Kubernetes end a process with SIGTERM. So every example that
+// handles signals must handle SIGTERM.
 func TestEveryExampleThatHandlesSignalsHandlesSIGTERM(t *testing.T) {
 	handles := regexp.MustCompile(`signal\.Notify\w*\(.*`)
 	found := 0

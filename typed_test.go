@@ -112,7 +112,7 @@ func TestEachHandlesNoChangeAfterTheLossOfTheLease(t *testing.T) {
 	}
 }
 
-// fragile is a type whose decoding panics for one item.
+// fragile is a document type whose UnmarshalJSON panics for the item "0-3".
 type fragile struct{ ID string }
 
 func (f *fragile) UnmarshalJSON(text []byte) error {
@@ -122,10 +122,12 @@ func (f *fragile) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// panicAsUsersCode must be on the stack of the panic.
+// panicAsUsersCode panics as code of a user would. The test looks for its name in the
+// reported stack.
 func panicAsUsersCode() { panic(fmt.Errorf("bad: %w", feed.ErrNoID)) }
 
-// A panic names its item, as an error does, and not only the LSNs of its batch.
+// A panic in a handler, a decoder or a filter must be reported with the ID of the item.
+// The reported stack must still contain the function that panicked.
 func TestPanicNamesItsItemAndKeepsItsStack(t *testing.T) {
 	done := func(context.Context, *Batch) error { return nil }
 	for name, cfg := range map[string]Config{

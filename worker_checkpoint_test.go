@@ -5,15 +5,14 @@ import (
 	"testing"
 )
 
-// TestPositionNeverPassesAnUnacknowledgedBatch drives progress with random orders of
-// batches, empty pages and acknowledgements, as manual checkpoints allow them. It
-// compares the positions with a plain model: the set of pages with unacknowledged
-// changes.
+// TestPositionNeverPassesAnUnacknowledgedBatch calls the methods of progress in random
+// orders of batches, empty pages and acknowledgements. After each call it compares the
+// due position with a plain model: the set of delivered pages that were not acknowledged.
 func TestPositionNeverPassesAnUnacknowledgedBatch(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		p := newProgress("start")
-		open := map[int64]bool{} // delivered and not acknowledged
+		open := map[int64]bool{} // the pages that were delivered and not acknowledged
 		var batches, pages []int64
 		at := func(page int64) mark { return mark{page: page, at: position(page)} }
 		for page := int64(1); page <= 60; page++ {

@@ -15,8 +15,9 @@ import (
 
 const foreigner = "WORKER-7"
 
-// foreignHost owns the leases of a source's partitions, which are at their beginning. It
-// renews its leases every 10 s, starting at 10 s.
+// foreignHost simulates a .NET host that owns one lease for each partition of the source.
+// The leases start at the beginning. It renews them every 10 s, for the first time after
+// 10 s.
 func foreignHost(t *testing.T, leases *fakeStore, source *fakeSource) {
 	t.Helper()
 	leases.marker = time.Now().UTC().Truncate(time.Second)
@@ -41,8 +42,9 @@ func foreignHost(t *testing.T, leases *fakeStore, source *fakeSource) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// claiming starts a host beside a foreign one that has two leases. token is the lease
-// that it steals, and since is the time of the victim's last write.
+// claiming starts a host beside a foreign host that owns two leases, and waits until it
+// has stolen one. It returns the token of that lease and the time of the last write of
+// its former owner.
 func claiming(t *testing.T, leases *fakeStore, cfg Config) (r *running, said *notes, token string, since time.Time) {
 	t.Helper()
 	source := newFakeSource("0", "1")
@@ -113,7 +115,7 @@ func TestStolenLeaseIsUsedOnlyAfterItsVictimsExpiryAndOneMoreRenewal(t *testing.
 	})
 }
 
-// observed is a diary that passes its batches to h.
+// observed is a diary that also passes each batch to the handler h.
 type observed struct {
 	*diary
 	h *collector
@@ -165,7 +167,7 @@ func TestStolenLeaseThatVanishesIsNotPutBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, leases := newFakeSource("0", "1"), newFakeStore()
 				_, said, token, since := claiming(t, leases, Config{Source: source, AcquireInterval: time.Hour})
-				pause(time.Until(since.Add(60 * time.Second))) // after the last renewal of the wait
+				pause(time.Until(since.Add(60 * time.Second))) // after the last renewal before the wait ends
 				victims := leases.doc(token)
 				victims.Owner = foreigner
 				leases.mu.Lock()
@@ -209,8 +211,8 @@ func TestClaimIsLostToTheNextOwnerOfTheLease(t *testing.T) {
 	}
 }
 
-// A third party that writes a property during the wait does not end the claim. The
-// renewal that follows the conflict confirms it.
+// While a host waits to use a stolen lease, an operator writes a property and the store
+// fails. The host must keep its claim. It uses the lease after a renewal that succeeds.
 func TestClaimSurvivesAWriteOfPropertiesAndADeadStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h := newFakeStore(), &collector{}
@@ -261,8 +263,8 @@ func TestLostAnswerToAStealIsRecognisedAndWaitsAsLong(t *testing.T) {
 	})
 }
 
-// A worker that is shadowed releases its lease. A worker that still waits after a steal
-// must not.
+// A worker whose lease has an ancestor in the listing releases the lease. If the worker
+// still waits after a steal, it must not release, because the next owner would not wait.
 func TestStolenLeaseThatIsShadowedIsNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
@@ -279,7 +281,8 @@ func TestStolenLeaseThatIsShadowedIsNotReleased(t *testing.T) {
 	})
 }
 
-// No host acquires a lease whose document cannot be read. The error names the document.
+// One lease document cannot be read. The host must notify an error with its ID in each
+// cycle, write nothing to it, and process the other leases.
 func TestUnreadableLeaseIsNamedAndTheOthersContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h, said := newFakeSource("0", "1", "2"), newFakeStore(), &collector{}, &notes{}
@@ -306,7 +309,7 @@ func TestUnreadableLeaseIsNamedAndTheOthersContinue(t *testing.T) {
 			}
 		}
 		leases.mu.Lock()
-		leases.unreadable = nil // the document was deleted as a repair
+		leases.unreadable = nil // an operator has deleted the document
 		leases.mu.Unlock()
 		pause(3 * time.Minute)
 		if n := len(h.got()); n != 9 {
@@ -315,8 +318,8 @@ func TestUnreadableLeaseIsNamedAndTheOthersContinue(t *testing.T) {
 	})
 }
 
-// Before the marker exists, an unreadable document may or may not cover the rest of the
-// keys.
+// While one lease document cannot be read, no host may create the marker or a missing
+// lease. The document may cover the keys that no other lease covers.
 func TestUnreadableLeasePreventsTheMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()

@@ -16,7 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// diary is an observer that records its calls.
+// diary is an observer that records its calls as lines of text. fail may return an error
+// for a line.
 type diary struct {
 	mu      sync.Mutex // guards entries
 	entries []string
@@ -122,7 +123,8 @@ func TestObserverGetsTheReasonForItsClose(t *testing.T) {
 	}
 }
 
-// split retires a partition. Its log goes to the first of the two new partitions.
+// split replaces partition id by the partitions low and high. The log of id becomes the
+// log of low.
 func (s *fakeSource) split(id, low, high string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +273,7 @@ func TestStopDuringAnOutageOfTheLeaseStoreIsBounded(t *testing.T) {
 	})
 }
 
-// logged returns a logger and a function that returns its output.
+// logged returns a logger and a function that returns the text it has written.
 func logged() (*slog.Logger, func() string) {
 	var text lockedBuffer
 	drop := func(_ []string, a slog.Attr) slog.Attr {
@@ -283,7 +285,7 @@ func logged() (*slog.Logger, func() string) {
 	return slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: drop})), text.String
 }
 
-// lockedBuffer is a buffer that is safe for concurrent use.
+// lockedBuffer is a text buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
@@ -301,13 +303,14 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// A lease that stays in the store under the host's owner text must not be reported as
+// After a stop a lease is either free or keeps this host's owner text until it expires.
+// The notification and the log must report the second case as abandoned and not as
 // released.
 func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing.T) {
 	down := errors.New("503")
 	for name, c := range map[string]struct {
 		handler Handler
-		// before is called before the stop.
+		// before prepares the store, just before the processor is stopped.
 		before func(*fakeStore)
 		reason Reason
 		log    string
@@ -352,8 +355,8 @@ func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing
 				if c.before != nil {
 					c.before(leases)
 				}
-				defer time.Sleep(5 * time.Minute) // the handler
-				_ = r.end()                       // it names a handler that still runs
+				defer time.Sleep(5 * time.Minute) // lets a handler that still runs return
+				_ = r.end()                       // the result is an error that names the running handler
 				released := said.of(Released)
 				if len(released) == 0 || released[0].Reason != c.reason {
 					t.Fatalf("%+v", released)
@@ -369,8 +372,8 @@ func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing
 	}
 }
 
-// The zero value of Reason, on notifications that release nothing, must not print
-// "shutdown".
+// A notification that releases nothing has the zero Reason, which must print as "none"
+// and not as "shutdown".
 func TestNotificationThatReleasesNothingHasNoReason(t *testing.T) {
 	if n := (Notification{Event: Acquired}); n.Reason.String() != "none" || n.Reason == Shutdown {
 		t.Errorf("%v", n)

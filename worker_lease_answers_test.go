@@ -10,12 +10,13 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// These tests give each answer to each write of a host while a foreign host writes in
-// between. The foreign host is a .NET or Java processor. It steals at any time, frees
-// leases of others, runs children at once and deletes gone leases unconditionally.
+// The tests in this file check how a host handles each possible answer of the store to
+// each of its writes. A foreign host, a .NET or Java processor, writes just before the
+// answer. It steals leases at any time, frees leases of others, runs children at once,
+// and deletes gone leases unconditionally.
 
-// meanwhile runs the script of a foreign host just before the first matching write.
-// Writes of the script itself do not match.
+// meanwhile runs script just before the first write for which due returns true. script
+// makes the writes of a foreign host; due is not called for them.
 func meanwhile(leases *fakeStore, due func(w fakeWrite) bool, script func(w fakeWrite) error) {
 	done := false
 	leases.setBefore(func(w fakeWrite) error {
@@ -32,14 +33,15 @@ func isRelease(w fakeWrite) bool { return w.op == "update" && w.lease.Owner == "
 func isCreate(w fakeWrite) bool  { return w.op == "create" }
 func isDelete(w fakeWrite) bool  { return w.op == "delete" }
 
-// vanish deletes a lease, as .NET does with a lease whose partition is gone.
+// vanish deletes a lease's document without a condition, as a .NET host does after a
+// split.
 func (s *fakeStore) vanish(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.docs, "lease-"+token)
 }
 
-// appear recreates a lease, as a foreign host does.
+// appear stores a lease document, as a foreign host that creates a lease does.
 func (s *fakeStore) appear(l lease.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +52,9 @@ func theirs(l *lease.Lease) { l.Owner = foreigner }
 
 var errStore = errors.New("503")
 
-// These are the answers to a renewal or a checkpoint. want is the reason for the end of
-// the work. If nil, the work continues.
+// A host renews its lease while a foreign host writes it. For each answer of the store
+// the test checks whether the host continues or ends its work. want is the reason of the
+// end. If nil, the work continues.
 func TestAnswersToARenewalBesideAForeignHost(t *testing.T) {
 	lost := Lost
 	for name, c := range map[string]struct {
@@ -135,7 +138,8 @@ func TestAnswersToARenewalBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// A release is over if a foreign host has the lease or the lease is gone.
+// A host stops and releases its lease while a foreign host writes it. The host must write
+// again if the lease is still its own, and stop writing if it is not.
 func TestAnswersToAReleaseBesideAForeignHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		script func(leases *fakeStore, w fakeWrite) error
@@ -177,14 +181,15 @@ func TestAnswersToAReleaseBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// These are the answers to an acquire of a lease that is free in the listing, and to a
-// request.
+// A host acquires a free lease, or asks another host for its lease. A foreign host
+// changes the lease just before that write. The host must not work on a lease that the
+// foreign host took.
 func TestAnswersToAnAcquireAndAnAskBesideAForeignHost(t *testing.T) {
 	const ours = "other/0000beef"
 	for name, c := range map[string]struct {
 		owner    string // the owner of both leases in the listing
 		script   func(leases *fakeStore, w fakeWrite) error
-		stolen   bool // a foreign host wrote the lease and keeps it
+		stolen   bool // the foreign host took the lease and must keep it
 		acquired int
 	}{
 		"acquire, success": {"", func(*fakeStore, fakeWrite) error { return nil }, false, 2},
@@ -242,8 +247,9 @@ func TestAnswersToAnAcquireAndAnAskBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// In these splits a foreign host takes part. Its children exist, already run, and stay
-// unchanged. The gone lease is deleted or belongs to the foreign host.
+// A host splits its lease while a foreign host splits the same one. The host must not
+// change a child that the foreign host runs. It must delete the gone lease only if it
+// still owns it.
 func TestAnswersInASplitBesideAForeignHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		due    func(w fakeWrite) bool
@@ -301,8 +307,9 @@ func TestAnswersInASplitBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// After a 401 or 403 a host keeps its leases until its trust ends. It notifies the
-// reason, and leaves the leases to any host that may write.
+// The store refuses every write of a host with 403. The host must notify the error, keep
+// working until its trust ends, and then stop. It must not write to the lease of the next
+// owner.
 func TestRevokedRightsAreNotifiedAndTrustEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// idle starts a host that owns the lease of partition 0 and has no changes to deliver.
+// idle starts a host and waits until it owns the lease of partition 0 and is idle.
 func idle(t *testing.T, leases *fakeStore, cfg Config) (*running, *notes) {
 	t.Helper()
 	said := &notes{}
@@ -47,7 +47,7 @@ func TestWriteOfUnknownOutcomeIsSentAgainAsItWas(t *testing.T) {
 		leases.before = func(w fakeWrite) error {
 			if w.op == "update" && w.lease.Continuation == "1" && len(refused) < 3 {
 				refused = append(refused, w.lease)
-				source.write("0", 1) // the new position waits meanwhile
+				source.write("0", 1) // its position must wait until this write succeeds
 				return errors.New("503")
 			}
 			return nil
@@ -211,13 +211,14 @@ func TestOutageOfTheLeaseStoreEndsTheHandlersContextBeforeTheLeaseExpires(t *tes
 		}
 		for _, note := range said.of(Failed) {
 			if _, ok := errors.AsType[*LeaseStoreError](note.Err); !ok {
-				t.Errorf("%v", note.Err) // not the handler's, whose context was ended
+				t.Errorf("%v", note.Err) // not the error of the handler, whose context had ended
 			}
 		}
 	})
 }
 
-// An answer that arrives after trust has ended is no proof of ownership.
+// A renewal succeeds, but the answer arrives after trust in the lease has ended. The host
+// must treat the lease as lost.
 func TestLateSuccessDoesNotBringTrustBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0"), newFakeStore()
@@ -330,9 +331,9 @@ func TestIdleRangeAdvancesInManualModeOnlyWhileNothingIsUnacknowledged(t *testin
 	})
 }
 
-// A proxy may answer "not found" to updates of a lease that exists. The host puts the
-// lease back, which is refused, and updates it again. Without a delay that takes
-// thousands of requests a second.
+// A proxy answers "not found" to updates of a lease that exists. The host then tries to
+// recreate the lease, which is refused, and updates it again. It must wait between these
+// attempts, or it would send thousands of requests a second.
 func TestDeniedLeaseThatExistsIsNotWrittenInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()

@@ -20,7 +20,7 @@ func TestCurrentBatchIsFinishedAndCheckpointedBeforeASplit(t *testing.T) {
 		leases.before = func(w fakeWrite) error {
 			if w.lease.Token == "0" && w.lease.Continuation == "10" && !failed {
 				failed = true
-				return errors.New("503") // the children wait for the checkpoint
+				return errors.New("503") // delays the checkpoint, for which the children must wait
 			}
 			return nil
 		}
@@ -93,7 +93,8 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	})
 }
 
-// slowPartitions calls asked, if it is set, before it answers a listing of partitions.
+// slowPartitions is a source that calls asked before it answers a listing of its
+// partitions. If asked is nil, it answers at once.
 type slowPartitions struct {
 	*fakeSource
 	mu    sync.Mutex // guards asked
@@ -117,8 +118,8 @@ func (s *slowPartitions) onPartitions(asked func()) {
 	s.asked = asked
 }
 
-// A checkpoint that is acknowledged while the partitions are listed is not undone. The
-// children start at its position, even if its write is answered late.
+// The handler checkpoints a batch while the worker lists the partitions of a split. The
+// children must start at that checkpoint, even if the store answers its write late.
 func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
 	for name, late := range map[string]time.Duration{
 		"written before the partitions are answered": time.Second,
@@ -170,8 +171,8 @@ func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
 	}
 }
 
-// The partition of an EPK lease may be replaced by one that holds the lease's whole
-// range. Then reads of the lease resume at its position, and no lease is created.
+// A read of an EPK lease reports "gone", but one new partition contains the lease's whole
+// range. The worker must keep the lease, read on from its position, and create no lease.
 func TestEPKLeaseInsideItsNewPartitionContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
@@ -196,8 +197,9 @@ func TestEPKLeaseInsideItsNewPartitionContinues(t *testing.T) {
 	})
 }
 
-// A source may report "gone" forever and list the same partitions. It is read with the
-// delays of a failure: seven times in the first minute, and then twice a minute.
+// A source reports "gone" forever and still lists the same partition. The worker must
+// keep the lease and retry with growing delays: about seven reads in the first minute,
+// and then two a minute.
 func TestGonePartitionThatIsStillListedIsReadWithGrowingDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0"), newFakeStore()
@@ -220,7 +222,8 @@ func TestGonePartitionThatIsStillListedIsReadWithGrowingDelays(t *testing.T) {
 	})
 }
 
-// lateSource calls late once, after the partitions were listed.
+// lateSource is a source that calls late once, after it has listed its partitions and
+// before it returns them.
 type lateSource struct {
 	*fakeSource
 	late func()
@@ -239,7 +242,7 @@ func TestLeaseWithoutRangeOfANewPartitionWaitsForItsParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
 		source := &lateSource{fakeSource: onePartition(5)}
-		source.late = func() { // another host starts and splits its lease
+		source.late = func() { // another host starts, and its lease 0 is split
 			source.split("0", "1", "2")
 			leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Owner: "other/00000000", Timestamp: time.Now().UTC()})
 			leases.put(lease.Lease{ID: "lease-1", Token: "1", PartitionID: "1"})

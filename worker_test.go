@@ -54,8 +54,9 @@ func TestCrashBetweenNowAndTheFirstChangeLosesNothing(t *testing.T) {
 	})
 }
 
-// A lease of another implementation has no position: null means the configured start. If
-// that is now, it must be stored before any change is delivered.
+// Another implementation has created a lease without a position, which means the
+// configured start. If that is now, the host must store the position of "now" before it
+// delivers a change.
 func TestNowOfALeaseWithoutPositionIsStoredBeforeTheFirstBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := onePartition(5), newFakeStore()
@@ -131,16 +132,16 @@ func TestOneWritePerCheckpointAndPerRenewalAndOneListingPerInterval(t *testing.T
 		pause(5 * time.Minute)
 		rest := len(leases.sent())
 		lists := leases.listings()
-		pause(10 * time.Minute) // idle
+		pause(10 * time.Minute) // no changes for ten minutes
 		writes := len(leases.sent()) - rest
-		if writes < 45 || writes > 52 { // 600 s at 11.7 to 13 s each
+		if writes < 45 || writes > 52 { // one renewal every 11.7 to 13 s
 			t.Errorf("%d renewals in 10 minutes", writes)
 		}
-		if n := leases.listings() - lists; n < 31 || n > 40 { // at 17 s +- 10 %
+		if n := leases.listings() - lists; n < 31 || n > 40 { // one listing every 17 s, plus or minus 10 %
 			t.Errorf("%d listings in 10 minutes", n)
 		}
 		rest = len(leases.sent())
-		for range 600 { // busy: a batch each second
+		for range 600 { // one change a second for ten minutes
 			source.write("0", 1)
 			pause(time.Second)
 		}
@@ -159,7 +160,7 @@ func TestIdleRangeAdvancesWithTheNextRenewal(t *testing.T) {
 		filter := func(feed.Change) bool { return false }
 		start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Filter: filter})
 		pause(time.Second)
-		source.write("0", 9) // all filtered, like an idle range
+		source.write("0", 9) // the filter rejects them all, so no position is due at once
 		before := len(leases.sent())
 		pause(20 * time.Second)
 		if doc := leases.doc("0"); doc.Continuation != "9" {
@@ -205,7 +206,7 @@ func TestCheckpointByChangesAndByInterval(t *testing.T) {
 			min, max int
 		}{
 			{Checkpointing{Changes: 50}, 6, 10},              // 300 changes
-			{Checkpointing{Interval: 5 * time.Second}, 5, 8}, // 30 s
+			{Checkpointing{Interval: 5 * time.Second}, 5, 8}, // a checkpoint every 5 s, for 30 s
 			{Checkpointing{Changes: 50, Interval: 5 * time.Second}, 6, 13},
 		} {
 			source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
@@ -239,7 +240,7 @@ func TestReadsRunAheadOfASlowHandlerByABoundedNumberOfBytes(t *testing.T) {
 			h := &collector{took: time.Minute}
 			start(t, Config{Source: source, Leases: leases, Handler: h, MaxItems: 10, ReadAhead: c.ahead, Start: fromBeginning})
 			pause(30 * time.Second)
-			if n := len(source.requests()); n < c.most || n > c.most+1 { // 10 changes are some 200 bytes
+			if n := len(source.requests()); n < c.most || n > c.most+1 { // 10 changes are about 200 bytes
 				t.Errorf("ReadAhead %d: %d pages read while the first is handled", c.ahead, n)
 			}
 		}
@@ -264,7 +265,7 @@ func TestReadErrorIsRetriedInPlaceAndTheLeaseKept(t *testing.T) {
 		if got := h.got(); !slices.Equal(got, to(10)) {
 			t.Errorf("got %v", got)
 		}
-		if n := len(said.of(Failed)); n < 5 || n > 9 { // 0, 1, 3, 7, 15, 31 s, then once or twice
+		if n := len(said.of(Failed)); n < 5 || n > 9 { // attempts after 0, 1, 3, 7, 15 and 31 s, then one or two more
 			t.Errorf("%d errors", n)
 		}
 		for _, note := range said.of(Failed) {
@@ -313,8 +314,9 @@ func TestHistoryLostIsNeverSkippedSilently(t *testing.T) {
 	})
 }
 
-// A source may also report lost history at the oldest position that it named. It is read
-// with the delays of a failure, and the user is not asked again.
+// A source reports lost history and names its oldest position. The host skips to it, and
+// the source reports lost history there as well. The host must retry with growing delays
+// and not ask the user again.
 func TestReadSkipsToTheOldestPositionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, said, h := onePartition(10), newFakeStore(), &notes{}, &collector{}
@@ -364,15 +366,16 @@ func TestRefusedStartTimeFallsBackToTheBeginningWithoutOlderChanges(t *testing.T
 	})
 }
 
-// growing is an operation whose next attempts fail. It records the time of each attempt.
+// growing is an operation that fails as often as the test wants. It records the time of
+// each attempt.
 type growing struct {
 	mu sync.Mutex // guards the fields below
 	at []time.Time
-	// fail is the number of the next attempts that fail.
+	// fail is the number of attempts that still fail.
 	fail int
 }
 
-// try makes one attempt.
+// try makes one attempt and returns its error.
 func (g *growing) try() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -384,7 +387,7 @@ func (g *growing) try() error {
 	return nil
 }
 
-// failNext makes the next n attempts fail.
+// failNext makes the next n attempts fail and forgets the recorded times.
 func (g *growing) failNext(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -402,8 +405,8 @@ func (g *growing) delays() []time.Duration {
 	return delays
 }
 
-// The delay must not stay at half a minute after an operation that failed often has
-// succeeded.
+// An operation has failed so often that its retry delay is half a minute. After one
+// success, the delay must start again at a second.
 func TestRetryDelayStartsOverAfterASuccess(t *testing.T) {
 	for name, attempts := range map[string]func(g *growing, source *fakeSource, leases *fakeStore) Handler{
 		"handler": func(g *growing, _ *fakeSource, _ *fakeStore) Handler {

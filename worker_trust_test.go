@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// waiting is a handler that waits for the end of its context.
+// waiting is a handler that returns when its context ends. ended receives the time of
+// that.
 type waiting struct {
 	ctx   chan context.Context
 	ended chan time.Time
@@ -28,8 +29,8 @@ func (w *waiting) Handle(ctx context.Context, _ *Batch) error {
 	return ctx.Err()
 }
 
-// The store may have stamped the document when the attempt began. If trust counted from
-// the answer, it would outlast the lease.
+// Trust must count from the time at which the host sends a renewal. The store may stamp
+// the document then. If trust counted from the answer, it would outlast the lease.
 func TestTrustCountsFromTheStartOfTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h := newFakeStore(), newWaiting()
@@ -66,7 +67,8 @@ func TestRenewalsAreCountedFromTheStartOfTheAttempt(t *testing.T) {
 	})
 }
 
-// Another host may begin when the store receives the release.
+// When the store receives a release, another host may begin. So the host must end its
+// trust before it sends the release.
 func TestTrustIsGivenUpBeforeTheReleaseIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
@@ -91,7 +93,8 @@ func TestTrustIsGivenUpBeforeTheReleaseIsSent(t *testing.T) {
 	})
 }
 
-// A blocked worker, here in the user's function, must not prolong the use of the lease.
+// The user's Notify function blocks the worker. The handler's context must still end in
+// time, so that the lease is not used after trust has ended.
 func TestHandlersContextEndsInTimeThoughTheWorkerIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
@@ -124,7 +127,8 @@ func TestHandlersContextEndsInTimeThoughTheWorkerIsBlocked(t *testing.T) {
 	})
 }
 
-// With a short expiration, several attempts must still fit in while trust lasts.
+// A lease with a short expiration must survive a short outage of the store. Several
+// attempts to renew it must fit in before trust ends.
 func TestShortOutageDoesNotCostALeaseOfShortExpiration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
@@ -165,8 +169,9 @@ func TestAtMostTwoBatchesAreNotCoveredByTheStore(t *testing.T) {
 	})
 }
 
-// The outcome of a checkpoint may be unknown at a stop. The release must not be refused
-// because of the position of that checkpoint.
+// A host stops while the outcome of its last checkpoint is unknown. It must determine the
+// outcome before it releases the lease. Otherwise the store would refuse the release
+// because of an old ETag.
 func TestStopDeterminesTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
@@ -193,14 +198,16 @@ func TestStopDeterminesTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
 	})
 }
 
-// The user's function blocks the worker, which would otherwise end the trust.
+// An acquire takes 8 s, and then the user's Notify function blocks the worker. The
+// handler's context must end when trust ends, counted from the time at which the acquire
+// was sent.
 func TestHandlersContextIsTimedFromTheStartOfASlowAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
 		acquired := make(chan time.Time, 1)
 		leases.after = func(w fakeWrite) error {
 			if w.op == "update" {
-				acquired <- w.at // there is no other write
+				acquired <- w.at // the acquire is the only write
 				leases.setBefore(func(fakeWrite) error { return errors.New("503") })
 				time.Sleep(8 * time.Second)
 			}
