@@ -7,15 +7,18 @@ import (
 	"strings"
 )
 
-// This file serves GET /, which returns the account. Every SDK reads it first, and then
-// uses the endpoint that it names. It has one writable region and session consistency.
-// The id "localhost" makes the JavaScript SDK keep its endpoint. The _rid is the store's
-// ID, so two servers are two accounts. The account does not offer regions for thin
-// clients, per-partition failover or hedging. Each would enable a feature in an SDK that
-// a single server does not have.
+// This file serves GET /, which returns the account: its regions, consistency and limits.
+// Every SDK reads the account first, and then sends its requests to the endpoint in it.
+// The account has one writable region and session consistency.
+//
+// The id "localhost" makes the JavaScript SDK keep the endpoint of its configuration. The
+// _rid is the ID of the store, so two servers are two accounts. The account does not
+// offer regions for thin clients, per-partition failover or hedging. Each of them would
+// enable a feature in an SDK that a single server does not have.
 
-// queryEngineConfiguration is the service's own text of the query limits, for .NET and
-// Java. SDKs with a query engine of their own refuse an account without it.
+// queryEngineConfiguration is a JSON object with the limits of queries, copied from the
+// service. SDKs that process queries themselves, such as .NET and Java, refuse an account
+// without it.
 const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,` +
 	`"maxLogicalOrPerSqlQuery":500,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,` +
 	`"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,` +
@@ -36,9 +39,10 @@ func (s *Server) readAccount(x *request) error {
 		jsonString(s.db.ID()), jsonString(s.endpoint(x.r)), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
 }
 
-// endpoint returns the URL at which the client of a request reaches the server. Without
-// Options.PublicEndpoint, it takes the URL from the request. Behind a port mapping or a
-// proxy, only the request has it.
+// endpoint returns the URL at which the client of a request reaches the server. If
+// Options.PublicEndpoint is empty, it is derived from the Host header and the scheme of
+// the request. Behind a port mapping or a proxy, the request is the only source of the
+// public address.
 func (s *Server) endpoint(r *http.Request) string {
 	if s.o.PublicEndpoint != "" {
 		return s.o.PublicEndpoint
@@ -47,13 +51,13 @@ func (s *Server) endpoint(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	// If there are several proxies, the first value comes from the client's side.
+	// Each proxy appends a value. The first value is the scheme that the client used.
 	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
 	if forwarded := strings.ToLower(strings.TrimSpace(first)); forwarded == "http" || forwarded == "https" {
 		scheme = forwarded
 	}
 	host := r.Host
-	if here, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0
+	if here, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0, which needs no Host header
 		host = here.String()
 	}
 	return scheme + "://" + host + "/"

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// account is a part of the answer to GET /.
+// account holds the members of the JSON of GET / that the tests check.
 type account struct {
 	ID                    string
 	WritableLocations     []struct{ DatabaseAccountEndpoint string }

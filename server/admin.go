@@ -15,10 +15,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The admin API has the operations that Azure Cosmos DB does not offer. It has its own
-// path prefix on the server's listener. Requests are signed with an account key: the
-// resource type is "_changefeed", the resource link is the rest of the path.
-// docs/admin.md describes it for users.
+// This file serves the admin API: operations that Azure Cosmos DB does not have, such as
+// splitting a partition or injecting a fault. docs/admin.md describes it for users.
+//
+// The admin API uses the server's listener, with the path prefix /_changefeed. A request
+// is signed with an account key. The signature covers the resource type "_changefeed"
+// and, as the resource link, the path after the prefix.
 //
 // Injected faults and frozen partitions do not affect the admin API.
 
@@ -26,13 +28,16 @@ import (
 // has this name.
 const adminPrefix = "_changefeed"
 
-// maxAdminBody limits the body of a request, in bytes. The largest body is a fault.
+// maxAdminBody limits the body of an admin request, in bytes. The largest valid body
+// describes a fault.
 const maxAdminBody = 64 << 10
 
-// adminRoute is one operation of the admin API.
+// adminRoute describes one operation of the admin API: its method, its path, its name in
+// logs, whether it writes, and its function.
 type adminRoute struct {
 	method string
-	// pattern is the path after the prefix, with "*" for each variable segment.
+	// pattern is the path after adminPrefix, with "*" for each variable segment:
+	// "faults/*".
 	pattern string
 	op      string
 	writes  bool
@@ -54,7 +59,8 @@ func (s *Server) adminTable() []adminRoute {
 	}
 }
 
-// serveAdmin carries out a request of the admin API.
+// serveAdmin finds the operation of an admin request, checks the signature and calls the
+// operation. rest is the path after the prefix.
 func (s *Server) serveAdmin(x *request, rest string) error {
 	segments := []string{}
 	if rest != "" {
@@ -96,8 +102,8 @@ func (s *Server) serveAdmin(x *request, rest string) error {
 	return failure(http.StatusNotFound, wire.SubNone, "the admin API has no operation at /%s/%.200s", adminPrefix, rest)
 }
 
-// matchPattern matches a path against a pattern. It returns the segments that match the
-// stars.
+// matchPattern compares the segments of a path with a pattern such as "faults/*". fits
+// reports whether they match. vars holds the segments that match a "*".
 func matchPattern(pattern string, segments []string) (vars []string, fits bool) {
 	parts := strings.Split(pattern, "/")
 	if len(parts) != len(segments) {
@@ -114,8 +120,8 @@ func matchPattern(pattern string, segments []string) (vars []string, fits bool) 
 	return vars, true
 }
 
-// adminBody parses the body of a request into v. The body may be empty. An unknown member
-// is an error, because a misspelled name would change the meaning of the request.
+// adminBody parses the JSON body of a request into v. An empty body leaves v unchanged.
+// An unknown member is an error, because a misspelled name would otherwise be ignored.
 func (x *request) adminBody(v any) error {
 	body, err := x.body(maxAdminBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -132,13 +138,14 @@ func (x *request) adminBody(v any) error {
 	return nil
 }
 
-// adminContainer returns the container that a path of the admin API begins with.
+// adminContainer returns the container that an admin path names in its first two variable
+// segments: database and container.
 func (x *request) adminContainer(vars []string) (*engine.Container, error) {
 	x.path = wire.Path{Types: []string{"dbs", "colls"}, IDs: vars[:2]}
 	return x.container()
 }
 
-// adminPartition is a live partition in the form of the admin API.
+// adminPartition is the JSON form of a live partition in answers of the admin API.
 type adminPartition struct {
 	ID      string   `json:"id"`
 	Min     string   `json:"min"`
@@ -146,8 +153,8 @@ type adminPartition struct {
 	Parents []string `json:"parents"`
 }
 
-// newAdminPartition returns a partition in the form of the admin API. Without parents,
-// the list of parents is empty and not null.
+// newAdminPartition converts a partition to its JSON form. A partition without parents
+// has the list [] and not null.
 func newAdminPartition(p feed.Partition) adminPartition {
 	return adminPartition{ID: p.ID, Min: p.Range.Min, Max: p.Range.Max, Parents: append([]string{}, p.Parents...)}
 }
@@ -160,7 +167,8 @@ func (x *request) sendPartitions(all ...feed.Partition) error {
 	return x.sendJSON(http.StatusOK, map[string]any{"partitions": shown})
 }
 
-// adminPartitionStats is a live partition with its size.
+// adminPartitionStats is the JSON form of a live partition with its document count and
+// size.
 type adminPartitionStats struct {
 	adminPartition
 	LSN       int64 `json:"lsn"`
@@ -169,7 +177,8 @@ type adminPartitionStats struct {
 	Frozen    bool  `json:"frozen"`
 }
 
-// adminPartitions lists the live partitions of a container, in the order of their ranges.
+// adminPartitions answers with the live partitions of a container, in the order of their
+// key ranges.
 func (s *Server) adminPartitions(x *request, vars []string) error {
 	c, err := x.adminContainer(vars)
 	if err != nil {
@@ -189,8 +198,8 @@ func (s *Server) adminPartitions(x *request, vars []string) error {
 	return x.sendJSON(http.StatusOK, map[string]any{"partitions": shown})
 }
 
-// adminSplit splits a partition, in the middle or at a given key, and answers with its
-// two children.
+// adminSplit splits a partition and answers with its two children. The partition is split
+// at the key in the body, or else in the middle of its range.
 func (s *Server) adminSplit(x *request, vars []string) error {
 	var body struct {
 		At string `json:"at"`
@@ -209,8 +218,8 @@ func (s *Server) adminSplit(x *request, vars []string) error {
 	return x.sendPartitions(made...)
 }
 
-// adminMerge merges a partition with a neighbour, by default the next one, and answers
-// with the merged partition.
+// adminMerge merges a partition with a neighbour and answers with the merged partition.
+// Without a neighbour in the body, it takes the next one in the order of key ranges.
 func (s *Server) adminMerge(x *request, vars []string) error {
 	var body struct {
 		With string `json:"with"`
@@ -245,9 +254,9 @@ func (s *Server) adminMerge(x *request, vars []string) error {
 	return x.sendPartitions(made)
 }
 
-// adminGone answers that a partition does not exist, and lists the live partitions. The
-// status is 404, because the addressed resource does not exist. After a 410, clients of
-// the protocol would refresh their partition maps.
+// adminGone returns the answer to a request for a partition that does not exist. The
+// message lists the live partitions. The status is 404 and not 410, because SDKs react to
+// a 410 by reading the partitions again.
 func (s *Server) adminGone(x *request, c *engine.Container, err error) error {
 	var gone *feed.GoneError
 	if !errors.As(err, &gone) {

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// adminFault is a fault in the form of the admin API, with durations in milliseconds.
+// adminFault is the JSON form of a fault in the admin API. Durations are in milliseconds.
 type adminFault struct {
 	ID   string `json:"id,omitempty"`
 	Hits int    `json:"hits"`
@@ -19,14 +19,15 @@ type adminFault struct {
 	Min string          `json:"min,omitempty"`
 	Max string          `json:"max,omitempty"`
 	Key json.RawMessage `json:"key,omitempty"`
-	// Probability is nil if the fault always applies. 0 is an error, because the fault
-	// would never apply.
+	// Probability is a pointer to distinguish a missing member from 0. If nil, the fault
+	// always applies. 0 is an error, because such a fault would never apply.
 	Probability  *float64 `json:"probability,omitempty"`
 	DelayMS      int64    `json:"delayMs,omitempty"`
 	RetryAfterMS int64    `json:"retryAfterMs,omitempty"`
 }
 
-// fault returns the fault that a client sent.
+// fault converts the JSON that a client sent to a Fault. It returns an error for an
+// invalid combination of members.
 func (a adminFault) fault() (Fault, error) {
 	f := a.Fault
 	if a.ID != "" || a.Hits != 0 {
@@ -69,7 +70,8 @@ func newAdminFault(s FaultState) adminFault {
 	return a
 }
 
-// adminListFaults lists the active faults in the order in which they are tried.
+// adminListFaults answers with the active faults, in the order in which requests are
+// compared with them.
 func (s *Server) adminListFaults(x *request, _ []string) error {
 	faults := []adminFault{}
 	for _, f := range s.faults.List() {
@@ -78,7 +80,7 @@ func (s *Server) adminListFaults(x *request, _ []string) error {
 	return x.sendJSON(http.StatusOK, map[string]any{"faults": faults})
 }
 
-// adminAddFault adds a fault. It answers with the fault and its ID.
+// adminAddFault adds the fault in the body, and answers with the fault and its new ID.
 func (s *Server) adminAddFault(x *request, _ []string) error {
 	var body adminFault
 	if err := x.adminBody(&body); err != nil {
@@ -101,7 +103,8 @@ func (s *Server) adminClearFaults(x *request, _ []string) error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// adminRemoveFault removes one fault.
+// adminRemoveFault removes the fault whose ID is in the path. If there is none, it
+// answers 404.
 func (s *Server) adminRemoveFault(x *request, vars []string) error {
 	if !s.faults.Remove(vars[0]) {
 		return failure(http.StatusNotFound, wire.SubNone, "there is no fault %.40q", vars[0])
@@ -109,7 +112,8 @@ func (s *Server) adminRemoveFault(x *request, vars []string) error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// adminFreeze freezes or thaws a partition.
+// adminFreeze returns the operation that freezes a partition, or the operation that thaws
+// one if freeze is false.
 func (s *Server) adminFreeze(freeze bool) func(*request, []string) error {
 	return func(x *request, vars []string) error {
 		c, err := x.adminContainer(vars)

@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// admin sends a signed request of the admin API. path is the escaped path after the
-// prefix. link is the link that is signed.
+// admin sends a signed request to the admin API and returns the answer. path is the
+// escaped path after the prefix. link is the resource link that the signature covers.
 func (ts *testServer) admin(method, path, link, body string) response {
 	ts.t.Helper()
 	r := httptest.NewRequestWithContext(ts.t.Context(), method, "/_changefeed/"+path, strings.NewReader(body))
@@ -25,7 +25,7 @@ func (ts *testServer) admin(method, path, link, body string) response {
 	return a
 }
 
-// plainAdmin is like admin, for a path without escapes.
+// plainAdmin is like admin, for a path without escapes: the signature covers path itself.
 func (ts *testServer) plainAdmin(method, path, body string) response {
 	ts.t.Helper()
 	return ts.admin(method, path, path, body)
@@ -33,7 +33,8 @@ func (ts *testServer) plainAdmin(method, path, body string) response {
 
 const orderPartitions = "dbs/shop/colls/orders/partitions"
 
-// withPartitions creates the container shop/orders with n partitions in the store.
+// withPartitions creates the container shop/orders with n partitions directly in the
+// store.
 func (ts *testServer) withPartitions(n int) *engine.Container {
 	ts.t.Helper()
 	ctx := ts.t.Context()
@@ -47,7 +48,7 @@ func (ts *testServer) withPartitions(n int) *engine.Container {
 	return c
 }
 
-// listed returns the IDs and ranges of the partitions in an answer.
+// listed returns the ID and the key range of each partition in an answer, as one text.
 func (a response) listed() string {
 	a.t.Helper()
 	var l struct{ Partitions []adminPartition }
@@ -154,8 +155,8 @@ func TestAdminListsTheDocumentsOfEachPartition(t *testing.T) {
 	}
 }
 
-// A path that cannot be parsed cannot be signed. A client without a key learns no more
-// from it than from any other path.
+// A path with invalid escapes cannot be signed. An unsigned request for it must get the
+// same answer as any other unsigned request.
 func TestUnsignedRequestsAreRefusedWhateverTheirPath(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for _, path := range []string{"/", "/dbs", "/nonsense", "/dbs//colls", "/dbs/a/nonsense/b", "/_changefeed/faults", "/dbs/a/colls/b/docs"} {

@@ -12,17 +12,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// grant is the set of operations that a credential permits.
+// grant is the set of operations that a credential (a key or a token) permits.
 type grant int
 
 const (
 	readOnly grant = iota + 1
-	// documentsOnly permits reads of everything, and writes of documents.
+	// documentsOnly permits reading every resource and writing documents. AAD tokens have
+	// it.
 	documentsOnly
 	readWrite
 )
 
-// permits returns an error if the signer of a request may not carry out an operation.
+// permits returns nil if the credential permits the operation of route r. Otherwise it
+// returns a 403 error with the reason.
 func (g grant) permits(x *request, r route) error {
 	switch {
 	case x.allowed != nil:
@@ -58,14 +60,14 @@ func grantKeys(keys, readers []string) ([]grantedKey, error) {
 	return all, nil
 }
 
-// errNoAuthorization is the answer to an unsigned request.
+// errNoAuthorization is the answer to a request without an Authorization header.
 var errNoAuthorization = unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
 
-// clockWindow is the largest difference between the date of a request and the clock of
-// the server.
+// clockWindow is the largest accepted difference between the date in a signed request and
+// the server's clock, in either direction.
 const clockWindow = 15 * time.Minute
 
-// authorize verifies the credential of a request and returns its grant.
+// authorize verifies the credential in the Authorization header and returns its grant.
 func (s *Server) authorize(x *request) (grant, error) {
 	header := x.header("Authorization")
 	if header == "" {
@@ -80,7 +82,8 @@ func (s *Server) authorize(x *request) (grant, error) {
 	case "master":
 		g, err = s.authorizeSigned(x, token)
 	case "aad":
-		// Roles are not supported. An AAD token may write documents and read everything.
+		// The roles in an AAD token are ignored. Every valid AAD token has the same
+		// grant.
 		g, err = documentsOnly, s.tokens.Verify(x.r.Context(), token.Signature, s.db.Now())
 	case "resource":
 		g, err = s.authorizeResource(x, token)
@@ -94,7 +97,8 @@ func (s *Server) authorize(x *request) (grant, error) {
 	return g, nil
 }
 
-// authorizeSigned verifies a signature and the date that it covers.
+// authorizeSigned verifies a request that is signed with an account key, and the date in
+// the signed text.
 func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	date := x.header(wire.HeaderDate)
 	if date == "" {
@@ -111,10 +115,12 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The date is checked last, so that a client without a key learns nothing about the
-	// clock. The clock of the store never goes back. If the wall clock was once ahead,
-	// the store's clock stays ahead, while clients send the time of the wall clock. So
-	// either clock may match.
+	// The date is checked after the signature, so that a client without a key learns
+	// nothing about the clock.
+	//
+	// The date may match the store's clock or the wall clock. The store's clock never
+	// goes back, so it stays ahead if the wall clock was once set ahead. Clients then
+	// send dates by the wall clock.
 	if now := s.db.Now(); !inWindow(at, now) && !inWindow(at, time.Now()) {
 		return 0, forbidden("The authorization token is not valid at the current time. Token time: %s, server time: %s; they may be %s apart.",
 			wire.FormatTime(at), wire.FormatTime(now), clockWindow)
@@ -122,13 +128,15 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	return g, nil
 }
 
-// inWindow reports whether the date of a request is close enough to the time of a clock.
+// inWindow reports whether date and now differ by at most clockWindow.
 func inWindow(date, now time.Time) bool { return date.Sub(now).Abs() <= clockWindow }
 
-// authorizeKey finds the key and the link that a signature was made with. Each comparison
-// takes constant time. The search stops at the first match, which reveals nothing about
-// other keys to the signer. Without a match, it tries every key with every link. Keys
-// that may write come first.
+// authorizeKey finds the account key that made the signature of a request, and returns
+// the grant of that key. A path can have several resource links, so it tries every key
+// with every link.
+//
+// Each comparison takes constant time. The search stops at the first match, which reveals
+// nothing about other keys to the signer. Keys that may write are tried first.
 func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 	sig, err := base64.StdEncoding.DecodeString(token.Signature)
 	if err != nil {
@@ -149,8 +157,8 @@ func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 		"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
 }
 
-// signed returns the resource type of a request, and the links that its signature may
-// cover.
+// signed returns the resource type that the signature of the request must cover, and the
+// resource links of which it may cover any one.
 func (x *request) signed() (kind string, links []string) {
 	if x.kind != "" {
 		return x.kind, x.links

@@ -22,7 +22,8 @@ import (
 
 const emulatorTokenHeader = `{"typ":"JWT","alg":"RS256","x5t":"CosmosEmulatorPrimaryMaster","kid":"CosmosEmulatorPrimaryMaster"}`
 
-// emulatorToken returns a token in the form of the SDKs' test credentials.
+// emulatorToken returns a token like those in the SDKs' tests against an emulator:
+// header, claims and account key in base64, joined by dots.
 func emulatorToken(e *base64.Encoding, header, claims, key string) string {
 	return e.EncodeToString([]byte(header)) + "." + e.EncodeToString([]byte(claims)) + "." + e.EncodeToString([]byte(key))
 }
@@ -61,7 +62,8 @@ func TestTokensOfOtherKindsAreRefusedByName(t *testing.T) {
 	now := ts.db.Now()
 	for want, token := range map[string]string{
 		"three parts": "a.b",
-		// A token must not name a read-only key.
+		// The third part of an emulator token must be a key that may write. This one is a
+		// read-only key.
 		"not the account's key": emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(now, now.Add(time.Hour)), "cmVhZGVy"),
 	} {
 		ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+token, nil, "").want(http.StatusUnauthorized).wantBody(want)
@@ -95,8 +97,8 @@ func TestEmulatorTokenWritesDocumentsAndManagesNothing(t *testing.T) {
 	ts.withToken("DELETE", orders, header, nil, "").want(http.StatusForbidden, wire.SubRBACDenied)
 }
 
-// FuzzAuthorizationWithoutTheKeyIsRefused tests that every header without the key is
-// answered 401.
+// FuzzAuthorizationWithoutTheKeyIsRefused sends random Authorization headers that do not
+// contain the account key. Each must be answered 401.
 func FuzzAuthorizationWithoutTheKeyIsRefused(f *testing.F) {
 	ts := newTestServer(f, Options{})
 	now := ts.db.Now()
@@ -123,7 +125,8 @@ func FuzzAuthorizationWithoutTheKeyIsRefused(f *testing.F) {
 	})
 }
 
-// issuerTransport is a RoundTripper for an issuer that publishes one key.
+// issuerTransport is an http.RoundTripper that answers as an OpenID Connect issuer with
+// the given keys.
 type issuerTransport struct{ keys jose.JSONWebKeySet }
 
 func (i issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -162,7 +165,7 @@ func TestTokensOfAnIssuerWriteDocumentsAndManageNothing(t *testing.T) {
 	ts.withToken("DELETE", orders, header, nil, "").want(403, wire.SubRBACDenied)
 	ts.withToken("POST", "/dbs/shop/users", header, nil, `{"id":"ada"}`).want(403, wire.SubRBACDenied)
 	ts.withToken("GET", "/dbs/shop/users/ada/permissions", header, nil, "").want(403, wire.SubRBACDenied)
-	// Tokens in the emulators' form remain valid.
+	// With an issuer configured, tokens in the emulators' form are still accepted.
 	emulators := emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(now, now.Add(time.Hour)), wire.EmulatorKey)
 	ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+emulators, nil, "").want(200)
 	ts.withToken("GET", "/dbs", header[:len(header)-8], nil, "").want(401)

@@ -13,8 +13,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The store's clock is ahead of the wall clock, because the wall clock was ahead at an
-// earlier write.
+// The store's clock is two days ahead of the wall clock, because an earlier run wrote
+// when the wall clock was ahead. A request with the date of the wall clock must be
+// accepted.
 func TestRequestsAreDatedByTheWallClockToo(t *testing.T) {
 	fs := vfs.NewMem()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,42 +15,46 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A resource token has the form type=resource&ver=1&sig=<signature>;<claims>; with both
-// parts in base64. The claims name a permission and the time in which the token is valid.
-// The signature is made with the account key.
+// This file makes and verifies resource tokens. A token has the form
+// type=resource&ver=1&sig=<signature>;<claims>; with both parts in base64. The claims
+// name a permission and the time in which the token is valid. The account key makes the
+// signature.
 //
-// Each request looks up the permission of its token, so the tokens of a deleted
-// permission are refused. A replaced permission can take rights from its tokens, but
-// never adds any. A token is only valid for the resource that the permission had when the
-// token was made. A token permits writes only if its permission is All, and was All when
-// the token was made.
+// Each request reads the permission of its token. So a deleted permission makes its
+// tokens invalid. A replaced permission can take rights from older tokens, but never adds
+// any. The token keeps its resource. It permits writes only if the permission has the
+// mode All and had it when the token was made.
 //
-// The token alone authorizes a request. Such a request is not signed and needs no date.
+// A request with a token needs no other signature and no date.
 
-// claims are the content of a token, in the order of its bytes.
+// claims is the signed content of a resource token. Its fields are encoded in this order,
+// in big-endian byte order.
 type claims struct {
 	Version uint8
-	// Database is the rid of the database. User and Permission are the numbers of their
-	// records.
+	// Database is the rid of the database. User and Permission are the numbers of the
+	// user and the permission in the store.
 	Database         [4]byte
 	User, Permission uint32
-	// All is 1 if the permission was All when the token was made, and 0 otherwise.
+	// All is 1 if the permission had the mode All when the token was made, and 0 for
+	// Read.
 	All uint8
-	// From and Until are Unix times in seconds.
+	// From and Until are the times between which the token is valid, as Unix times in
+	// seconds.
 	From, Until int64
-	// Resource is the digest of the permission's resource.
+	// Resource is the hash of the resource that the permission had when the token was
+	// made.
 	Resource [8]byte
 }
 
 const (
 	claimsVersion = 1
-	// tokenDomain is the beginning of the signed text. The signed text of a request
-	// begins with its method, so the signature of a token is never the signature of a
-	// request.
+	// tokenDomain is prepended to the claims before they are signed. The signed text of a
+	// request begins with an HTTP method instead. So the signature of a token can never
+	// be used as the signature of a request.
 	tokenDomain = "a resource token of changefeed\n"
 )
 
-// encode returns the claims as bytes.
+// encode returns the bytes of the claims, which are signed and sent.
 func (c claims) encode() []byte {
 	b, _ := binary.Append(nil, binary.BigEndian, c) // the struct has a fixed size
 	return b
@@ -61,8 +65,8 @@ func decodeClaims(b []byte) (c claims, ok bool) {
 	return c, err == nil && n == len(b) && c.Version == claimsVersion && c.All <= 1
 }
 
-// makeToken returns a token of a permission. The token is valid from now on for the given
-// time. It is signed with the first account key.
+// makeToken returns a new resource token for the permission p of the user u. The token is
+// valid from now on for the time life. The first account key signs it.
 func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
 	now := s.db.Now()
 	c := claims{
@@ -76,15 +80,16 @@ func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
 	return s.signClaims(c)
 }
 
-// signClaims returns a token with the claims c.
+// signClaims returns the resource token that consists of the claims c and their
+// signature.
 func (s *Server) signClaims(c claims) string {
 	b := c.encode()
 	sig := s.keys[0].key.Sign(tokenDomain + string(b))
 	return "type=resource&ver=1&sig=" + base64.StdEncoding.EncodeToString(sig) + ";" + base64.StdEncoding.EncodeToString(b) + ";"
 }
 
-// parseToken parses the signature part of a token, and verifies it with the keys of the
-// account.
+// parseToken returns the claims in the text after "sig=" of a resource token. It returns
+// an error unless an account key made the signature.
 func (s *Server) parseToken(signature string) (claims, error) {
 	parts := strings.Split(signature, ";")
 	if len(parts) != 3 || parts[2] != "" {
@@ -112,13 +117,15 @@ func badResourceToken(format string, args ...any) error {
 	return unauthorized("The resource token is refused: "+format+".", args...)
 }
 
-// allowance is the resource and the mode that a resource token permits.
+// allowance is the access of a request that has a resource token: the resource, and
+// whether writes are permitted.
 type allowance struct {
 	permitted permittedResource
 	all       bool
 }
 
-// authorizeResource verifies a resource token, and sets x.allowed.
+// authorizeResource verifies the resource token of a request. It sets x.allowed, which
+// later checks the operation and its keys.
 func (s *Server) authorizeResource(x *request, token wire.Token) (grant, error) {
 	c, err := s.parseToken(token.Signature)
 	if err != nil {
@@ -146,7 +153,8 @@ func (s *Server) authorizeResource(x *request, token wire.Token) (grant, error) 
 	return readOnly, nil
 }
 
-// permissionOf returns the permission of a token.
+// permissionOf returns the permission that the claims of a token name. It returns an
+// error if the permission no longer exists.
 func (s *Server) permissionOf(x *request, c claims) (permission, error) {
 	ctx := x.r.Context()
 	d, err := s.db.DatabaseByRID(ctx, engine.RIDEncoding.EncodeToString(c.Database[:]))
@@ -169,17 +177,18 @@ func (s *Server) permissionOf(x *request, c claims) (permission, error) {
 	return permission{}, fmt.Errorf("permission %d: %w", c.Permission, feed.ErrNotFound)
 }
 
-// insufficient returns the service's answer to a token that does not permit a request,
-// followed by the reason.
+// insufficient returns a 403 error with the service's message, followed by the formatted
+// reason.
 func insufficient(why string, args ...any) error {
 	return failure(http.StatusForbidden, wire.SubNone, "Insufficient permissions provided in the authorization header for the corresponding request. "+
 		"Please retry with another authorization header. "+why, args...)
 }
 
-// permits returns an error if a token does not permit an operation. A token permits reads
-// of everything in its resource and, with All, writes. Before any other request, SDKs
-// read the account, and the container of the resource with its partitions. So these reads
-// are always permitted.
+// permits returns an error if the token does not permit the operation of route r. A token
+// permits reading everything in its resource and, with the mode All, writing documents.
+//
+// SDKs read the account, the container and its partitions before their first request for
+// a document. So every token permits these reads.
 func (a *allowance) permits(x *request, r route) error {
 	shape := x.path.Shape()
 	if shape == "/" {
@@ -220,8 +229,8 @@ func (a *allowance) permits(x *request, r route) error {
 	return nil
 }
 
-// permitsContainer returns an error if the container of the path is not the container of
-// the token.
+// permitsContainer returns an error if the request addresses another container than the
+// one of the token.
 func (a *allowance) permitsContainer(x *request) error {
 	c, err := x.container()
 	if err == nil && c.Identity().ContainerRID == a.permitted.Container {
@@ -233,8 +242,8 @@ func (a *allowance) permitsContainer(x *request) error {
 	return insufficient("The token is for another container, or for a deleted container of that name.")
 }
 
-// permitsFeed returns an error if a token does not permit an operation on the items of a
-// container.
+// permitsFeed returns an error if the token does not permit an operation on several
+// items: a query, a feed, a create or a batch.
 func (a *allowance) permitsFeed(x *request, r route) error {
 	switch {
 	case a.permitted.Item != "":
@@ -245,8 +254,8 @@ func (a *allowance) permitsFeed(x *request, r route) error {
 	return a.permitsHeader(x)
 }
 
-// permitsItem returns an error if a token does not permit an operation on the item of the
-// path.
+// permitsItem returns an error if the token is for one item and the request addresses
+// another one, or if the partition key is not permitted.
 func (a *allowance) permitsItem(x *request) error {
 	if a.permitted.Item != "" && x.path.IDs[2] != a.permitted.Item && (a.permitted.ItemRID == "" || x.path.IDs[2] != a.permitted.ItemRID) {
 		return insufficient("The token is for another item.")
@@ -257,7 +266,8 @@ func (a *allowance) permitsItem(x *request) error {
 	return a.permitsHeader(x)
 }
 
-// permitsHeader checks the partition key in the header of the request.
+// permitsHeader returns an error if the token does not permit the partition key in the
+// header of the request.
 func (a *allowance) permitsHeader(x *request) error {
 	key, err := x.partitionKey()
 	if err != nil {
@@ -266,8 +276,8 @@ func (a *allowance) permitsHeader(x *request) error {
 	return x.permitsKey(key)
 }
 
-// permitsKey returns an error if the request may not read and write documents of a
-// partition key. A nil key means that the request names none.
+// permitsKey returns an error if the token of the request does not permit documents with
+// this partition key. A nil key means that the request names no key.
 func (x *request) permitsKey(key feed.PartitionKey) error {
 	switch {
 	case x.allowed == nil || x.allowed.permitted.covers(key):

@@ -16,7 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// token creates a permission of the user ada and returns its token.
+// token creates a permission of the user ada and returns the resource token in the
+// answer. key is the partition key as JSON, or empty.
 func (ts *testServer) token(id, mode, resource, key string) string {
 	ts.t.Helper()
 	p := ts.must("POST", ada+"/permissions", nil, permissionJSON(id, mode, resource, key)).object()
@@ -24,17 +25,17 @@ func (ts *testServer) token(id, mode, resource, key string) string {
 	return token
 }
 
-// scoped is a server with a token of each scope. A letter identifies each token, upper
-// case if its mode is All.
+// scoped is a server with resource tokens for a database, a container, a key, an item and
+// so on. Each has a letter in tokens: upper case for the mode All, lower case for Read.
 type scoped struct {
 	*recorded
 	tokens map[byte]string
-	// rids holds the rids of the database and of orders.
+	// rids holds the rid of the database shop, and the rid of its container orders.
 	rids [2]string
 }
 
-// newScoped returns a scoped server. Its operations only record their calls once the
-// tokens exist.
+// newScoped returns a server with the user ada, some documents, and the tokens of scoped.
+// After that, its operations are only recorded and not carried out.
 func newScoped(t testing.TB) *scoped {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"others","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
@@ -66,10 +67,10 @@ func newScoped(t testing.TB) *scoped {
 	return s
 }
 
-// Each row lists the tokens that reach an operation: D database, C container, K partition
-// key, I item, P prefix of a key in another container. Upper case means All, lower case
-// means Read. There is a row for every operation. All other operations, such as those on
-// users and offers, need the account key.
+// Each row lists the tokens that permit one operation; every other token must be refused.
+// The letters are D (database), C (container), K (partition key), I (item) and P (prefix
+// of a key in another container). Upper case means the mode All, lower case Read. The
+// rows cover every operation that a token can permit.
 func TestEachScopeOfATokenReachesItsOperationsAndNoOthers(t *testing.T) {
 	s := newScoped(t)
 	batch := func(h headers, atomic string) headers {
@@ -126,9 +127,9 @@ func TestEachScopeOfATokenReachesItsOperationsAndNoOthers(t *testing.T) {
 		{"POST", orders + "/docs", batch(nil, "true"), "DdCc"},
 		{"POST", orders + "/docs", batch(pa, "true"), "DdCcKk"},
 		{"POST", orders + "/docs", batch(pb, "true"), "DdCc"},
-		{"POST", orders + "/docs", batch(nil, "false"), "DdCcKk"}, // each operation is checked on its own
-		// The method and the first relevant header determine the operation of a request.
-		// Headers of other operations permit nothing.
+		{"POST", orders + "/docs", batch(nil, "false"), "DdCcKk"}, // accepted as a whole; each of its operations is checked when it runs
+		// A request may have the headers of several operations. The token is checked for
+		// the operation that is carried out, and the other headers permit nothing.
 		{"GET", orders + "/docs", plan, "DdCc"},
 		{"GET", orders + "/docs", plan.with(wire.HeaderAIM, wire.AIMIncremental), "DdCc"},
 		{"GET", orders + "/docs", batch(nil, "false"), "DdCc"},
@@ -180,7 +181,8 @@ func TestEachScopeOfATokenReachesItsOperationsAndNoOthers(t *testing.T) {
 	s.checkTheRestIsRefused(seen)
 }
 
-// checkTheRestIsRefused tries all operations that no token has reached.
+// checkTheRestIsRefused sends the requests for all operations not in seen, with each
+// token. All must be refused.
 func (s *scoped) checkTheRestIsRefused(seen map[string]bool) {
 	refused := 0
 	for _, c := range s.calls() {
@@ -201,7 +203,8 @@ func (s *scoped) checkTheRestIsRefused(seen map[string]bool) {
 	}
 }
 
-// The operations of a batch are known only after the batch is parsed.
+// A batch contains operations on permitted and on other partition keys. Only those on
+// permitted keys may be carried out, although the batch as a whole is accepted.
 func TestTokensAreCheckedForEveryOperationOfABatch(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
@@ -223,7 +226,8 @@ func TestTokensAreCheckedForEveryOperationOfABatch(t *testing.T) {
 		t.Errorf("the operations had the statuses %v", statuses)
 	}
 	ts.do("GET", orders+"/docs/mine", pk(`["q"]`), "").want(404)
-	// In a transaction every operation has the request's key.
+	// A transaction writes all documents under the key in its header. So a document with
+	// another key must not be written.
 	ts.withToken("POST", orders+"/docs", all, transaction.with(wire.HeaderPartitionKey, `["p"]`), "["+op("Upsert", "q", "sly")+"]")
 	ts.do("GET", orders+"/docs/sly", pk(`["q"]`), "").want(404)
 
@@ -255,7 +259,8 @@ func TestTokenOfAPartitionKeySeesOnlyItsDocuments(t *testing.T) {
 			t.Errorf("%s: %s", what, a.body)
 		}
 	}
-	// A condition that determines the documents to read must not reach other keys either.
+	// A WHERE clause that names a key or an ID makes the server read those documents
+	// directly. The token must limit such reads, too.
 	for _, where := range []string{"c.pk = 'q'", "c.pk IN ('q', 'p') AND c.id = 'of q'", "c.id = 'of q'", "STARTSWITH(c.id, 'of q')"} {
 		body := `{"query":"SELECT * FROM c WHERE ` + where + `"}`
 		ts.withToken("POST", orders+"/docs", token, query, body).want(200).wantBody(`"_count":0`)
@@ -309,7 +314,7 @@ func TestTokenLosesItsRightsWithItsPermission(t *testing.T) {
 
 	ts.must("DELETE", "/dbs/shop/users/lovelace/permissions/p", nil, "")
 	read(all).want(403).wantBody("deleted")
-	ts.must("POST", "/dbs/shop/users/lovelace/permissions", nil, permissionJSON("p", "All", link, "")) // another permission of the same name
+	ts.must("POST", "/dbs/shop/users/lovelace/permissions", nil, permissionJSON("p", "All", link, "")) // another permission of the same name, of a new user
 	read(all).want(403)
 	ts.must("DELETE", "/dbs/shop/users/lovelace", nil, "")
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
@@ -337,7 +342,8 @@ func TestTokenOfAnItemThatIsLinkedByItsRID(t *testing.T) {
 	ts.withToken("GET", orders+"/docs/a", token, pk(`["q"]`), "").want(403)
 	ts.withToken("GET", "/"+b["_self"].(string), token, nil, "").want(403)
 	ts.withToken("GET", orders+"/docs/b", token, pk(`["p"]`), "").want(403)
-	// With another key in the header, the rid would be the ID of an item with that key.
+	// The header names another key than the document with this rid. There the rid is only
+	// an ID, and an item has that ID.
 	rid := a["_rid"].(string)
 	ts.must("POST", orders+"/docs", pk(`["q"]`), `{"id":"`+rid+`","pk":"q"}`)
 	ts.do("GET", "/"+self, pk(`["q"]`), "").want(200).wantBody(`"pk":"q"`)
@@ -351,9 +357,9 @@ func TestTokenOfAnItemThatIsLinkedByItsRID(t *testing.T) {
 func TestTokenIsAcceptedInEveryFormThatSDKsWrite(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
-	for i := range 20 { // some signatures contain + and /
+	for i := range 20 { // enough tokens that some signatures contain + and /
 		token := ts.token(fmt.Sprint(i), "Read", "dbs/shop/colls/orders", fmt.Sprintf("[%d]", i))
-		// .NET writes the hexadecimal digits of escapes in lower case.
+		// .NET writes the hexadecimal digits of percent escapes in lower case.
 		dotnet := regexp.MustCompile("%[0-9A-F]{2}").ReplaceAllStringFunc(url.QueryEscape(token), strings.ToLower)
 		for _, header := range []string{token, url.QueryEscape(token), dotnet, strings.ReplaceAll(url.PathEscape(token), "&", "%26")} {
 			ts.withToken("GET", orders, header, headers{wire.HeaderDate: ""}, "").want(200)
@@ -379,14 +385,14 @@ func TestAdminAPIAndStrangersTokensAreRefused(t *testing.T) {
 	stranger.withToken("GET", orders, token, nil, "").want(401).wantBody("key of this account")
 }
 
-// FuzzForgedResourceTokenIsRefused tests that a modified token permits
-// nothing.
+// FuzzForgedResourceTokenIsRefused modifies the text of a valid token. A text with other
+// claims or another signature must be refused.
 func FuzzForgedResourceTokenIsRefused(f *testing.F) {
 	ts := newTestServer(f, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
 	_, made, _ := strings.Cut(ts.token("p", "Read", "dbs/shop/colls/orders", `["p"]`), "sig=")
-	// The times are fixed, because one process generates the inputs and others use them
-	// in another second.
+	// The times in the token are constants. Otherwise the fuzz inputs of one process
+	// would have other tokens in the next process.
 	own, err := ts.parseToken(made)
 	if err != nil {
 		f.Fatal(err)
@@ -405,8 +411,8 @@ func FuzzForgedResourceTokenIsRefused(f *testing.F) {
 		r.Header.Set("Authorization", "type=resource&ver=1&sig="+text)
 		w := httptest.NewRecorder()
 		ts.ServeHTTP(w, r)
-		// With padding, base64 has several texts for the same bytes. They all are valid
-		// texts of the token.
+		// Several base64 texts decode to the same bytes, because the last digit has
+		// unused bits. Each of these texts is a valid token.
 		claimed, err := ts.parseToken(text)
 		switch {
 		case err == nil && claimed != own:
@@ -417,8 +423,8 @@ func FuzzForgedResourceTokenIsRefused(f *testing.F) {
 	})
 }
 
-// FuzzClaimsAreEncodedAsTheyWereDecoded tests that decoded claims encode to the same
-// bytes, and that other bytes are refused.
+// FuzzClaimsAreEncodedAsTheyWereDecoded decodes random bytes as claims. Encoding the
+// claims must return the same bytes. Bytes of another length must be refused.
 func FuzzClaimsAreEncodedAsTheyWereDecoded(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(claims{Version: claimsVersion, Database: [4]byte{3: 1}, User: 1, Permission: 2, All: 1, From: 1, Until: 2}.encode())

@@ -12,10 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// FuzzSignature tests that every request is answered without a 5xx, for any method, path,
-// date and Authorization. An operation may run only if the Authorization has the
-// signature of one of the links that the path can mean. The test derives those links from
-// the description of the protocol.
+// FuzzSignature sends a random method, path, date and Authorization. The answer must not
+// be a 5xx. An operation may run only if the Authorization has the signature of a link
+// that the path can mean. The test derives those links itself, from the description of
+// the protocol.
 func FuzzSignature(f *testing.F) {
 	r := newRecorded(f)
 	now := wire.FormatTime(r.db.Now())
@@ -31,7 +31,7 @@ func FuzzSignature(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, path, date, httpDate, authorization string) {
 		target, err := url.ParseRequestURI(path)
 		if err != nil || !strings.HasPrefix(path, "/") {
-			return // no request can have it
+			return // no HTTP client can send this path
 		}
 		req := &http.Request{Method: method, URL: target, Header: http.Header{}, Body: http.NoBody, Host: "localhost"}
 		req = req.WithContext(t.Context())
@@ -50,7 +50,8 @@ func FuzzSignature(f *testing.F) {
 	})
 }
 
-// signs reports whether a text, escaped or not, is a key's signature of a request.
+// signs reports whether text is an Authorization header with a signature of r that key k
+// made. text may be percent-encoded.
 func signs(k wire.Key, r *http.Request, text string) bool {
 	plain, err := url.PathUnescape(text)
 	if err != nil {
@@ -76,7 +77,7 @@ func signs(k wire.Key, r *http.Request, text string) bool {
 	}
 	types := strings.Split(link, "/")
 	for i := 0; i < len(types); i += 2 {
-		types[i] = strings.ToLower(types[i]) // names of types are accepted in upper and lower case
+		types[i] = strings.ToLower(types[i]) // types of resources are accepted in upper and lower case
 	}
 	last := link[strings.LastIndexByte(link, '/')+1:]
 	if n := len(decoded) / 2 * 2; n > 0 {

@@ -12,14 +12,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// These tests take the operations from the two tables of routes, of the protocol and of
-// the admin API. So a new operation is tested, too. No request may be carried out without
-// a valid signature, and no write with a read-only key.
+// These tests send a request to every operation in the routing tables of the protocol and
+// of the admin API. So they also cover new operations. No operation may run without a
+// valid signature, and no write may run with a read-only key.
 
-// readerKey is the read-only key of these tests.
+// readerKey is the server's read-only key in these tests.
 const readerKey = "cmVhZC1vbmx5LWtleS1vZi10aGUtdGVzdHMtb2Ytcm91dGVz"
 
-// recorded is a server whose operations only record that they were called.
+// recorded is a server whose operations do nothing but append their names to reached.
 type recorded struct {
 	*testServer
 	reached []string
@@ -39,7 +39,7 @@ func newRecorded(t testing.TB) *recorded {
 	return r
 }
 
-// try serves a request and returns the operations that it reached.
+// try serves a request. It returns the status and the names of the operations that ran.
 func (r *recorded) try(req *http.Request) (status int, reached []string) {
 	r.reached = nil
 	w := httptest.NewRecorder()
@@ -47,7 +47,7 @@ func (r *recorded) try(req *http.Request) (status int, reached []string) {
 	return w.Code, r.reached
 }
 
-// call is a request that some route accepts.
+// call is a valid request, and the name op of the operation that it must reach.
 type call struct {
 	method, path string
 	h            headers
@@ -56,8 +56,8 @@ type call struct {
 
 func (c call) String() string { return c.op + " (" + c.method + " " + c.path + ")" }
 
-// calls returns requests for every path of the table, with every header that
-// distinguishes operations. It omits requests that no operation accepts.
+// calls returns a valid request for every path in the routing table, with each header
+// that selects another operation. It omits combinations that no operation accepts.
 func (r *recorded) calls() (all []call) {
 	kinds := []headers{
 		nil,
@@ -90,8 +90,8 @@ func (r *recorded) calls() (all []call) {
 	return all
 }
 
-// forgeries returns copies of a valid request, each with a different error in its
-// signature.
+// forgeries returns copies of the request c, by the name of a defect in the signature,
+// the date or the key.
 func (r *recorded) forgeries(c call) map[string]*http.Request {
 	stranger, own := wire.Key("another key of the same length as the right one, or about that"), r.key
 	date := func(d time.Duration) string { return wire.FormatTime(r.db.Now().Add(d)) }
@@ -173,7 +173,8 @@ func TestAReadOnlyKeyReachesReadsAlone(t *testing.T) {
 	}
 }
 
-// Only the content of a batch shows whether it writes, so runBatch checks the key.
+// A batch is one operation for the routing table, although it may contain reads and
+// writes. With a read-only key, a batch that contains a write must be refused.
 func TestAReadOnlyKeyWritesNothingInBatchesEither(t *testing.T) {
 	ts := newTestServer(t, Options{ReadOnlyKeys: []string{readerKey}}).withOrders()
 	readOnlyKey, err := wire.ParseKey(readerKey)
@@ -206,8 +207,8 @@ func TestTheAdminAPIIsNotReachedWithoutAValidSignature(t *testing.T) {
 	}
 	stranger := wire.Key("a key of nobody")
 	for _, route := range ts.adminTable() {
-		// The segments for the stars need not exist, because the signature is checked
-		// first.
+		// The test fills the "*" of the pattern with "0". That resource need not exist,
+		// because the signature is checked first.
 		rest := strings.ReplaceAll(route.pattern, "*", "0")
 		send := func(k wire.Key, date time.Time, signedMethod string) int {
 			w := httptest.NewRecorder()

@@ -14,52 +14,56 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// This file serves POST docs with x-ms-cosmos-is-batch-request: a batch of several
-// operations in one request. They are carried out all or none (batch_transaction.go), or
-// independently (batch_bulk.go).
+// This file serves POST docs with x-ms-cosmos-is-batch-request: several operations in one
+// request. A transaction carries out all of them or none (batch_transaction.go). A bulk
+// request carries them out independently (batch_bulk.go).
 //
 // Supported: Create, Upsert, Read, Replace, Delete and Patch, with ifMatch, ifNoneMatch
 // and minimalReturnPreference. A batch has at most 100 operations and 2 MiB. It is sent
-// as JSON or, by .NET, in the binary form HybridRow (batch_encoding.go). The answer has
-// the same form. indexingDirective has no effect. An error of the whole request is JSON
-// in both forms.
+// as JSON or, by .NET, in the binary format HybridRow (batch_encoding.go). The answer has
+// the format of the request, but an error of the whole request is always JSON.
+// indexingDirective has no effect.
 
-// maxBatchBody limits the body of a batch, in bytes: the documents and their envelope.
+// maxBatchBody limits the body of a batch, in bytes. It is the limit of the documents,
+// plus room for the JSON around them.
 const maxBatchBody = engine.MaxBatchSize + 256<<10
 
-// batchEntry is an operation in the form of the protocol.
+// batchEntry is the JSON form of one operation in a batch.
 type batchEntry struct {
 	OperationType string          `json:"operationType"`
 	ID            string          `json:"id"`
 	ResourceBody  json.RawMessage `json:"resourceBody"`
 	IfMatch       string          `json:"ifMatch"`
 	IfNoneMatch   string          `json:"ifNoneMatch"`
-	// PartitionKey is a JSON array in a JSON string. Only bulk requests have it.
+	// PartitionKey is a JSON array, itself encoded as a JSON string. Only bulk requests
+	// have it.
 	PartitionKey *string `json:"partitionKey"`
 	Minimal      bool    `json:"minimalReturnPreference"`
 }
 
-// batch holds the operations of a request.
+// batch holds the parsed operations of one batch request.
 type batch struct {
 	ops []batchOp
-	// binary reports whether the request has the form HybridRow. The answer has the same
-	// form.
+	// binary reports whether the request is in the HybridRow format, and so whether the
+	// answer must be.
 	binary bool
 }
 
-// batchOp is a parsed operation.
+// batchOp is one parsed operation of a batch.
 type batchOp struct {
 	engine.Operation
-	// patch is set instead of Operation.Change.
+	// patch is the patch of a Patch operation. The Change of the embedded Operation is
+	// derived from it before the operation runs.
 	patch *itemPatch
-	// key is the operation's own key. It is nil if the key is in a header of the request
-	// or in the document.
+	// key is the partition key in the operation itself. It is nil if the key is in a
+	// header of the request or in the document.
 	key feed.PartitionKey
-	// err is the result of an invalid operation. It is nil for a valid one.
+	// err is the error of an operation that is invalid and is not carried out. It is nil
+	// for a valid operation.
 	err error
 }
 
-// batchResult is the result of an operation.
+// batchResult is the result of one operation of a batch, or its error.
 type batchResult struct {
 	engine.Result
 	err error
@@ -74,7 +78,7 @@ func (s *Server) runBatch(x *request) error {
 	if err != nil {
 		return err
 	}
-	if err := x.acquireSlot(readSlots); err != nil { // its answer may be much larger than its body
+	if err := x.acquireSlot(readSlots); err != nil { // a batch is small, but the items in its answer may be large
 		return err
 	}
 	b, err := x.readBatch(c, body)
@@ -88,7 +92,8 @@ func (s *Server) runBatch(x *request) error {
 	return x.bulk(c, b)
 }
 
-// readBatch parses the operations. Its error concerns the whole request.
+// readBatch parses the operations of a batch. An invalid operation is returned with its
+// err set. The returned error means that the whole batch is refused.
 func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	b := batch{binary: hybridrow.Is(body)}
 	parse := parseJSONBatch
@@ -124,7 +129,7 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	return b, nil
 }
 
-// batchKinds are the kinds of operations by name, in lower case.
+// batchKinds maps the lower-case name of an operation type to its kind in the store.
 var batchKinds = map[string]engine.OpKind{
 	"create": engine.OpCreate, "upsert": engine.OpUpsert, "read": engine.OpRead, "replace": engine.OpReplace, "delete": engine.OpDelete,
 	"patch": engine.OpChange,
@@ -154,7 +159,8 @@ func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
 	return o
 }
 
-// status returns the status of a successful operation.
+// status returns the HTTP status of an operation that succeeded: 201 for a created item,
+// 204 for a deleted one, otherwise 200.
 func (o batchOp) status(r engine.Result) int {
 	switch o.Kind {
 	case engine.OpCreate:
@@ -170,10 +176,11 @@ func (o batchOp) status(r engine.Result) int {
 	return http.StatusOK
 }
 
-// operationAnswer is the answer to an operation in either encoding.
+// operationAnswer is the answer to one operation, from which both the JSON and the
+// HybridRow answer are written.
 type operationAnswer struct {
 	hybridrow.Result
-	// code and message describe the error of the operation. They are empty if it
+	// code and message describe the error of a failed operation. They are empty if it
 	// succeeded.
 	code, message string
 }
@@ -195,8 +202,8 @@ func (o batchOp) answer(r batchResult) operationAnswer {
 	return a
 }
 
-// sendBatch answers with the results of the operations in their order. The status is 207
-// if an operation failed.
+// sendBatch answers with the results of the operations, in the order of the request. The
+// status is 207 if any operation failed, and 200 otherwise.
 func (x *request) sendBatch(b batch, results []batchResult) error {
 	status := http.StatusOK
 	size, last := 0, map[string]int64{}
@@ -212,8 +219,8 @@ func (x *request) sendBatch(b batch, results []batchResult) error {
 			status = http.StatusMultiStatus
 		}
 	}
-	// If the request names a partition, the session token covers only this partition.
-	// .NET throws an exception for tokens of several partitions.
+	// If the request names a partition, the answer has the session token of only that
+	// partition. .NET throws an exception for a token with several partitions.
 	named := x.header(wire.HeaderPartitionID)
 	if named = named[strings.LastIndexByte(named, ',')+1:]; last[named] != 0 {
 		last = map[string]int64{named: last[named]}

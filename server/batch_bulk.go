@@ -11,40 +11,45 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A batch without x-ms-cosmos-batch-atomic is bulk: its operations are independent, and
-// each has its own partition key.
+// This file carries out bulk requests: batches without x-ms-cosmos-batch-atomic. Their
+// operations are independent, and each has its own partition key.
 //
-// The request names a physical partition, by which SDKs group their operations. If it was
-// split or merged, the answer is 410/1002, so that the SDK groups the operations again.
-// An operation whose key is in another partition is still carried out, because one server
-// has all partitions. Operations on one item are carried out in order. Others run
-// concurrently, so that they share the syncs of the log. Without
-// x-ms-cosmos-batch-continue-on-error, all run in order. After one fails, the rest are
-// answered 424.
+// The request names a physical partition, by which SDKs group their operations. If that
+// partition was split or merged, the answer is 410/1002, so that the SDK groups the
+// operations again. An operation whose key is in another partition is still carried out,
+// because one server has all partitions.
 //
-// The items in an answer have at most 4 MiB together. Operations whose items do not fit
-// are answered 413/3402 and not carried out. SDKs send them again in another batch.
+// Operations on one item run in order. Others run concurrently, so that they share the
+// syncs of the log. Without x-ms-cosmos-batch-continue-on-error, all run in order. If one
+// of them fails, the rest are not carried out and have the status 424.
+//
+// The items in one answer have at most 4 MiB together. An operation whose item does not
+// fit has the status 413/3402 and is not carried out. SDKs send it again in another
+// batch.
 
-// bulkWorkers limits the operations of one request that run concurrently.
+// bulkWorkers is the largest number of operations of one bulk request that run
+// concurrently.
 const bulkWorkers = 32
 
-// maxBulkAnswer limits the items in an answer, in bytes. It is the limit of the service,
-// as seen in .NET's BulkExecutionRetryPolicy. A single item is always smaller, so each
-// batch makes progress.
+// maxBulkAnswer limits the items in the answer to a bulk request, in bytes. .NET's
+// BulkExecutionRetryPolicy shows that the service has this limit. A single item is always
+// smaller, so every batch makes progress.
 const maxBulkAnswer = 4 << 20
 
-// errBulkAnswer is the result of an operation whose item does not fit into the answer.
+// errBulkAnswer is the error of a bulk operation whose item does not fit into the answer.
 var errBulkAnswer = failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge,
 	"not done, because the answer of the batch would be larger than %d bytes; send the operation again in another batch", maxBulkAnswer)
 
-// bulkItems limits the items that the operations of one request hold in memory, in bytes.
-// It does not count the items of the answer, or small patches, which the store applies.
+// bulkItems limits the items that the running operations of one bulk request hold in
+// memory, in bytes. The items in the answer are not counted. Small patches are not
+// counted either, because the store applies them.
 const bulkItems = 16 << 20
 
-// itemMemory is the memory for the items of a bulk request. A nil itemMemory has no
+// itemMemory is the budget for the items of one bulk request, in memory and in the
+// answer. Operations take bytes from it and give them back. A nil itemMemory has no
 // limit. It is safe for concurrent use.
 type itemMemory struct {
-	// answered is the size in bytes of the items in the answer.
+	// answered is the total size of the items in the answer so far, in bytes.
 	answered atomic.Int64
 
 	mu    sync.Mutex // guards left
@@ -58,9 +63,9 @@ func newItemMemory() *itemMemory {
 	return m
 }
 
-// take waits for n bytes, which the caller returns with give. A caller that holds bytes
-// must not take more, or callers could deadlock. It returns errBulkAnswer if the answer
-// became full meanwhile.
+// take reserves n bytes, and waits until that many are available. The caller returns them
+// with give. A caller that already holds bytes must not call take, or callers could
+// deadlock. It returns errBulkAnswer if the answer became full meanwhile.
 func (m *itemMemory) take(n int) error {
 	if m == nil {
 		return nil
@@ -77,7 +82,7 @@ func (m *itemMemory) take(n int) error {
 	return nil
 }
 
-// give returns n bytes.
+// give returns n bytes that the caller reserved with take.
 func (m *itemMemory) give(n int) {
 	if m == nil {
 		return
@@ -97,7 +102,7 @@ func (x *request) bulk(c *engine.Container, b batch) error {
 		return err
 	}
 	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == engine.OpRead || o.Kind == engine.OpChange }) {
-		if err := x.acquireSlot(bulkSlots); err != nil { // the items are not in the body
+		if err := x.acquireSlot(bulkSlots); err != nil { // the items may be much larger than the body of the request
 			return err
 		}
 	}
@@ -128,7 +133,7 @@ func (x *request) bulk(c *engine.Container, b batch) error {
 	return x.sendBatch(b, results)
 }
 
-// checkPartition returns an error if the partition that the request names is not live.
+// checkPartition returns a 410 error if the request names a partition that is not live.
 func (x *request) checkPartition(c *engine.Container) error {
 	id, err := x.partitionID(c)
 	if err == nil && id != "" {
@@ -137,9 +142,10 @@ func (x *request) checkPartition(c *engine.Container) error {
 	return ownerError(err)
 }
 
-// chainsOf divides the operations into chains of indexes. Each chain has the operations
-// on items of one ID, in order. Items with one ID and two keys share a chain, too, which
-// costs only a little time.
+// chainsOf groups the operations by the ID of their item. Each chain is a list of indexes
+// into ops, in order. The operations of one chain run one after the other, those of
+// different chains concurrently. Items with the same ID and different keys needlessly
+// share a chain, which costs little time.
 func chainsOf(ops []batchOp) [][]int {
 	var chains [][]int
 	of := map[string]int{}
@@ -149,7 +155,7 @@ func chainsOf(ops []batchOp) [][]int {
 			id = idOf(o.Body)
 		}
 		at, known := of[id]
-		if !known || id == "" { // documents without an id, which the store refuses, share no chain
+		if !known || id == "" { // the store refuses documents without an ID, so each is a chain of its own
 			at = len(chains)
 			of[id] = at
 			chains = append(chains, nil)
@@ -159,11 +165,12 @@ func chainsOf(ops []batchOp) [][]int {
 	return chains
 }
 
-// bulkOne carries out one operation, if its key is permitted and its item fits into the
-// answer.
+// bulkOne carries out one operation of a bulk request and returns its result. It returns
+// an error in r if the key is not permitted or the item does not fit into the answer.
 func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
-		// This is not the goroutine of the request, which recovers from panics.
+		// A panic here must be recovered here. The goroutine of the request recovers only
+		// from its own panics.
 		if p := recover(); p != nil {
 			x.logPanic(p)
 			r = batchResult{err: errInternal}
@@ -172,10 +179,12 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	if o.err != nil {
 		return batchResult{err: o.err}
 	}
-	// The size of a read item is known only after the read. An item that does not fit is
-	// dropped, because the read changed nothing. It is still counted, so that the server
-	// refuses the next reads at once. A write has its item in the request. So only
-	// concurrent patches can exceed the limit.
+	// The size of an item is known only after it is read. An item that does not fit into
+	// the answer is dropped, because a read changes nothing. It is still counted, so that
+	// the following reads are refused without being carried out.
+	//
+	// The item of a write is in the request, so its size is known before. Only concurrent
+	// patches can make the answer longer than the limit.
 	answered := &x.items.answered
 	if answered.Load() > maxBulkAnswer {
 		return batchResult{err: errBulkAnswer}
@@ -194,7 +203,7 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	}
 	result, err := x.perform(c, key, o)
 	if err != nil {
-		result.Body = nil // the answer does not include the item of a failed patch
+		result.Body = nil // the answer to a failed patch has no item
 	}
 	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == engine.OpRead {
 		result.Body = nil
@@ -203,7 +212,7 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	return batchResult{Result: result, err: err}
 }
 
-// perform calls the store for one operation.
+// perform calls the method of the store for one operation and returns its result.
 func (x *request) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (engine.Result, error) {
 	ctx := x.r.Context()
 	w := engine.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}

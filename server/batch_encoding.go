@@ -12,25 +12,26 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// This part reads and writes batches in the form HybridRow. .NET always sends this form
-// for TransactionalBatch and bulk mode.
+// The first part of this file reads and writes batches in HybridRow, a binary format.
+// .NET always sends it for TransactionalBatch and bulk mode.
 //
-// Supported: every field that an application can set. The fields effectivePartitionKey,
-// binaryId and timeToLiveInSeconds are refused with an error that names them. The SDK
-// fills them from properties that only tools of the service set.
+// Supported: every field that an application can set. The SDK sets the fields
+// effectivePartitionKey, binaryId and timeToLiveInSeconds only for tools of the service.
+// An operation with one of them is refused with an error that names the field.
 
-// rowContentType is the content type of the answer. The SDK looks only at the first byte
-// of the body.
+// rowContentType is the content type of an answer in HybridRow. The SDK ignores it and
+// recognises the format by the first byte of the body.
 var rowContentType = []string{"application/octet-stream"}
 
-// rowOperations are the names of the types of operations.
+// rowOperations maps the type of an operation in HybridRow to its name in JSON.
 var rowOperations = map[hybridrow.OperationType]string{
 	hybridrow.Create: "Create", hybridrow.Upsert: "Upsert", hybridrow.Read: "Read", hybridrow.Replace: "Replace",
 	hybridrow.Delete: "Delete", hybridrow.Patch: "Patch",
 }
 
-// parseRowBatch parses the operations. Their bodies are slices of the request's body. It
-// stops after one operation more than the limit.
+// parseRowBatch parses a body in HybridRow into operations. The bodies of the operations
+// are slices of the request's body. It stops after one operation more than the limit,
+// which is enough for the caller to refuse the batch.
 func parseRowBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry
 	r := hybridrow.NewReader(body)
@@ -55,7 +56,8 @@ func parseRowBatch(body []byte) ([]batchEntry, error) {
 	return entries, nil
 }
 
-// rowEntry returns the entry of operation n.
+// rowEntry converts an operation from HybridRow to the JSON form. n is its index, for
+// error messages.
 func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 	name, known := rowOperations[o.Type]
 	unknown := ""
@@ -81,9 +83,10 @@ func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 	}, nil
 }
 
-// appendRowAnswer appends the answers as HybridRow. The SDK reads the message of an error
-// from the body. Operations that were not carried out (424) have no body, because the SDK
-// would treat the message as the item.
+// appendRowAnswer appends the results of the operations to b, in HybridRow. The body of a
+// failed operation is the error message, which the SDK reads from there. An operation
+// that was not carried out (424) has no body, because the SDK would treat the message as
+// an item.
 func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	b = hybridrow.AppendSegment(b)
 	for _, a := range answers {
@@ -95,8 +98,9 @@ func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	return b
 }
 
-// A batch in the form JSON is an array of operations. Its answer is an array of results.
-// The SDKs for JavaScript, Go, Python and Java use it.
+// The second part of this file reads and writes batches in JSON, as the SDKs for
+// JavaScript, Go, Python and Java send them. A batch is an array of operations, and its
+// answer an array of results.
 
 func parseJSONBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry

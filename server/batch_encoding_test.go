@@ -16,13 +16,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Headers in the form of .NET's SDK 3.62, which sets no content type.
+// dotnetTransaction and dotnetBulk are the headers of .NET's SDK 3.62 for a transaction
+// and for a bulk request. That SDK sends no content type.
 var (
 	dotnetTransaction = headers{"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True", "x-ms-cosmos-batch-ordered": "True", "x-ms-documentdb-partitionkey": `["p"]`}
 	dotnetBulk        = headers{"x-ms-cosmos-batch-continue-on-error": "True", "x-ms-cosmos-batch-atomic": "False", "x-ms-cosmos-is-batch-request": "True"}
 )
 
-// rowsOf returns operations as HybridRow.
+// rowsOf returns the body of a batch in HybridRow with the given operations.
 func rowsOf(ops ...hybridrow.Operation) string {
 	b := hybridrow.AppendSegment(nil)
 	for _, o := range ops {
@@ -34,8 +35,7 @@ func rowsOf(ops ...hybridrow.Operation) string {
 	return string(b)
 }
 
-// row returns an operation with a type, and an ID or a document. If key is not empty, the
-// operation has this key.
+// results parses the body of an answer in HybridRow.
 func row(kind hybridrow.OperationType, key, id, body string) hybridrow.Operation {
 	o := hybridrow.Operation{Type: kind, ID: id}
 	if key != "" {
@@ -47,7 +47,9 @@ func row(kind hybridrow.OperationType, key, id, body string) hybridrow.Operation
 	return o
 }
 
-// results returns the rows of an answer.
+// rows sends a batch in HybridRow and returns its results. It fails the test unless the
+// answer has the given status and its operations have the statuses in codes, such as "201
+// 409".
 func (a response) results() []hybridrow.Result {
 	a.t.Helper()
 	var all []hybridrow.Result
@@ -153,12 +155,13 @@ func TestBulkOfDotNet(t *testing.T) {
 	}
 }
 
-// The SDK splits a session token at its colon, and fails at the second number of a token
-// of two partitions.
+// A bulk request names partition 1 but also writes to partition 0. The session token in
+// the answer must cover partition 1 alone, because .NET cannot parse a token of two
+// partitions.
 func TestBulkOnAPartitionHasItsSessionTokenAlone(t *testing.T) {
 	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
 	var ops []hybridrow.Operation
-	for i := range 8 { // of both partitions, as after a split that the client has not seen
+	for i := range 8 { // keys of both partitions, as after a split that the client has not seen
 		ops = append(ops, row(hybridrow.Create, fmt.Sprintf(`["%d"]`, i), "", fmt.Sprintf(`{"id":"1","pk":"%d"}`, i)))
 	}
 	c, err := ts.db.Container(t.Context(), "shop", "orders")
@@ -233,7 +236,8 @@ func TestHybridRowBeyondTheLimitsIsRefused(t *testing.T) {
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf()).want(400).wantBody("no operations")
 }
 
-// Errors of the whole request are JSON, from which .NET's SDK takes its message.
+// An invalid HybridRow body is answered with a JSON error that names the cause. .NET's
+// SDK takes the message of its exception from there.
 func TestInvalidHybridRowIsRefusedWithTheCause(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	seconds := int32(5)
@@ -266,8 +270,8 @@ func TestAReadOnlyKeyMayReadByHybridRow(t *testing.T) {
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(row(hybridrow.Read, "", "1", ""), row(hybridrow.Delete, "", "1", ""))).want(403).wantBody("Delete")
 }
 
-// FuzzBatchRow tests that every batch is answered. It is refused as a whole, or has as
-// many results as operations.
+// FuzzBatchRow sends random bytes as a batch in HybridRow. The batch must be refused as a
+// whole, or have one result for each operation.
 func FuzzBatchRow(f *testing.F) {
 	condition := row(hybridrow.Patch, "", "1", `{"operations":[{"op":"incr","path":"/v","value":1}],"condition":"from c where c.v > 1"}`)
 	condition.IfNoneMatch = "*"
@@ -294,13 +298,13 @@ func FuzzBatchRow(f *testing.F) {
 	})
 }
 
-// rawRow is a row of the given bytes.
+// rawRow is an already encoded row, valid or not.
 type rawRow []byte
 
 func (r rawRow) Append(b []byte) []byte { return append(b, r...) }
 
-// As .NET's retry policy expects, operations beyond the limit are answered 413/3402 and
-// not carried out.
+// The items of a bulk request do not fit into one answer. Operations beyond the limit
+// must have the status 413/3402 and change nothing, so that .NET sends them again.
 func TestAnswersToBulkAreBounded(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	large := strings.Repeat("x", engine.MaxDocumentSize-1000)
@@ -324,7 +328,8 @@ func TestAnswersToBulkAreBounded(t *testing.T) {
 		t.Errorf("%d of 6 items of 2 MiB are in an answer of 4", done)
 	}
 
-	// In order, so that the test can predict which operations succeed.
+	// The operations run in order here, so that the test can predict which of them
+	// succeed.
 	inOrder := dotnetBulk.with("x-ms-cosmos-batch-continue-on-error", "False")
 	r := ts.rows(inOrder, 207, "200 200 200 413 424 424", patches...)
 	if r[3].SubStatus != 3402 {
@@ -333,20 +338,20 @@ func TestAnswersToBulkAreBounded(t *testing.T) {
 	ts.do("GET", orders+"/docs/2", pk(`["p"]`), "").want(200).wantBody(`"v":1,`)
 	ts.do("GET", orders+"/docs/3", pk(`["p"]`), "").want(200).wantBody(`"v":0,`)
 
-	// Items that the client does not want in the answer use no room in it.
+	// If the client wants no items in the answer, their size does not count.
 	for i := range patches {
 		patches[i].Minimal = true
 	}
 	ts.rows(dotnetBulk, 200, "200 200 200 200 200 200", patches...)
 }
 
-// Random batches in both forms, each in its own container, must have the same results for
-// each item.
+// The test sends the same random batches as JSON to one container and as HybridRow to
+// another. Each operation must have the same result in both.
 func TestBothFormsOfABatchDoTheSame(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"binary","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
 	kinds := []hybridrow.OperationType{hybridrow.Create, hybridrow.Upsert, hybridrow.Replace, hybridrow.Patch, hybridrow.Read, hybridrow.Delete}
-	r := rand.New(rand.NewPCG(3, 9)) //nolint:gosec // the test must be repeatable
+	r := rand.New(rand.NewPCG(3, 9)) //nolint:gosec // a fixed seed makes the test repeatable
 	for n := range 150 {
 		var (
 			texts []string

@@ -15,7 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Headers in the form of the SDKs.
+// transaction and inBulk are the headers of the JSON SDKs for a transaction and for a
+// bulk request.
 var (
 	transaction = headers{"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True", "x-ms-cosmos-batch-ordered": "True", "x-ms-documentdb-partitionkey": `["p"]`}
 	inBulk      = headers{"x-ms-cosmos-is-batch-request": "true", "x-ms-cosmos-batch-atomic": "false", "x-ms-cosmos-batch-continue-on-error": "true"}
@@ -28,7 +29,9 @@ type batchAnswer []struct {
 	ResourceBody                                      map[string]any
 }
 
-// batch sends a batch and checks the status of each operation.
+// batch sends a batch in JSON and returns its results. It fails the test unless the
+// answer has the given status and its operations have the statuses in codes, such as "201
+// 409".
 func (ts *testServer) batch(h headers, ops string, status int, codes string) batchAnswer {
 	ts.t.Helper()
 	var answer batchAnswer
@@ -205,8 +208,8 @@ func TestBulkKeepsTheOrderOfOperationsOnOneItem(t *testing.T) {
 	}
 }
 
-// A small request may patch a hundred large items. The server limits the items in memory
-// and the answer.
+// A bulk request of a few kilobytes patches 32 items of almost 2 MB. The server must
+// limit the items that it holds in memory at once, and the size of the answer.
 func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
 	const size = 1900 << 10
 	ts := newTestServer(t, Options{}).withOrders()
@@ -250,8 +253,8 @@ func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
 	})
 }
 
-// A read whose item does not fit into the answer is not answered, so the reads after it
-// are not carried out.
+// A bulk request reads 32 items of almost 2 MB, of which two fit into the answer. After
+// the answer is full, the server must not read the remaining items.
 func TestBulkStopsReadingWhenItsAnswerIsFull(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	var ops []string
@@ -270,7 +273,8 @@ func TestBulkStopsReadingWhenItsAnswerIsFull(t *testing.T) {
 			answered++
 		}
 	}
-	// Two items fit, and items of bulkItems bytes are read concurrently.
+	// Besides the two items that fit, the server may have read the items that bulkItems
+	// allows at once.
 	if most := 2 + bulkItems/engine.MaxDocumentSize; answered != 2 || read > most {
 		t.Errorf("%d items of %d were read, more than %d; %d are in the answer, want 2", read, len(ops), most, answered)
 	}
@@ -300,8 +304,9 @@ func TestBulkReportsThrottledOperations(t *testing.T) {
 		for i := range 100 {
 			ops = append(ops, fmt.Sprintf(`{"operationType":"Create","partitionKey":"[1]","resourceBody":{"id":"%d","pk":1}}`, i))
 		}
-		// The first operations use up the throughput. They start together before their
-		// cost is known.
+		// The operations of this request start together, before any of them has a known
+		// cost. So they use more throughput than the container has, and the next request
+		// is throttled.
 		ts.must("POST", orders+"/docs", inBulk, `[`+strings.Join(ops, ",")+`]`)
 		time.Sleep(200 * time.Millisecond)
 		var answer batchAnswer
@@ -321,8 +326,8 @@ func TestBulkReportsThrottledOperations(t *testing.T) {
 	})
 }
 
-// FuzzBatch tests that every batch is answered. It is refused as a whole, or has as many
-// results as operations.
+// FuzzBatch sends random JSON as a batch. The batch must be refused as a whole, or have
+// one result for each operation.
 func FuzzBatch(f *testing.F) {
 	f.Add([]byte(`[{"operationType":"Create","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Read","id":"1","ifNoneMatch":"*"}]`), true)
 	f.Add([]byte(`[{"operationType":"Patch","id":"1","partitionKey":"[\"p\"]","resourceBody":{"operations":[{"op":"incr","path":"/v","value":1}],"condition":"from c where c.v > 1"}}]`), false)

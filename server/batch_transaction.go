@@ -12,14 +12,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition.
-// Either all operations are carried out, in order and at one LSN, or none. The failed
-// operation has its own status, and all others have 424. The partition key is in the
-// header. Without the header, an operation may have the key. Operations must not name
-// different keys.
+// This file carries out transactions: batches with x-ms-cosmos-batch-atomic: true, on one
+// logical partition. Either all operations are carried out, in order and at one LSN, or
+// none is. In the second case the operation that failed has its own status, and all
+// others have 424.
+//
+// The partition key is in the header. If the header is missing, the operations may have
+// it. Operations with different keys are refused.
 
-// errNotDone is the result of an operation that was not carried out because another one
-// failed.
+// errNotDone is the error of an operation that was not carried out because another one of
+// its transaction failed.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
 
 func (x *request) transact(c *engine.Container, b batch) error {
@@ -58,11 +60,11 @@ func (x *request) transact(c *engine.Container, b batch) error {
 	return x.sendBatch(b, done)
 }
 
-// commit carries out the operations of a transaction.
+// commit carries out the operations of a transaction and returns their results.
 //
-// Small patches without a condition run in the sequencer of the store. If there is
-// another patch, commit prepares the changes outside the sequencer. It then commits them,
-// unless a patched item has changed meanwhile.
+// Small patches without a condition run in the store's sequencer, which runs one write at
+// a time. If there is any other patch, commit first prepares all changes outside the
+// sequencer. It then commits them, unless a patched item has changed meanwhile.
 func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) ([]engine.Result, error) {
 	rehearse := false
 	for i, o := range ops {
@@ -90,19 +92,20 @@ func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batch
 	return nil, contended
 }
 
-// prepareChanges evaluates the patches of a transaction outside the sequencer, and sets
-// the Change of each to its outcome.
+// prepareChanges evaluates the patches of a transaction outside the sequencer. It
+// replaces the Change of each operation by one that returns the evaluated document.
 //
-// It stops at the first operation that fails. Then either the transaction fails at this
-// operation, too, or an item has changed meanwhile. If an earlier operation of the
-// transaction wrote the document, the patch sees it without its new system properties.
+// It stops at the first operation that fails. Then the transaction fails at the same
+// operation when it is committed, unless an item has changed meanwhile. If an earlier
+// operation of the transaction wrote the document, the patch sees the document without
+// its new system properties.
 func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
 	for i, o := range ops {
 		if o.patch != nil {
 			prepared[i].Change = func([]byte) ([]byte, error) { return nil, errContended }
 		}
 	}
-	documents := map[string][]byte{} // by ID, after the operations so far; nil means deleted
+	documents := map[string][]byte{} // the documents by ID after the operations so far; nil means deleted
 	size := 0
 	for i, o := range ops {
 		switch o.Kind {
@@ -120,7 +123,7 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 				item, err := c.Read(x.r.Context(), key, o.ID, engine.ReadOptions{})
 				x.charge += item.Charge
 				if bad := (*engine.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
-					return nil // the transaction fails at this operation
+					return nil // the commit fails at this operation, too
 				} else if err != nil {
 					return ownerError(err)
 				}
@@ -140,9 +143,9 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 	return nil
 }
 
-// preparedChange returns a Change that returns a prepared outcome. If the document no
-// longer has the etag, the Change returns errContended. An empty etag means that the
-// transaction itself wrote the document.
+// preparedChange returns a Change that returns the prepared document after, or err. If
+// the stored document no longer has the etag, the Change returns errContended. An empty
+// etag means that the transaction itself wrote the document, so it cannot have changed.
 func preparedChange(etag string, after []byte, err error) func(old []byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		if etag != "" && !hasETag(old, etag) {
@@ -160,7 +163,8 @@ func hasETag(document []byte, etag string) bool {
 	return at >= 0 && bytes.HasPrefix(document[at+len(mark):], []byte(strings.Trim(etag, `"`)+`\"`))
 }
 
-// sendFailedBatch answers that no operation was carried out, because one failed.
+// sendFailedBatch answers a transaction whose operation at index failed. That operation
+// has its own result, and all others have 424.
 func (x *request) sendFailedBatch(b batch, index int, failed batchResult) error {
 	results := make([]batchResult, len(b.ops))
 	for i := range results {
