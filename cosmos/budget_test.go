@@ -119,6 +119,32 @@ func TestBudgetForgetsRequestsThatWereNotSent(t *testing.T) {
 	})
 }
 
+// A read that is refused is tried again after the wait that the error reports. If refusals
+// counted, every attempt would lengthen that wait, and the reads would never resume.
+func TestRefusedReadsDoNotDelayLaterOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(20)
+		dear, err := b.admit(t.Context(), kindFeed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dear.settle(220) // overdrawn by 200: ten seconds
+		began := time.Now()
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := b.admit(ctx, kindFeed)
+			cancel()
+			var throttled *feed.ThrottledError
+			if !errors.As(err, &throttled) || throttled.RetryAfter > 10*time.Second {
+				t.Fatalf("a read that would wait beyond its deadline: %v; want an error that asks for at most 10 s", err)
+			}
+		}
+		if _, err := b.admit(t.Context(), kindFeed); err != nil || time.Since(began) > 10*time.Second {
+			t.Errorf("after 100 refusals, %v, %s; want the ten seconds of the first read", err, time.Since(began))
+		}
+	})
+}
+
 func TestInvalidBudgetsAreRefused(t *testing.T) {
 	for _, rate := range []float64{0, -1, 0.5, math.NaN(), math.Inf(1)} {
 		if NewBudget(rate).validate() == nil {
