@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// odd is JSON that a decoder and an encoder would change: white space, escapes, order, a
-// number beyond float64, and characters that Go escapes.
+// odd is JSON text that decoding and encoding would change. It has white space, escapes,
+// unsorted members, a number beyond float64, and characters that Go escapes.
 const odd = "{ \"b\" : 1e999,\t\"a\":\"\\u0041<&>\u2028\",\"a\":[ ] }\n"
 
 func TestExtraPropertiesComeBackByteForByte(t *testing.T) {
@@ -35,7 +35,7 @@ func TestExtraPropertiesComeBackByteForByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(given) // the caller may change its own bytes
+	clear(given) // overwrites the caller's bytes: the store must have its own copy
 	compare := func(when string, d engine.DatabaseProperties, c engine.ContainerProperties, want string) {
 		t.Helper()
 		if string(d.Extra) != want || string(c.Extra) != want {

@@ -16,7 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// recordsStore opens a store on a file system in memory.
+// recordsStore opens the store in the directory db of fs, without a purge. The caller
+// closes it.
 func recordsStore(t *testing.T, fs vfs.FS) *engine.DB {
 	t.Helper()
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
@@ -134,8 +135,8 @@ func TestRecordsAreDeletedWithTheirDatabase(t *testing.T) {
 		if all, err := db.Records(t.Context(), "shop"); err != nil || len(all) != 0 {
 			t.Errorf("a new database has records %+v, %v", all, err)
 		}
-		// Create records during the deletion, so that some are created in the group that
-		// deletes the database.
+		// Eight goroutines create records while another one deletes the database. So the
+		// sequencer carries out some creations in the same group as the deletion.
 		var writers sync.WaitGroup
 		for i := range 8 {
 			writers.Go(func() {
@@ -154,8 +155,9 @@ func TestRecordsAreDeletedWithTheirDatabase(t *testing.T) {
 	}
 }
 
-// Concurrent writers create, rename and delete records at random. Exactly one writer gets
-// a name, in whatever group, and every acknowledged record is present.
+// Eight goroutines create, rename and delete records at random, with only five names. No
+// two stored records may have the same name. Every acknowledged creation and deletion
+// must have taken effect.
 func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)
@@ -216,8 +218,9 @@ func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 	}
 }
 
-// The directory was written by the release of format 2. It has a database with extra
-// properties and a container of three items.
+// The test opens a directory that the release of format 2 wrote. It has a database with
+// Extra, and a container of three items. This release must read all of it and store
+// records in it.
 func TestDirectoryOfFormatTwoOpensAndTakesRecords(t *testing.T) {
 	fs := unpack(t, "format2.zip", "db")
 	if text := string(readFile(t, fs, "db/FORMAT")); !strings.HasSuffix(text, " 2\n") {

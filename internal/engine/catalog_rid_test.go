@@ -36,13 +36,13 @@ func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 			t.Errorf("database %q: %v", rid, err)
 		}
 	}
-	foreign := containerRID(first.database, second.number) // the right number in the wrong database
+	foreign := containerRID(first.database, second.number) // the second container's number in the first one's database
 	for _, rid := range []string{"", "c", first.Identity().DatabaseRID, document, containerRID(first.database, 99), foreign} {
 		if _, err := db.ContainerByRID(ctx, rid); !errors.Is(err, feed.ErrNotFound) {
 			t.Errorf("container %q: %v", rid, err)
 		}
 	}
-	// A recreated container has another rid.
+	// A container that is recreated under the same name has another resource id.
 	old := second.Identity().ContainerRID
 	if err := db.DeleteContainer(ctx, "other", "c"); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 		for n := range 30 {
 			pk := fmt.Sprintf("p%d", n%4)
 			doc := body(fmt.Sprintf("i%d", n), pk, n)
-			if n == 29 { // a document of the maximum size, which its system properties enlarge further
+			if n == 29 { // a document of the maximum size: with its system properties it exceeds the limit
 				doc = append(doc[:len(doc)-1], `,"t":"`...)
 				doc = append(doc, strings.Repeat("x", MaxDocumentSize-len(doc)-2)+`"}`...)
 			}
@@ -127,7 +127,8 @@ func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
 	}
 }
 
-// documentRID returns the rid of document number n, from 1 to maxDocumentNumber.
+// documentRID returns the resource id (_rid) of document number n of a container. n is
+// from 1 to maxDocumentNumber.
 func documentRID(database, container, n uint32) string {
 	return string(appendDocumentRID(nil, database, container, n))
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// The sizes of partitions, counted once, follow writes, transactions, splits, merges and
+// PartitionStats must return the exact number and size of the items of each partition.
+// The test compares them with the feed after writes, transactions, splits, merges and
 // restarts.
 func TestStatisticsAreExact(t *testing.T) {
 	fs := vfs.NewMem()
@@ -109,8 +110,8 @@ func TestStatisticsAreExact(t *testing.T) {
 	want("after a merge and a restart")
 }
 
-// BenchmarkPartitionStats measures a request for the sizes of 200 partitions: the first,
-// which counts 20,000 items, and later ones.
+// BenchmarkPartitionStats measures a call of PartitionStats for 200 partitions. It
+// measures the first call, which counts 20,000 items, and later calls, which count none.
 func BenchmarkPartitionStats(b *testing.B) {
 	db, c := benchmarkItems(b, 200)
 	for _, first := range []bool{true, false} {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The deletion of a container leaves no key of it in any key space: neither documents and
-// versions nor indexes.
+// After a container or its database is deleted, no key of the container is left in the
+// store. The test looks for keys of documents, versions and indexes.
 func TestDeletedContainersLeaveNoKeys(t *testing.T) {
 	for name, remove := range map[string]func(*DB) error{
 		"container": func(db *DB) error { return db.DeleteContainer(t.Context(), "db", "c") },

@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Each case breaks one invariant by hand, and Check must find it.
+// Each case damages one key or value of a valid store. Check must then report the broken
+// invariant.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	key := func(space byte, c *Container, segment uint32, lsn int64, ordinal uint16, pk string) []byte {
 		components, err := c.paths.fullKey(feed.PartitionKey{pk})
@@ -36,9 +37,9 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		defer func() { _ = closer.Close() }()
 		return append([]byte(nil), b...)
 	}
-	// The container has a (LSN 1) and b (LSN 3, its second version) in one of the
-	// partitions 1 and 2, which a split made of partition 0. c (LSN 4) was written after
-	// the split.
+	// Item a was written at LSN 1. The second version of item b was written at LSN 3.
+	// Both are in partition 1 or 2, which are the parts of partition 0. Item c was
+	// written at LSN 4, after the split.
 	for name, k := range map[string]struct {
 		want   string
 		damage func(g *group, l *writeState)
@@ -69,7 +70,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"a document that was changed": {", ordinal 0", func(g *group, l *writeState) {
 			k := key(spaceLog, l.c, 0, 1, 0, "p")
 			v := get(g, k)
-			v[7]++ // the time
+			v[7]++ // byte 7 is the lowest byte of _ts
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"a document cut short": {"LSN 1", func(g *group, l *writeState) {
@@ -97,7 +98,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"a time that goes back": {"before that of", func(g *group, l *writeState) {
 			k := key(spaceLog, l.c, 0, 3, 0, "p")
 			v := get(g, k)
-			v[6]-- // 256 seconds
+			v[6]-- // _ts becomes 256 seconds earlier
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"a counter that is too low": {"stored and", func(g *group, l *writeState) {
@@ -155,7 +156,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"a previous image of another version": {"the previous image", func(g *group, l *writeState) {
 			k := key(spaceVersions, l.c, 0, 3, 0, "p")
 			v := get(g, k)
-			v[17]-- // the previous LSN
+			v[17]-- // byte 17 is the lowest byte of the previous LSN
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"a key of a missing container": {"which does not exist", func(g *group, l *writeState) {

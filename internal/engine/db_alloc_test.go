@@ -9,7 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// The fixed cost of a page must not grow with the number of its changes.
+// A read of a page makes at most 30 allocations. The number must not grow with the number
+// of changes on the page.
 func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 	if engine.RaceDetector {
 		t.Skip("the race detector empties Pebble's pools at random")
@@ -38,7 +39,8 @@ func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 	}
 }
 
-// A filter over a container must not allocate for each document that it passes.
+// VisitItems must not allocate memory for each item that it visits. The test allows one
+// allocation for 20 items.
 func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 	if engine.RaceDetector {
 		t.Skip("the race detector empties Pebble's pools at random")
@@ -65,7 +67,8 @@ func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 	}
 }
 
-// NoBody omits the item's bytes and nothing else of the result.
+// A write with the option NoBody returns a result without a body. All other fields of the
+// result are set as usual.
 func TestWriteWithoutABodyReturnsTheRest(t *testing.T) {
 	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
 	ctx, pk, o, body := t.Context(), feed.PartitionKey{"1"}, engine.WriteOptions{NoBody: true}, []byte(`{"id":"1"}`)

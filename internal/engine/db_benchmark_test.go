@@ -10,11 +10,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// benchmarkDocuments is the number of documents in a store of benchmarkItems.
+// benchmarkDocuments is the number of documents that benchmarkItems writes.
 const benchmarkDocuments = 20_000
 
-// benchmarkItems returns a store in memory with a container of documents of 1 KB, each
-// with its own key.
+// benchmarkItems returns a store in memory and its container, which has
+// benchmarkDocuments documents of 1 KB. Each document has its own partition key.
 func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
 	b.Helper()
 	db, err := OpenMemory(Options{Memory: 128 << 20})
@@ -46,7 +46,8 @@ func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
 	return db, c
 }
 
-// mustComponents returns the components of a key.
+// mustComponents returns the components of a partition key. It fails the test if the key
+// is not valid.
 func mustComponents(t *testing.T, key ...any) []epk.Component {
 	t.Helper()
 	components, err := keyComponents(feed.PartitionKey(key))

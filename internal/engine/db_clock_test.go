@@ -10,7 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// machine is a machine whose clocks a test sets.
+// machine simulates the wall clock and the monotonic clock of a machine. Tests advance
+// both with pass.
 type machine struct {
 	mu  sync.Mutex // guards now
 	now reading
@@ -22,7 +23,8 @@ func (m *machine) read() reading {
 	return m.now
 }
 
-// pass advances the clocks. Wall time and monotonic time may differ.
+// pass advances the wall clock by wall and the monotonic clock by elapsed. A negative
+// wall sets the wall clock back.
 func (m *machine) pass(wall, elapsed time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,7 +38,7 @@ func TestClockCatchesUpWithTheWallClockAndNeverGoesBack(t *testing.T) {
 	for _, step := range []struct {
 		what          string
 		wall, elapsed time.Duration
-		want          time.Duration // since boot
+		want          time.Duration // the store's time since boot
 	}{
 		{"at the start", 0, 0, 0},
 		{"time passes", time.Hour, time.Hour, time.Hour},
@@ -53,8 +55,8 @@ func TestClockCatchesUpWithTheWallClockAndNeverGoesBack(t *testing.T) {
 			t.Errorf("%s: %s since boot, want %s", step.what, got, step.want)
 		}
 	}
-	// The clock of a store whose last write is ahead of the wall clock starts at that
-	// write.
+	// If the last write of a store is later than the wall clock, the store's clock starts
+	// at the time of that write.
 	if ahead := newClockOf(m.read, boot.Add(24*time.Hour).Unix()); ahead.now().Sub(boot) != 24*time.Hour {
 		t.Errorf("the clock of a store that is ahead of the wall clock starts at %s", ahead.now())
 	}
@@ -82,8 +84,8 @@ func TestClockIsMonotonicForConcurrentReaders(t *testing.T) {
 	readers.Wait()
 }
 
-// After the machine was suspended, the times of writes and the expiry of items follow the
-// wall clock.
+// After a suspended machine wakes up, the times of new writes and the expiry of items
+// must follow the wall clock.
 func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	m := &machine{now: systemClock()()}

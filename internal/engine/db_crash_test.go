@@ -26,8 +26,8 @@ import (
 
 var crashPoints = flag.Int("crash.points", 0, "number of power losses that the crash test simulates (0: 1000, 100 with -short, 40 with -race)")
 
-// crashLife is the number of crashes after which a store is replaced by a new one, so
-// that it stays small.
+// crashLife is the number of crashes that one store goes through. A new store then
+// replaces it, because a store grows with every load.
 const crashLife = 10
 
 func TestPowerLossKeepsEveryAcknowledgement(t *testing.T) {
@@ -63,22 +63,22 @@ func TestPowerLossKeepsEveryAcknowledgement(t *testing.T) {
 	t.Logf("%d crashes, %d of them before the store was open again", crashes.Load(), recovering.Load())
 }
 
-// crasher takes one store through many crashes.
+// crasher runs the load of crash tests on one store, and simulates a crash in each round.
 type crasher struct {
 	t   *testing.T
 	rng *rand.Rand
 	fs  *vfs.MemFS
-	// versions holds the version of each item after the last crash.
+	// versions holds the version of each item that the store had after the last crash.
 	versions map[crashItem]int
 
 	mu    sync.Mutex // guards known
 	known *known
 
-	// countdown is the number of operations on the files before the crash.
+	// countdown is the number of operations on files that remain before the crash.
 	countdown atomic.Int64
 	crashed   chan struct{}
-	// after holds the files after the crash. afterKnown is the state of known at the
-	// crash.
+	// after holds the files as the crash left them. afterKnown is a copy of known, made
+	// at the moment of the crash.
 	after      *vfs.MemFS
 	afterKnown *known
 }
@@ -107,12 +107,13 @@ func (c *crasher) divide(container int, partition string) {
 	c.mu.Unlock()
 }
 
-// before is called before every operation on the files. The state known before the files
-// are copied must be in the copy.
+// before is the hook that runs before every operation on files. When countdown reaches 0,
+// it simulates the crash. It copies known first and the files after it. So the copied
+// files must contain everything that the copy of known records.
 func (c *crasher) before(op fileOp) {
 	if op.kind == "sync" {
-		// Give readers a chance to see data that is not durable yet, if the store allows
-		// it.
+		// The store must not show data to readers before the sync. If it did, the readers
+		// would receive the data now, and verification would fail.
 		for range 20 {
 			runtime.Gosched()
 		}
@@ -125,15 +126,17 @@ func (c *crasher) before(op fileOp) {
 	c.mu.Unlock()
 	cfg := vfs.CrashCloneCfg{}
 	if c.rng.IntN(3) == 0 {
-		// Some of the unsynced data survives, perhaps only a part of a write.
+		// In every third crash, a random part of the data that was not synced survives. A
+		// write may survive in part.
 		cfg.UnsyncedDataPercent, cfg.RNG = c.rng.IntN(100), c.rng
 	}
 	c.after = c.fs.CrashClone(cfg)
 	close(c.crashed)
 }
 
-// round opens the store, runs the load until the crash, and verifies the remaining files.
-// It reports whether the crash came before the load.
+// round opens the store, runs the load until the crash, and verifies the files that
+// remain. early reports whether the crash came before the load, while the store was
+// opened.
 func (c *crasher) round(seed uint64) (early bool) {
 	t := c.t
 	t.Helper()
@@ -178,7 +181,7 @@ func (c *crasher) round(seed uint64) (early bool) {
 	return early
 }
 
-// recover opens the files that remain after the crash and verifies them.
+// recover opens the store from the files that the crash left, and verifies it.
 func (c *crasher) recover(seed uint64) {
 	t := c.t
 	t.Helper()
@@ -191,7 +194,7 @@ func (c *crasher) recover(seed uint64) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The recovered versions are durable from here on.
+	// The store has recovered these versions, so later crashes must not lose them.
 	for i, v := range c.versions {
 		c.known.acked[i] = v
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// verifyCrash compares a store that was opened after a crash with the state known before
-// it. It returns the version of each item.
+// verifyCrash checks a store that was opened after a crash. k is the state that clients
+// knew at the crash. verifyCrash returns the version of each item in the store.
 func verifyCrash(t *testing.T, db *engine.DB, k *known) map[crashItem]int {
 	t.Helper()
 	ctx := t.Context()
@@ -38,8 +38,9 @@ func verifyCrash(t *testing.T, db *engine.DB, k *known) map[crashItem]int {
 	return versions
 }
 
-// verifyTransactions checks that each unacknowledged transaction is present whole or not
-// at all. No other version may be newer than the acknowledged one.
+// verifyTransactions checks the last transaction that each writer sent. If it was not
+// acknowledged, either all of its versions must be present or none. No other item may be
+// newer than its acknowledged version.
 func verifyTransactions(t *testing.T, k *known, versions map[crashItem]int) {
 	t.Helper()
 	tried := map[crashItem]bool{}
@@ -62,8 +63,9 @@ func verifyTransactions(t *testing.T, k *known, versions map[crashItem]int) {
 	}
 }
 
-// verifyItems checks that every item has its last acknowledged version, or the next one,
-// which was under way. It must not be older than a version that a reader was shown.
+// verifyItems checks that every item has its last acknowledged version or the next one,
+// whose write was in progress. The item must not be older than a version that a reader
+// received.
 func verifyItems(t *testing.T, c *engine.Container, n int, k *known, versions map[crashItem]int) {
 	t.Helper()
 	for w := range crashWriters {
@@ -98,8 +100,8 @@ func verifyItems(t *testing.T, c *engine.Container, n int, k *known, versions ma
 	}
 }
 
-// verifyPartitions checks that the partitions of every acknowledged split or merge are
-// live, or were divided since.
+// verifyPartitions checks that the result of every acknowledged split and merge is
+// durable. Each resulting partition must be live or an ancestor of a live one.
 func verifyPartitions(t *testing.T, c *engine.Container, n int, k *known) {
 	t.Helper()
 	ps, err := c.Partitions(t.Context())
@@ -119,9 +121,9 @@ func verifyPartitions(t *testing.T, c *engine.Container, n int, k *known) {
 	}
 }
 
-// verifyVersions checks that the feed of all versions has each version of each item once,
-// in order, up to the present one. Delivered versions must have the LSN at which they
-// were delivered.
+// verifyVersions checks the feed of all versions. It must have each version of each item
+// exactly once and in order, up to the item's current version. A version that a reader
+// received before the crash must still have its LSN.
 func verifyVersions(t *testing.T, src feed.Source, c *engine.Container, n int, k *known, versions map[crashItem]int) {
 	t.Helper()
 	ps, err := c.Partitions(t.Context())

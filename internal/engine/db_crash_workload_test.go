@@ -16,29 +16,32 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// The load of the crash tests. Several writers own some items each and write their
-// versions 1, 2, 3 and so on. The number of a version determines its kind: an upsert, a
-// delete, or part of a batch. So the state of an item after a crash shows its last
-// version. Only the last acknowledged version and the next one are possible. Meanwhile,
-// partitions are split and merged, items with a time to live are written and expire, and
-// a reader of each container records the changes that it is shown.
+// This file is the load of the crash tests. Each of several writers owns some items and
+// writes their versions 1, 2, 3 and so on. The number of a version determines its kind:
+// an upsert, a delete, or part of a batch. So the state of an item after a crash shows
+// which version is the last one.
+//
+// After a crash, an item may have only its last acknowledged version or the next one.
+// During the load, partitions are split and merged, and items with a time to live expire.
+// A reader of each container records the changes that it receives.
 
 const (
 	crashWriters = 4
-	crashKeys    = 3 // of each writer
-	crashIDs     = 3 // of each key
+	crashKeys    = 3 // the number of partition keys of each writer
+	crashIDs     = 3 // the number of items of each partition key
 	// A version whose number is a multiple of crashDelete is a delete.
 	crashDelete = 6
 )
 
-// crashContainers lists the containers. One keeps the latest versions, the other all
-// versions.
+// crashContainers lists the two containers of the load. The first one keeps only the
+// latest version of each item. The second one keeps all versions.
 var crashContainers = []engine.ContainerProperties{
 	{ID: "latest", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1},
 	{ID: "versions", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1, Retention: time.Hour},
 }
 
-// crashItem identifies an item by the index of its container, its key and its id.
+// crashItem identifies an item by its container, partition key and id. The container is
+// an index in crashContainers.
 type crashItem struct {
 	container int
 	key, id   string
@@ -55,17 +58,19 @@ func parseCrashItem(s string) (crashItem, error) {
 	return crashItem{c, p[1], p[2]}, err
 }
 
-// known is the state of a store that a client can prove.
+// known is the part of a store's state that its clients know, because the store
+// acknowledged it or delivered it. A crash must not change it.
 type known struct {
 	// acked holds the last acknowledged version of each item.
 	acked map[crashItem]int
-	// delivered holds the last version of each item that a reader was shown, and its LSN.
-	// The feed of latest versions shows no deletes.
+	// delivered holds the last version of each item that a reader received, and its LSN.
+	// It has no deletes from the container that keeps only latest versions.
 	delivered map[crashItem]delivery
-	// tried holds the versions of the last write that each writer sent.
+	// tried holds the last write that each writer sent, acknowledged or not: the versions
+	// that it gave to its items.
 	tried map[int]map[crashItem]int
-	// partitions holds the results of acknowledged splits and merges, as "index of the
-	// container/ID".
+	// partitions has an element for each partition that an acknowledged split or merge
+	// created. Its form is "index of the container/ID".
 	partitions map[string]bool
 }
 
@@ -84,15 +89,17 @@ func (k *known) clone() *known {
 	return &known{maps.Clone(k.acked), maps.Clone(k.delivered), maps.Clone(k.tried), maps.Clone(k.partitions)}
 }
 
-// deliver records a change that a reader was shown. A reader that starts a partition
-// again is shown old versions again, which do not replace newer ones.
+// deliver records that a reader received version d of an item. A reader that restarts at
+// the beginning of a partition receives old versions again. They do not replace newer
+// ones.
 func (k *known) deliver(i crashItem, d delivery) {
 	if d.version >= k.delivered[i].version {
 		k.delivered[i] = d
 	}
 }
 
-// witness records the requests to the store and the results that the store acknowledged.
+// witness records the writes that clients send, and everything that the store
+// acknowledges or delivers.
 type witness interface {
 	try(writer int, versions map[crashItem]int)
 	ack(i crashItem, version int)
@@ -100,17 +107,17 @@ type witness interface {
 	divide(container int, partition string)
 }
 
-// crashLoad runs the writers and readers of a store.
+// crashLoad runs the writers and the readers of one store.
 type crashLoad struct {
 	db         *engine.DB
 	containers []*engine.Container
 	w          witness
-	// versions holds the last version of each item at the start.
+	// versions holds the version of each item when the load begins.
 	versions map[crashItem]int
 	stop     atomic.Bool
 }
 
-// setUp creates or opens the containers.
+// setUp creates the database and the containers of the load, or opens them if they exist.
 func (l *crashLoad) setUp(ctx context.Context) error {
 	if _, err := l.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, engine.ErrConflict) {
 		return err
@@ -129,7 +136,7 @@ func (l *crashLoad) setUp(ctx context.Context) error {
 	return nil
 }
 
-// run drives the store until stop is set or a step fails.
+// run runs all writers and readers until stop is set or one of them fails.
 func (l *crashLoad) run(ctx context.Context, seed uint64) error {
 	var steps []func(context.Context) error
 	for n := range crashWriters {
@@ -156,7 +163,7 @@ func (l *crashLoad) run(ctx context.Context, seed uint64) error {
 	return errors.Join(errs...)
 }
 
-// crashWriter writes some of the items.
+// crashWriter is one writer of the load. Its partition keys begin with its number.
 type crashWriter struct {
 	*crashLoad
 	number int
@@ -179,14 +186,14 @@ func crashBody(i crashItem, version, ttl int) []byte {
 	return append(b, '}')
 }
 
-// crashDoc is the decoded form of a document of crashBody.
+// crashDoc is the decoded form of a document that crashBody made.
 type crashDoc struct {
 	id, key string
 	version int
 }
 
-// readCrashDoc decodes a document of crashBody. A JSON decoder would take most of the
-// time of the tests.
+// readCrashDoc decodes a document that crashBody made. It cuts the text, because a JSON
+// decoder would take most of the time of the tests.
 func readCrashDoc(body []byte) (d crashDoc, err error) {
 	rest, ok := strings.CutPrefix(string(body), `{"id":"`)
 	if ok {
@@ -205,8 +212,9 @@ func readCrashDoc(body []byte) (d crashDoc, err error) {
 	return d, err
 }
 
-// write writes the next version of one item, or in a batch the next versions of all items
-// of a key, or an item that expires soon.
+// write makes one of three random writes. It writes the next version of one item, the
+// next versions of all items of one key in a batch, or an item that expires after a
+// second.
 func (w *crashWriter) write(ctx context.Context) error {
 	container := w.rng.IntN(len(w.containers))
 	c := w.containers[container]
@@ -221,7 +229,7 @@ func (w *crashWriter) write(ctx context.Context) error {
 	var ops []engine.Operation
 	for n := range crashIDs {
 		if kind > 2 && n != kind%crashIDs {
-			continue // a single write, of this one item
+			continue // a single write chooses one item of the key
 		}
 		i := crashItem{container, key, fmt.Sprintf("i%d", n)}
 		tried[i] = w.last[i] + 1
@@ -254,8 +262,8 @@ func operationOf(i crashItem, version int) engine.Operation {
 	return engine.Operation{Kind: engine.OpUpsert, ID: i.id, Body: crashBody(i, version, 0)}
 }
 
-// divide splits or merges partitions. It ignores a partition that another writer has
-// already divided.
+// divide splits a random partition or merges it with its neighbour. It ignores the error
+// if another writer has split or merged the partition already.
 func (w *crashWriter) divide(ctx context.Context) error {
 	container := w.rng.IntN(len(w.containers))
 	c := w.containers[container]
@@ -286,17 +294,18 @@ func (w *crashWriter) divide(ctx context.Context) error {
 	return nil
 }
 
-// crashReader follows all partitions of a container.
+// crashReader follows the feed of all partitions of one container.
 type crashReader struct {
 	l         *crashLoad
 	container int
 	src       feed.Source
-	// at holds the position in each partition, by ID.
+	// at holds the reader's position in each partition, by the partition's ID.
 	at map[string]feed.Continuation
 }
 
-// step reads a page of each partition. If none has a change, it waits in one of them. A
-// waiting reader is the first to see a write.
+// step reads a page of each partition. If no partition has a change, step waits for a
+// change in one of them. A waiting reader receives a write as early as possible, which is
+// when the store could deliver it too early.
 func (r *crashReader) step(ctx context.Context) error {
 	fresh, err := r.read(ctx, 0)
 	if err == nil && !fresh {
@@ -342,8 +351,8 @@ func (r *crashReader) read(ctx context.Context, wait time.Duration) (fresh bool,
 	return fresh, nil
 }
 
-// deliveryOf returns the item and the version of a change. A delete is the version after
-// that of its previous image.
+// deliveryOf returns the item that a change belongs to, and its version and LSN. A delete
+// has no document, so its version is one above the version in its previous image.
 func deliveryOf(container int, c feed.Change) (crashItem, delivery, error) {
 	body := c.Current
 	if body == nil {

@@ -40,13 +40,14 @@ func writeFile(t *testing.T, fs vfs.FS, name string, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Write(slices.Clone(b)) // a file may change the bytes that it writes
+	_, err = f.Write(slices.Clone(b)) // a vfs.File may overwrite the bytes that it is given
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// copyFS copies the files of one directory to a new file system.
+// copyFS returns a new file system in memory with a copy of the files in the directory
+// dir.
 func copyFS(t *testing.T, fs vfs.FS, dir string) *vfs.MemFS {
 	t.Helper()
 	names, err := fs.List(dir)
@@ -65,7 +66,8 @@ func copyFS(t *testing.T, fs vfs.FS, dir string) *vfs.MemFS {
 
 const damageItems = 400
 
-// makeDamageStore returns the files of a store with data in tables and in the log.
+// makeDamageStore returns the files of a closed store with damageItems items, some in
+// tables and some in the write-ahead log.
 func makeDamageStore(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -104,8 +106,9 @@ func damageBody(n int) []byte {
 	return fmt.Appendf(nil, `{"id":"%d","pk":"k%d","n":%d,"text":"%s"}`, n, n%7, n, strings.Repeat("durable ", n%40))
 }
 
-// readDamaged opens a store and reads everything in it. It returns the number of items.
-// If an item is missing, all items written after it must be missing, too.
+// readDamaged opens a store, runs Check, reads every item, and returns the number of
+// items. If an item is missing, all items that were written after it must be missing,
+// too.
 func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	t.Helper()
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
@@ -122,7 +125,7 @@ func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	}
 	c, err := db.Container(t.Context(), "db", crashContainers[1].ID)
 	if err != nil {
-		return 0, nil //nolint:nilerr // the directory holds no container
+		return 0, nil //nolint:nilerr // the container itself is missing, so there are no items
 	}
 	missing := false
 	for i := range damageItems {
@@ -144,13 +147,13 @@ func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	return n, nil
 }
 
-// One byte of one file is wrong, or a file is cut off or missing. Open, Check or a read
-// must then return a *CorruptError, unless the byte did not matter and all data is
-// intact. The store never returns wrong data.
+// The test damages one file of a store: it changes a byte, cuts the file in half, or
+// removes it. Open, Check or a read must then return a *CorruptError, or all items must
+// be intact. The store must never return wrong data.
 //
-// There is one unavoidable exception. The newest log file ends where a power loss cut it,
-// and damage to its last part looks the same. Then the store has the state of an earlier
-// moment, whole and consistent. A missing log is always noticed.
+// There is one exception. A log that a power loss cut off looks like a log whose end is
+// damaged. In both cases the store opens in the consistent state of an earlier moment. A
+// log that is missing altogether is always noticed.
 func TestDamagedFilesAreNoticed(t *testing.T) {
 	origin := makeDamageStore(t)
 	names, err := origin.List("db")
@@ -161,7 +164,7 @@ func TestDamagedFilesAreNoticed(t *testing.T) {
 		t.Fatalf("undamaged: %d items, %v", n, err)
 	}
 	rng := rand.New(rand.NewPCG(1, 5))
-	changes := 12 // of one byte in each file
+	changes := 12 // the number of changed bytes that are tried in each file
 	if engine.RaceDetector {
 		changes = 3
 	}
@@ -171,7 +174,7 @@ func TestDamagedFilesAreNoticed(t *testing.T) {
 		damage(fs, fs.PathJoin("db", name))
 		n, err := readDamaged(t, fs)
 		var corrupt *engine.CorruptError
-		var newer *engine.FormatError // the digit in FORMAT became higher
+		var newer *engine.FormatError // the changed byte can make the version in FORMAT higher
 		kind := name[strings.LastIndexByte(name, '.')+1:]
 		switch {
 		case errors.As(err, &corrupt), errors.As(err, &newer) && name == "FORMAT":
@@ -251,11 +254,11 @@ func TestLockedDirectoryNamesItsUser(t *testing.T) {
 	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Errorf("open in this process: %v", err)
 	}
-	// The same directory under another name is locked, too. Two stores on the same files
-	// would destroy them.
+	// A directory that is open must be locked under its other names, too. Otherwise two
+	// stores would write to the same files.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
-		t.Log(err) // not every system lets every user create one
+		t.Log(err) // some systems do not let every user create a symbolic link
 	} else if second, err := engine.Open(link, engine.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Errorf("open in this process through a symbolic link: %v", err)
 		if err == nil {

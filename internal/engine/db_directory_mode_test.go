@@ -16,8 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// writePrivately opens the store in dir, writes more than a memtable, and closes it. It
-// returns the lines that the store logged.
+// writePrivately opens the store in dir, writes more than a memtable holds, and closes
+// the store. Only the owner may then have access to any file. writePrivately returns the
+// lines that the store logged.
 func writePrivately(t *testing.T, dir string) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -41,7 +42,7 @@ func writePrivately(t *testing.T, dir string) string {
 			t.Fatal(err)
 		}
 	}
-	wantPrivate(t, dir) // also while it is open: the lock and the process id
+	wantPrivate(t, dir) // the open store also has the files LOCK and PID
 	if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func wantPrivate(t *testing.T, dir string) {
 			t.Errorf("%s has the mode %s, want %s", path, info.Mode(), want)
 		}
 		if errors.Is(err, os.ErrNotExist) {
-			err = nil // background work has removed it
+			err = nil // the store deleted the file after it was listed
 		}
 		return err
 	})
@@ -72,7 +73,7 @@ func wantPrivate(t *testing.T, dir string) {
 	}
 }
 
-// Only the owner can read documents, whatever the umask.
+// Only the owner may read the files of a store, whatever the umask of the process is.
 func TestOnlyTheOwnerMayReadAStore(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
@@ -83,7 +84,9 @@ func TestOnlyTheOwnerMayReadAStore(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(dir)); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the mode of the parent is %v, %v", info.Mode(), err)
 	}
-	// A directory that an older release left, with the public certificate in it.
+	// An older release left the directory and its files readable by everybody. The next
+	// Open must restrict the store's files to the owner. The public certificate in the
+	// directory stays readable.
 	if err := os.WriteFile(filepath.Join(dir, "localhost.crt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +119,8 @@ func TestOnlyTheOwnerMayReadAStore(t *testing.T) {
 	}
 }
 
-// A directory of another user, or one that all users share, is used unchanged, with a
-// warning.
+// If the directory of a store belongs to another user or is shared by all users, Open
+// does not change its mode. It logs a warning and uses the directory.
 func TestDirectoryOfOthersIsLeftAsItIs(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"shared":        func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) },

@@ -15,7 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// faultFS is a file system whose files fail to write or sync while write or sync is true.
+// faultFS is a file system that can fail. Writes return ENOSPC while write is true, and
+// syncs return EIO while sync is true.
 type faultFS struct {
 	vfs.FS
 	write, sync *atomic.Bool
@@ -69,9 +70,12 @@ func (f faultFile) SyncTo(n int64) (fullSync bool, err error) {
 	return f.File.SyncTo(n)
 }
 
-// A write that the disk refuses returns an error, and no reader is shown it. Nothing is
-// written after it until the store was opened again. Otherwise the log would have a gap
-// in the middle. Acknowledged writes stay readable meanwhile, and are present afterwards.
+// A write that the disk refuses must return an error, and no reader may receive it. The
+// next write must fail too, until the store has reopened its files. Otherwise the log
+// would have a gap.
+//
+// Acknowledged writes must stay readable meanwhile. They must be present when the store
+// is opened again.
 func TestWriteRefusedByTheDiskIsNotAcknowledgedOrShown(t *testing.T) {
 	const writes = 20
 	for name, want := range map[string]error{"full": syscall.ENOSPC, "unable to sync": syscall.EIO} {
@@ -134,7 +138,8 @@ func TestWriteRefusedByTheDiskIsNotAcknowledgedOrShown(t *testing.T) {
 				if c, err = db.Container(ctx, "db", "c"); err != nil {
 					t.Fatal(err)
 				}
-				// The refused write may be present. Its outcome was unknown.
+				// The refused write may be stored or not. Its client received an error,
+				// which leaves the outcome open.
 				if n := shown(db, c); n < writes+1 || n > writes+2 {
 					t.Errorf("%d items are present, %d were acknowledged", n, writes+1)
 				}

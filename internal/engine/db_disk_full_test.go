@@ -21,12 +21,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// smallDisk is a file system that limits the size of the directory db to room bytes.
+// smallDisk is a file system in memory. The files in the directory db can have room bytes
+// together. A write beyond that returns ENOSPC.
 type smallDisk struct {
 	vfs.FS
 	room   atomic.Int64
-	tables atomic.Int64 // attempts to create a table
-	mu     sync.Mutex   // guards the sum of sizes
+	tables atomic.Int64 // the number of attempts to create a table
+	mu     sync.Mutex   // is held during a write, so that two writes cannot use the same room
 }
 
 func newSmallDisk(room int64) *smallDisk {
@@ -35,7 +36,7 @@ func newSmallDisk(room int64) *smallDisk {
 	return d
 }
 
-// GetDiskUsage returns the free space.
+// GetDiskUsage returns the free space in bytes: room less the size of all files.
 func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: uint64(max(0, d.room.Load()-d.used()))}, nil
 }
@@ -63,9 +64,9 @@ func (d *smallDisk) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vf
 	return d.file(d.FS.ReuseForWrite(old, name, c))
 }
 
-// used returns the sum of the sizes of all files.
+// used returns the total size in bytes of the files in the directory db.
 func (d *smallDisk) used() (sum int64) {
-	names, _ := d.List("db") // a missing directory is empty
+	names, _ := d.List("db") // before the store creates the directory, no space is used
 	for _, name := range names {
 		if i, err := d.Stat("db/" + name); err == nil {
 			sum += i.Size()
@@ -74,7 +75,7 @@ func (d *smallDisk) used() (sum int64) {
 	return sum
 }
 
-// Write writes as many bytes as fit.
+// Write writes as many bytes of p as fit on the disk. If not all fit, it returns ENOSPC.
 func (f smallFile) Write(p []byte) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
@@ -92,7 +93,8 @@ func (f smallFile) Write(p []byte) (int, error) {
 	return n, syscall.ENOSPC
 }
 
-// noise is a text that cannot be compressed.
+// noise returns a text of random characters, which does not become smaller when a table
+// is compressed.
 var noise = sync.OnceValue(func() string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, 1<<20)
@@ -102,13 +104,13 @@ var noise = sync.OnceValue(func() string {
 	return string(b)
 })
 
-// diskLoad writes documents with the ids 0, 1, 2 and so on to a store in a synctest
-// bubble.
+// diskLoad writes documents of 40 KB to a store on a disk that can fail. Their ids are 0,
+// 1, 2 and so on.
 type diskLoad struct {
 	t  *testing.T
 	db *engine.DB
 	c  *engine.Container
-	n  int // number of acknowledged documents
+	n  int // the number of acknowledged documents, and the id of the next one
 }
 
 func newDiskLoad(t *testing.T, fs vfs.FS) *diskLoad {
@@ -127,7 +129,8 @@ func newDiskLoad(t *testing.T, fs vfs.FS) *diskLoad {
 	return l
 }
 
-// write writes the next document. It returns nil or a *engine.DiskError.
+// write writes the next document once. It returns nil or a *engine.DiskError. Any other
+// error fails the test.
 func (l *diskLoad) write() error {
 	at := l.n % 25 * (40 << 10)
 	body := fmt.Appendf(nil, `{"id":"%d","text":"%s"}`, l.n, noise()[at:at+40<<10])
@@ -140,7 +143,7 @@ func (l *diskLoad) write() error {
 	return err
 }
 
-// verify reads all acknowledged documents.
+// verify fails the test if an acknowledged document cannot be read.
 func (l *diskLoad) verify(what string) {
 	l.t.Helper()
 	for i := range l.n {
@@ -150,7 +153,9 @@ func (l *diskLoad) verify(what string) {
 	}
 }
 
-// The disk becomes full at various points: in a log, a table or a manifest.
+// On a full disk, the store must refuse each write within a second and serve all reads.
+// When space is free again, it must accept writes. Each run has a disk of another size,
+// so that a log, a table or a manifest fills it.
 func TestFullDiskRefusesWritesAndServesReadsUntilSpaceIsFree(t *testing.T) {
 	for room := int64(200 << 10); room < 6<<20; room += 597_123 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -172,8 +177,8 @@ func fillDisk(t *testing.T, room int64) {
 		t.Errorf("the refusal took %v", took)
 	}
 	l.verify("the disk is full")
-	// The disk stays full for a minute. Each write is refused at once, and the store
-	// tries the disk rarely.
+	// The disk stays full for a minute. The store must refuse each write at once. It must
+	// not try to create tables without pause.
 	before := disk.tables.Load()
 	for range 60 {
 		time.Sleep(time.Second)
@@ -202,7 +207,9 @@ func fillDisk(t *testing.T, room int64) {
 	}
 }
 
-// A store on a full disk closes in time. Its data is present when space is free again.
+// On a full disk, Close must return within a second. An Open on the full disk must name
+// the space that it needs. When space is free again, all acknowledged documents must be
+// present.
 func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 	for room := int64(300 << 10); room < 6<<20; room += 797_123 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -211,7 +218,7 @@ func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 				l := newDiskLoad(t, disk)
 				for l.write() == nil {
 				}
-				time.Sleep(time.Duration(room) % (9 * time.Second)) // with a reopening under way, or not
+				time.Sleep(time.Duration(room) % (9 * time.Second)) // in some runs, the store is reopening its files at this moment
 				started := time.Now()
 				if err := l.db.Close(); err != nil && !errors.Is(err, syscall.ENOSPC) {
 					t.Error(err)
@@ -251,7 +258,8 @@ func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 	}
 }
 
-// The error names the needed space, whichever small file a full disk refuses first.
+// On a disk without any free space, the error of Open must name the space that opening
+// needs and the space that is free.
 func TestOpenOnAFullDiskNamesTheNeededSpace(t *testing.T) {
 	_, err := engine.Open("db", engine.Options{FS: newSmallDisk(0), PurgeInterval: -1})
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "may need 64 KiB, ") || !strings.Contains(err.Error(), " 0 KiB are free") {
@@ -259,8 +267,9 @@ func TestOpenOnAFullDiskNamesTheNeededSpace(t *testing.T) {
 	}
 }
 
-// follow reads the feed of a container until it has read n documents. It returns the last
-// LSN of each.
+// follow reads the feed of a container until it has received n different documents. It
+// returns the last LSN of each by id. Several versions of a document must arrive in the
+// order of their LSNs.
 func follow(ctx context.Context, c *engine.Container, n int) (map[string]int64, error) {
 	seen := map[string]int64{}
 	from := feed.Beginning()
@@ -287,9 +296,10 @@ func follow(ctx context.Context, c *engine.Container, n int) (map[string]int64, 
 	return seen, nil
 }
 
-// The disk fails for a while, starting at an operation of each kind: a write of a log,
-// its sync, its creation or renaming, its witness, a manifest, a table, or the directory.
-// The load, a split and a reader that follows the feed retry until they succeed.
+// The disk fails for a while. Each run begins the failure at another kind of operation,
+// such as a write or sync of a log, a manifest, a table or a directory. Writes and a
+// split are retried until they succeed. A reader that follows the feed must receive every
+// document.
 func TestDiskFailureAtAnyOperationLosesNothing(t *testing.T) {
 	kinds := []string{
 		"write log", "sync log", "dir log", "dir LOG", "sync db", "write MANIFEST", "sync MANIFEST", "dir sst", "write sst", "sync sst",
@@ -360,13 +370,13 @@ func failDisk(t *testing.T, disk *hookFS, failing, healthy *atomic.Bool) {
 			retry("split", func() error {
 				_, err := l.c.Split(ctx, "0", "")
 				if errors.As(err, new(*feed.GoneError)) {
-					return nil // a refused attempt took effect
+					return nil // an attempt that returned an error has split the partition
 				}
 				return err
 			})
 		}
 	}
-	time.Sleep(time.Second) // the disk may still fail for flushes and their manifests
+	time.Sleep(time.Second) // lets flushes begin while the disk still fails
 	healthy.Store(true)
 	time.Sleep(20 * time.Second)
 	var got followed

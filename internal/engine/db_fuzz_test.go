@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A continuation that is accepted is the canonical form of its LSN.
+// FuzzContinuation checks that the store accepts a continuation only in the form in which
+// the store writes it. For example, it refuses an LSN with a leading zero.
 func FuzzContinuation(f *testing.F) {
 	for _, s := range []string{`"0"`, `"42"`, `"042"`, `"-1"`, `"9223372036854775808"`, `""`, "42", ""} {
 		f.Add(s)
@@ -26,7 +27,8 @@ func FuzzContinuation(f *testing.F) {
 	})
 }
 
-// A decoded index entry encodes to the same bytes. All other bytes are refused.
+// FuzzEntry checks that decoding and encoding an index entry returns the same bytes.
+// Input of any other length than entrySize must be refused.
 func FuzzEntry(f *testing.F) {
 	e := entry{stamp: stamp{number: 7, lsn: 42, ordinal: 3, ts: 1_790_000_000}, segment: 2, point: 16, size: 1032, ttl: -1}
 	b := e.encode()
@@ -43,7 +45,8 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// A version's images are all bytes after its header.
+// FuzzVersion checks the decoded entry of a versions log. The images must be all bytes
+// after the header, and the current image must not be longer than that.
 func FuzzVersion(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01{{"))
 	f.Add([]byte{})
@@ -55,7 +58,8 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-// The partitions of a container record that is accepted can be searched.
+// FuzzContainerRecord checks that if the store accepts a container record, the partition
+// of any key can be found in it without a panic.
 func FuzzContainerRecord(f *testing.F) {
 	f.Add([]byte(`{"database":1,"id":"c","keyPaths":["/pk"],"hash":2,"next":2,"partitions":[{"number":0,"min":"","max":"1F","segments":[0]},{"number":1,"min":"1F","max":"FF","segments":[1]}],"segments":{"0":{"from":0},"1":{"from":0}}}`))
 	f.Add([]byte(`{"partitions":[{"min":"x"}]}`))
@@ -76,9 +80,8 @@ func FuzzContainerRecord(f *testing.F) {
 	})
 }
 
-// A continuation of items from any source is refused, or is a position at which to
-// resume. The next items are then in the scope, in order, and are exactly the items after
-// that position.
+// FuzzItemsContinuation checks that Items either refuses a continuation or resumes at its
+// position. It must then return exactly the selected items after that position, in order.
 func FuzzItemsContinuation(f *testing.F) {
 	db, err := OpenMemory(Options{PurgeInterval: -1})
 	if err != nil {

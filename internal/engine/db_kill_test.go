@@ -18,10 +18,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// These tests kill a process that has a store open. A child process writes to a directory
-// and reports acknowledged writes and delivered changes. The test kills the child
-// (SIGKILL) at a random moment. It then checks the properties that db_crash_test.go
-// lists. In these tests, files, locks and the operating system are real.
+// These tests kill a process that has a store open. A child process writes to a
+// directory. It reports acknowledged writes and delivered changes on its standard output.
+// The test kills the child with SIGKILL at a random moment. It then opens the store and
+// checks the properties that db_crash_test.go lists. In contrast to the tests there,
+// files, locks and the operating system are real.
 
 var crashKills = flag.Int("crash.n", 0, "number of times that the kill test kills the writing process (0: 50, or 5 with -short or -race)")
 
@@ -45,7 +46,8 @@ func TestKilledProcessKeepsEveryAcknowledgement(t *testing.T) {
 		if n%crashLife == 0 {
 			dir, k, versions = t.TempDir(), newKnown(), map[crashItem]int{}
 		}
-		// Some children die while they open the store, most in the middle of the load.
+		// Some children are killed while they open the store, and most of them during the
+		// load.
 		acks += runAndKill(t, dir, n, rng.IntN(3000), k, versions)
 		db, err := engine.Open(dir, engine.Options{Memory: 8 << 20})
 		if err != nil {
@@ -63,8 +65,8 @@ func TestKilledProcessKeepsEveryAcknowledgement(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged writes", kills, acks)
 }
 
-// runAndKill starts the child, reads its reports, and kills it after a number of lines.
-// If lines is small, that is right after its start.
+// runAndKill starts the child, records its reports in k, and kills it after the given
+// number of reported lines. It returns the number of acknowledged writes.
 func runAndKill(t *testing.T, dir string, n, lines int, k *known, versions map[crashItem]int) (acks int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,7 +103,7 @@ func runAndKill(t *testing.T, dir string, n, lines int, k *known, versions map[c
 			if !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
-			break // a line that was cut off was not reported
+			break // the kill can cut off the last line, which does not count
 		}
 		if strings.HasPrefix(s, "ack ") {
 			acks++
@@ -118,7 +120,7 @@ func runAndKill(t *testing.T, dir string, n, lines int, k *known, versions map[c
 	return acks
 }
 
-// hear records the report in a line that the child printed.
+// hear records one report of the child in k. line is the line that the child printed.
 func hear(k *known, line string) error {
 	var item string
 	var writer, container, version int
@@ -168,10 +170,10 @@ func hear(k *known, line string) error {
 	return fmt.Errorf("the child printed %q", line)
 }
 
-// speaker is the witness in the child process. It writes each report at once, as one line
-// in one write.
+// speaker is the witness in the child process. It prints each report at once, as one line
+// in one write. So the parent receives every report that was printed before the kill.
 type speaker struct {
-	mu  sync.Mutex // guards out: one line at a time
+	mu  sync.Mutex // is held while a line is written to out
 	out io.Writer
 }
 
@@ -179,7 +181,7 @@ func (s *speaker) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := fmt.Fprintf(s.out, format+"\n", args...); err != nil {
-		panic(err) // the parent no longer reads
+		panic(err) // the parent has closed the pipe
 	}
 }
 
@@ -194,8 +196,9 @@ func (s *speaker) try(writer int, versions map[crashItem]int) {
 	s.say("try %d%s", writer, list.String())
 }
 
-// TestKillChild is the process that TestKilledProcessKeepsEveryAcknowledgement kills.
-// When run directly, it is skipped.
+// TestKillChild is not a test. TestKilledProcessKeepsEveryAcknowledgement runs it in a
+// child process and kills it. Without the environment variables of that test, it is
+// skipped.
 func TestKillChild(t *testing.T) {
 	dir := os.Getenv(killDirEnv)
 	if dir == "" {

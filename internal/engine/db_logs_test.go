@@ -18,12 +18,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// logDocument is the size in bytes of a document in these tests. A few documents fill a
-// log.
+// logDocument is the size in bytes of each document that writeLogs writes. A few of them
+// fill a write-ahead log.
 const logDocument = 100 << 10
 
-// writeLogs opens a store on fs and writes n documents to it. acknowledged counts the
-// acknowledged ones.
+// writeLogs opens a store on fs and writes n documents to it. It adds each acknowledged
+// write to acknowledged. The caller closes the store.
 func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomic.Int64) *engine.DB {
 	t.Helper()
 	ctx := t.Context()
@@ -48,9 +48,8 @@ func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomi
 	return db
 }
 
-// openLogs opens the files that a crash left of a store of writeLogs. It returns the
-// number of documents. It returns an error if a document is missing that was written
-// before another one.
+// openLogs opens the store that writeLogs wrote, after a crash, and returns the number of
+// its documents. It returns an error if a document is missing but a later one is present.
 func openLogs(ctx context.Context, fs vfs.FS) (n int, err error) {
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
 	if err != nil {
@@ -59,7 +58,7 @@ func openLogs(ctx context.Context, fs vfs.FS) (n int, err error) {
 	defer func() { err = errors.Join(err, db.Check(ctx), db.Close()) }()
 	c, err := db.Container(ctx, "db", "c")
 	if errors.Is(err, feed.ErrNotFound) {
-		return 0, nil // the crash came before the container was created
+		return 0, nil // the container was not created before the crash
 	}
 	if err != nil {
 		return 0, err
@@ -102,14 +101,14 @@ func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
 		if n, err := openLogs(ctx, fs); !errors.As(err, &corrupt) || corrupt.Dir != "db" || !strings.Contains(err.Error(), log) {
 			t.Errorf("%s of %v is missing: opened with %d documents, %v", log, logs, n, err)
 		}
-		// The refusal has changed nothing. With its log restored, the store is whole
-		// again.
+		// The failed Open must not have changed any file. When the missing log is
+		// restored, the store must open with all documents.
 		writeFile(t, fs, fs.PathJoin("db", log), readFile(t, killed, killed.PathJoin("db", log)))
 		if n, err := openLogs(ctx, fs); err != nil || n != documents {
 			t.Errorf("%s is restored: %d documents, %v", log, n, err)
 		}
 	}
-	// Older releases created no witnesses.
+	// A directory of an older release has logs and no witnesses. It must open, too.
 	old := copyFS(t, killed, "db")
 	for _, name := range names {
 		if strings.HasPrefix(name, "LOG-") {
@@ -123,15 +122,16 @@ func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
 	}
 }
 
-// crashDeletions returns the files that a crash leaves of db if all written data is
-// present. Deletions that are not durable are undone for the files that undone chooses.
+// crashDeletions returns the files of db after a simulated crash that lost no written
+// data, only deletions of files. If the deletion of a file is not durable yet, the
+// function undone decides whether the file is back.
 func crashDeletions(t *testing.T, mem *vfs.MemFS, undone func(name string) bool) vfs.FS {
 	fs, durable := vfs.NewMem(), mem.CrashClone(vfs.CrashCloneCfg{})
 	err := fs.MkdirAll("db", 0o755)
 	put := func(from vfs.FS, name string) {
 		f, openErr := from.Open(from.PathJoin("db", name))
 		if openErr != nil {
-			return // deleted after the directory was listed
+			return // the store deleted the file after it was listed
 		}
 		b, readErr := io.ReadAll(f)
 		to, createErr := fs.Create(fs.PathJoin("db", name), vfs.WriteCategoryUnspecified)
@@ -156,8 +156,9 @@ func crashDeletions(t *testing.T, mem *vfs.MemFS, undone func(name string) bool)
 	return fs
 }
 
-// Opening and writes create logs, rename them for reuse, and delete them. The power fails
-// before each of these changes, and before the operation after it.
+// While a store is opened and written, it creates logs, renames them for reuse, and
+// deletes them. The test simulates a power loss before each such change and before the
+// operation after it. The store must open each time, with every acknowledged document.
 func TestStoreOpensAfterPowerLossAtAnyChangeOfLogs(t *testing.T) {
 	const documents = 30
 	ctx, mem, written := t.Context(), vfs.NewCrashableMem(), new(atomic.Int64)
@@ -178,7 +179,8 @@ func TestStoreOpensAfterPowerLossAtAnyChangeOfLogs(t *testing.T) {
 			mem.CrashClone(vfs.CrashCloneCfg{}),
 			mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}),
 			crashDeletions(t, mem, func(string) bool { return rng.IntN(2) == 0 }),
-			// The worst order: logs are deleted, but their witnesses are back.
+			// This is the worst order of deletions: the logs stay deleted, but their
+			// witnesses are back.
 			crashDeletions(t, mem, func(name string) bool { return strings.HasPrefix(name, "LOG-") }),
 		}
 		for _, fs := range left {

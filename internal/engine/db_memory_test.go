@@ -20,10 +20,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Memory stays bounded, whatever the store holds. A child process, in which nothing else
-// uses memory, loads documents of 1 KB with 64 writers. It then reopens the store and
-// reads all documents, as a feed and item by item. The test checks the peak of its
-// resident memory.
+// This test checks that the memory of a store is bounded, however many documents the
+// store has. A child process loads documents of 1 KB with 64 writers. It then reopens the
+// store and reads all documents, first as a feed and then item by item. The test checks
+// the peak of the child's resident memory.
 
 var memoryDocuments = flag.Int("memory.documents", 0, "number of documents of 1 KB that the memory test loads (0: 40000, or none with -short or -race)")
 
@@ -32,7 +32,8 @@ const (
 	memoryDocsEnv = "CHANGEFEED_MEMORY_DOCUMENTS"
 	memorySizeEnv = "CHANGEFEED_MEMORY_SIZE"
 
-	// memoryBound is the bound for a million documents with the default options.
+	// memoryBound is the largest allowed peak in bytes with the default options. It also
+	// holds for a million documents.
 	memoryBound = 512 << 20
 	// smallMemory is the memory option of a store that holds ten times as much.
 	// smallBound is the bound for the whole process, the program included. The measured
@@ -41,7 +42,7 @@ const (
 	smallBound  = 96 << 20
 )
 
-// memoryReport is the report that the child prints at its end.
+// memoryReport is the JSON text that the child prints before it ends.
 type memoryReport struct {
 	PeakBytes int64
 	Load      time.Duration
@@ -101,8 +102,8 @@ func runMemoryChild(t *testing.T, documents int, memory int64) (r memoryReport) 
 	return r
 }
 
-// TestMemoryChild is the process that TestMemoryStaysBounded measures. When run directly,
-// it is skipped.
+// TestMemoryChild is not a test. TestMemoryStaysBounded runs it in a child process and
+// measures its memory. Without the environment variables of that test, it is skipped.
 func TestMemoryChild(t *testing.T) {
 	dir := os.Getenv(memoryDirEnv)
 	if dir == "" {
@@ -175,7 +176,8 @@ func loadMemory(ctx context.Context, dir string, o engine.Options, documents int
 	return errors.Join(append(errs, db.Close())...)
 }
 
-// readMemory reads the feeds of all partitions from the beginning, and then all items.
+// readMemory reads the whole feed of each partition, and then all items. It returns the
+// number of changes and of items.
 func readMemory(ctx context.Context, db *engine.DB) (changes, items int, err error) {
 	c, err := db.Container(ctx, "db", "c")
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// With versions, the purge writes every item that it removes. All of them in one
-// transaction would take several times their size of memory and would delay writes.
+// In a container with a retention, a purge writes each deleted document to the versions
+// log. The purge must therefore be divided into several transactions. A single one would
+// take several times the size of all documents in memory and would delay writes.
 func TestPurgeOfLargeItemsWithVersionsIsDivided(t *testing.T) {
 	var syncs atomic.Int64
 	fs := &hookFS{FS: vfs.NewMem(), before: func(op fileOp) {
@@ -69,9 +70,9 @@ func TestPurgeOfLargeItemsWithVersionsIsDivided(t *testing.T) {
 	}
 }
 
-// Each round of the sweep visits a limited number of items and resumes where the last one
-// stopped. So items after the first 20,000 are purged, too. After the last item it begins
-// again.
+// Each round of the purge visits a limited number of index entries and resumes where the
+// previous round stopped. So the purge must also reach expired items after the first
+// 20,000 entries. After the last entry, the next round begins again at the first.
 func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 	if engine.RaceDetector {
 		t.Skip("20,000 writes take half a minute with the race detector")
@@ -85,8 +86,8 @@ func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, DefaultTTL: -1})
-		// In the order of the index, items that stay come first, and items that expire
-		// after them.
+		// In the index, the items that do not expire come first. The items that expire
+		// follow them.
 		const stay, mortal = 20_000, 300
 		for from := 0; from < stay+mortal; from += engine.MaxBatchOperations {
 			var ops []engine.Operation
@@ -110,7 +111,7 @@ func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 			return stats[0].Items
 		}
 		for round, want := range []int64{stay + mortal, stay, stay - 1} {
-			if round == 2 { // an item at the beginning expires after the sweep has passed it
+			if round == 2 { // the purge has already passed this item when it expires
 				if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"000000","k":"k","ttl":1}`), engine.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}

@@ -21,15 +21,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 )
 
-// These tests measure the speed of the store as a ratio to raw Pebble. Raw Pebble and our
-// store alternate in one process, on one file system, with the same options and with
-// values of the same size. The result is the median of the ratios of the pairs. An
-// absolute speed would describe the machine rather than the store.
+// These tests measure the speed of the store as a ratio to the speed of raw Pebble. Both
+// run alternately in one process, on one file system, with the same options and with
+// values of the same size. Two consecutive runs are a pair. The result is the median of
+// the ratios of all pairs. An absolute speed would describe the machine rather than the
+// store.
 //
-// Reads are bound by the processor. They are measured in processor time, so that other
-// processes disturb them less. Write ratios are repeatable if each sync of the log takes
-// a fixed millisecond. On a real disk they are noisy. A faster disk makes them worse,
-// because raw Pebble is then bound by the processor.
+// Reads are limited by the processor. Their speed is measured in processor time, so that
+// other processes disturb it less. Ratios of writes are repeatable if each sync of the
+// log takes a fixed millisecond. On a real disk they vary. A faster disk makes them
+// worse, because the processor then limits raw Pebble, too.
 
 var (
 	ratioRun    = flag.Bool("ratios", false, "measure the ratios to raw Pebble (a minute or two)")
@@ -38,8 +39,9 @@ var (
 	ratioSlice  = flag.Duration("ratios.slice", time.Second, "duration of each half of a pair of writes")
 )
 
-// reportRatio logs the median of the ratios of the pairs beside its bar, which is the
-// lowest ratio that passes with -ratios.assert.
+// reportRatio computes the ratio of the two speeds of each pair and logs the median. It
+// also logs bar, the lowest ratio that passes. With the flag -ratios.assert, a median
+// below the bar fails the test.
 func reportRatio(t *testing.T, bar float64, unit string, raw, ours []float64) {
 	t.Helper()
 	ratios := make([]float64, len(raw))
@@ -50,7 +52,7 @@ func reportRatio(t *testing.T, bar float64, unit string, raw, ours []float64) {
 	slices.Sort(raw)
 	slices.Sort(ours)
 	n := len(ratios)
-	// The best slices approximate an idle machine. They are reported beside the median.
+	// The best values approximate an idle machine. They are logged beside the medians.
 	t.Logf("ratio %.2f [%.2f..%.2f], bar %.2f; raw %.0f (best %.0f), ours %.0f (best %.0f) %s",
 		ratios[n/2], ratios[n/4], ratios[3*n/4], bar, raw[n/2], raw[n-1], ours[n/2], ours[n-1], unit)
 	if *ratioAssert && ratios[n/2] < bar {
@@ -67,12 +69,14 @@ func ratioBody(b []byte, id uint64) []byte {
 	return append(b, `"}`...)
 }
 
-// ratioStores holds our store and raw Pebble, each in its own directory.
+// ratioStores holds a store of this package and a raw Pebble database, each in its own
+// directory.
 type ratioStores struct {
 	db  *DB
 	c   *Container
 	raw *pebble.DB
-	// oursNext and rawNext are the next new ids in our store and in raw Pebble.
+	// oursNext and rawNext are the next unused document ids in the store and in raw
+	// Pebble.
 	oursNext, rawNext atomic.Uint64
 	value             []byte
 }
@@ -112,8 +116,8 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 	return s
 }
 
-// pick returns the id of the next write. It is a new one. With updates, every second one
-// on average was written before.
+// pick returns the id of the next document to write. Without updates, it is always a new
+// id. With updates, it is an existing id half of the time.
 func pick(rng *rand.Rand, next *atomic.Uint64, updates bool) uint64 {
 	if n := next.Load(); updates && n > 0 && rng.IntN(2) == 0 {
 		return rng.Uint64N(n)
@@ -121,8 +125,8 @@ func pick(rng *rand.Rand, next *atomic.Uint64, updates bool) uint64 {
 	return next.Add(1) - 1
 }
 
-// writeFor runs writers that call write for a duration, and returns the number of writes
-// per second.
+// writeFor runs the given number of writers for the duration d. Each calls write in a
+// loop. writeFor returns the number of calls per second.
 func writeFor(t testing.TB, writers int, d time.Duration, write func(rng *rand.Rand, buf []byte) ([]byte, error)) float64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -156,8 +160,9 @@ func (s *ratioStores) writeOurs(t testing.TB, writers int, d time.Duration, upda
 	})
 }
 
-// writeRaw sets values under keys as long as a log key. If hashed, the keys are in the
-// order of hashes of the ids, as the items' own keys are. Otherwise new keys ascend.
+// writeRaw writes values to raw Pebble, under keys as long as a log key. If hashed is
+// set, the keys are hashes of the ids, like the index keys of items. Otherwise the keys
+// ascend. It returns the number of writes per second.
 func (s *ratioStores) writeRaw(t testing.TB, writers int, d time.Duration, updates, hashed bool) float64 {
 	return writeFor(t, writers, d, func(rng *rand.Rand, key []byte) ([]byte, error) {
 		if key == nil {
@@ -172,7 +177,8 @@ func (s *ratioStores) writeRaw(t testing.TB, writers int, d time.Duration, updat
 	})
 }
 
-// mix is the finalizer of SplitMix64. It maps distinct numbers to distinct numbers.
+// mix returns a hash of x by the last step of SplitMix64. Distinct numbers have distinct
+// hashes.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -201,11 +207,13 @@ func TestRatioOfWrites(t *testing.T) {
 		{"disk, 8 writers, half updates", vfs.Default, 8, true, 0, 0.85},
 		{"disk, 1 writer, half updates", vfs.Default, 1, true, 0, 0.85},
 	} {
-		// With ascending keys, raw Pebble only appends to a log and never compacts. So
-		// the tests also measure hashed keys, which show what an upsert by key costs raw
-		// Pebble. The bar is the same for both. With 64 writers of new items, our store
-		// misses the bar if raw Pebble appends and a sync takes a tenth of a millisecond.
-		// See DESIGN.md, section 9. So a sync of 0.3 ms is measured, too.
+		// With ascending keys, raw Pebble only appends and never compacts. With hashed
+		// keys, raw Pebble does the work of an upsert by key. So each load is measured
+		// with both. The bar is the same for both.
+		//
+		// With 64 writers of new items, the store misses the bar if raw Pebble appends
+		// and a sync takes a tenth of a millisecond. DESIGN.md, section 9, explains that.
+		// So a sync of 0.3 ms is measured, too.
 		for _, hashed := range []bool{false, true} {
 			keys := "raw appends"
 			if hashed {
@@ -231,8 +239,8 @@ func TestRatioOfWrites(t *testing.T) {
 
 const ratioDocuments = 60_000
 
-// openRatioFeed returns a warm store with documents in one partition, half of them
-// updated.
+// openRatioFeed returns a store whose documents are in one partition and in the block
+// cache. Each document was written twice.
 func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 	t.Helper()
 	s := &ratioStores{}
@@ -263,7 +271,7 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 				if n >= ratioDocuments {
 					return
 				}
-				buf = ratioBody(buf, n*2%ratioDocuments) // half of the ids, twice each
+				buf = ratioBody(buf, n*2%ratioDocuments) // only even ids are written, each twice
 				if _, err := s.c.Upsert(t.Context(), nil, buf, WriteOptions{}); err != nil {
 					t.Error(err)
 					return
@@ -272,8 +280,8 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 		})
 	}
 	wg.Wait()
-	// The bar is for a store without background work. Such work would slow the raw
-	// iterator down, too.
+	// Flush and compact, because background work during the measurement would slow down
+	// the store and raw Pebble.
 	if err := db.pebble.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -283,18 +291,19 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 	return s
 }
 
-// rawReader copies the values of all segments page by page. It copies each page into a
-// new buffer, as ours does, because the caller keeps the page. Its iterator stays open.
+// rawReader reads the values of all log segments through a Pebble iterator, which stays
+// open. It copies the values of each page into a new buffer, because a reader of the feed
+// also receives pages of its own.
 type rawReader struct {
 	it   *pebble.Iterator
-	size int // bytes of a page
+	size int // the size of a page's buffer in bytes
 	buf  []byte
 }
 
 func (s *ratioStores) newRawReader(t testing.TB, space byte, size int) *rawReader {
 	t.Helper()
 	lower, upper := logBounds(space, s.c.number, 0, 0, maxLSN)
-	upper[segmentKeySize-1] = 0xFF // all segments
+	upper[segmentKeySize-1] = 0xFF // the upper bound is after the last segment
 	it, err := s.db.pebble.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		t.Fatal(err)
@@ -307,8 +316,8 @@ func (s *ratioStores) newRawReader(t testing.TB, space byte, size int) *rawReade
 	return &rawReader{it: it, size: size}
 }
 
-// read reads n values and starts over after the last one. It returns the number of values
-// per second of processor time.
+// read reads n values. After the last value it starts again at the first. It returns the
+// number of values per second of processor time.
 func (r *rawReader) read(t testing.TB, n int) float64 {
 	t.Helper()
 	used := cputime.Used(t)
@@ -328,14 +337,15 @@ func (r *rawReader) read(t testing.TB, n int) float64 {
 	return float64(n) / (cputime.Used(t) - used).Seconds()
 }
 
-// feedReader reads the feed of a partition repeatedly.
+// feedReader reads the feed of a partition page by page. At the end it starts again at
+// the beginning.
 type feedReader struct {
 	src     feed.Source
 	request feed.Request
 }
 
-// read reads about n changes. It returns the number of changes per second of processor
-// time.
+// read reads pages until it has n changes or more. It returns the number of changes per
+// second of processor time.
 func (r *feedReader) read(t testing.TB, n int) float64 {
 	t.Helper()
 	used, count := cputime.Used(t), 0
@@ -387,15 +397,15 @@ func TestRatioOfReads(t *testing.T) {
 			}
 			bytes := c.items * 1050
 			if space == spaceVersions {
-				bytes = c.items * 1600 // half of them have a previous image
+				bytes = c.items * 1600 // half of the versions also have a previous image
 			}
 			raw := s.newRawReader(t, space, bytes)
 			ours := &feedReader{s.db.Source(s.c), feed.Request{Partition: ps[0], From: feed.After(`"0"`), Mode: c.mode, MaxItems: c.items}}
 			raw.read(t, 2*ratioDocuments)
 			ours.read(t, 2*ratioDocuments)
 			var r, o []float64
-			// The slices are many and short, so that a disturbance mostly hits both
-			// halves of a pair.
+			// There are many short pairs, so that a disturbance of the machine mostly
+			// affects both halves of a pair.
 			for range 30 * *ratioPairs {
 				r = append(r, raw.read(t, 10_000))
 				o = append(o, ours.read(t, 10_000))
@@ -405,7 +415,7 @@ func TestRatioOfReads(t *testing.T) {
 	}
 }
 
-// BenchmarkUpsert measures durable upserts of parallel writers, in memory.
+// BenchmarkUpsert measures one upsert of a store in memory, with parallel writers.
 func BenchmarkUpsert(b *testing.B) {
 	db, err := OpenMemory(Options{})
 	if err != nil {
@@ -433,7 +443,8 @@ func BenchmarkUpsert(b *testing.B) {
 	})
 }
 
-// BenchmarkPage measures the cost of one change on a page of the feed of a warm store.
+// BenchmarkPage measures the read of one change, on pages of 100 and of 1,000 changes.
+// All documents are in the block cache.
 func BenchmarkPage(b *testing.B) {
 	for _, items := range []int{100, 1000} {
 		b.Run(fmt.Sprint(items), func(b *testing.B) {

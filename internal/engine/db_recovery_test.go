@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// tablesRefused is a file system that refuses to write tables while refuse is true. All
-// other files can be written, as on a disk with a few free blocks.
+// tablesRefused is a file system that returns ENOSPC for the creation of a table while
+// refuse is true. Other files can be written, as on a disk with only a few free blocks.
 type tablesRefused struct {
 	vfs.FS
 	refuse *atomic.Bool
@@ -30,8 +30,9 @@ func (fs tablesRefused) Create(name string, c vfs.DiskWriteCategory) (vfs.File, 
 	return fs.FS.Create(name, c)
 }
 
-// The test opens the files of a killed process. Pebble writes its log into tables first,
-// and without a limit it would retry that forever.
+// Open on a full disk must return the disk's error. The store was killed before, so
+// Pebble first flushes its log into tables. Without a limit, Pebble would retry that
+// flush forever.
 func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	ctx, mem := t.Context(), vfs.NewCrashableMem()
 	db, err := Open("db", Options{FS: mem, PurgeInterval: -1})
@@ -55,7 +56,8 @@ func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	if lines := strings.Count(log.String(), "\n"); lines > 3 {
 		t.Errorf("%d lines were logged: %.500s", lines, &log)
 	}
-	// Open has returned and released the directory, and the disk may have space again.
+	// The failed Open has unlocked the directory. Open must succeed once the disk has
+	// space again.
 	o.FS.(tablesRefused).refuse.Store(false)
 	if db, err = Open("db", o); err != nil {
 		t.Fatal(err)
@@ -68,7 +70,8 @@ func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	}
 }
 
-// A log without lasting data makes no table. Pebble reports that as an error, too.
+// A log without keys makes no table when it is flushed. Pebble reports the flush as an
+// error. The store must open and accept writes all the same.
 func TestLogWithoutATableIsOpened(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	p, err := pebble.Open("db", &pebble.Options{FS: mem})
@@ -96,8 +99,9 @@ func TestLogWithoutATableIsOpened(t *testing.T) {
 	}
 }
 
-// When the disk fills up while the store is open, Pebble repeats a flush without pause
-// and logs each attempt.
+// On a full disk, Pebble retries a flush without pause and reports each failure. The
+// store must log at most one failure a second, with the number of failures that it
+// omitted.
 func TestFailuresThatRepeatAreLoggedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

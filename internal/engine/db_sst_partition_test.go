@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// crosses reports whether a border of a busy segment lies between the keys first and
-// last.
+// crosses reports whether the first or the last key of a busy segment divides the range
+// of keys from first to last.
 func (b *sstPartitions) crosses(first, last []byte) bool {
 	for _, p := range *b.prefixes.Load() {
 		for _, border := range [][]byte{p, successor(p)} {
@@ -39,7 +39,7 @@ func TestSpanEndsAtTheNextBorderOfABusySegment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if end == nil { // the file may extend to the last key
+			if end == nil { // nil means that the file may extend to the last key
 				end = []byte{0xFF}
 			}
 			if bytes.Compare(end, start) <= 0 {
@@ -56,8 +56,8 @@ func TestSpanEndsAtTheNextBorderOfABusySegment(t *testing.T) {
 	}
 }
 
-// If a file held the logs of two busy partitions, every compaction would rewrite all
-// documents.
+// No table may hold log entries of two busy partitions. Otherwise every compaction would
+// rewrite all documents.
 func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 	db, err := OpenMemory(Options{})
 	if err != nil {
@@ -82,8 +82,8 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Flush and compact, so that no background work changes the tables during the
-		// test.
+		// Flush and compact, so that no background work changes the tables while the test
+		// lists them.
 		if err := errors.Join(db.pebble.Flush(), db.pebble.Compact(t.Context(), []byte{0}, []byte{0xFF}, false)); err != nil {
 			t.Fatal(err)
 		}

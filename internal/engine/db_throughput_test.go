@@ -9,8 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Every operation returns its charge by the formula that [Result] documents. It consumes
-// exactly that from the container's throughput.
+// The charge that an operation returns must follow the formula in the comment of Result.
+// The operation must take exactly that charge from the container's throughput.
 func TestChargesFollowTheFormulaAndConsumeThroughput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 100_000})

@@ -14,9 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// age converts the container c of a store to format 3 and closes the store. Its unique
-// keys are then kept among the caller's properties, and there is no index. before is
-// called while there is no index.
+// age converts container c to format 3, in which unique keys were kept in Extra and had
+// no index. It then calls before with the converted record, and closes the store.
 func age(t *testing.T, db *DB, c *Container, before func(containerRecord)) {
 	t.Helper()
 	err := db.do(context.Background(), func(g *group) error {
@@ -57,8 +56,9 @@ func age(t *testing.T, db *DB, c *Container, before func(containerRecord)) {
 	}
 }
 
-// An upgrade writes its index in batches, each with its position. An opening that finds a
-// part of the index resumes at that position.
+// An upgrade writes the index of unique keys in batches. Each batch has the position up
+// to which the index is complete. After a crash, the next Open must resume at that
+// position.
 func TestUpgradeOfUniqueKeysIsResumedAfterACrash(t *testing.T) {
 	const items = 500
 	fs := vfs.NewCrashableMem()
@@ -82,7 +82,7 @@ func TestUpgradeOfUniqueKeysIsResumedAfterACrash(t *testing.T) {
 		if u.policy, err = parseUniqueKeys([][]string{{"/n"}, {"/id", "/n"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := u.index(); err != nil { // the last batch, with the record, is not written
+		if err := u.index(); err != nil { // the crash comes before the last batch, which has the record
 			t.Fatal(err)
 		}
 		if u.batch.Len() >= u.limit+1000 {

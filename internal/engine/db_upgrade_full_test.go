@@ -14,12 +14,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// limitedFS is a file system with room for a limited number of bytes.
+// limitedFS is a file system with room for a limited number of written bytes. Writes
+// beyond it return ENOSPC.
 type limitedFS struct {
 	vfs.FS
 	mu   sync.Mutex // guards room
 	room int64
-	// tablesOnly reports whether only tables use room.
+	// tablesOnly reports whether only writes to tables use room.
 	tablesOnly bool
 	refusals   atomic.Int64
 }
@@ -59,20 +60,21 @@ func (f limitedFile) Write(p []byte) (int, error) {
 	return written, err
 }
 
-// heal frees space.
+// heal gives the disk enough room for the rest of the test.
 func (l *limitedFS) heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.room = 1 << 30
 }
 
-// The disk becomes full at any point of an upgrade that builds the index of unique keys.
-// Open returns the disk's error, and a later Open resumes.
+// The disk becomes full during an upgrade that builds the index of unique keys. Each run
+// has a little more room than the one before. Open must return the disk's error within a
+// second. With free space, a later Open must complete the upgrade.
 func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
 	items, coarser := 1250, int64(1)
 	if RaceDetector {
-		// With the race detector, Pebble records a stack for each point lookup. Each item
-		// takes eight lookups.
+		// With the race detector, Pebble records a stack for each lookup of a key, and
+		// each item takes eight lookups. So there are fewer items and fewer runs.
 		items, coarser = 1000, 3
 	}
 	aged := vfs.NewMem()
@@ -94,7 +96,7 @@ func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
 	for _, tablesOnly := range []bool{false, true} {
 		step := int64(501_041)
 		if tablesOnly {
-			step = 200_347 // tables are less than half of what an upgrade writes
+			step = 200_347 // tables take less than half of the bytes that an upgrade writes
 		}
 		refused := 0
 		for room := int64(0); room < 64<<20; room += step * coarser {
@@ -113,15 +115,16 @@ func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
 	}
 }
 
-// upgradeOnAFullDisk opens a copy of an old store. It reports whether the space was
-// sufficient.
+// upgradeOnAFullDisk opens a copy of an old store on a disk with the given room. If Open
+// fails, it opens the store again with more room, and verifies it. enough reports whether
+// the disk refused no write.
 func upgradeOnAFullDisk(t *testing.T, aged vfs.FS, tablesOnly bool, room int64, items int, id func(int) string) (enough bool) {
 	mem := vfs.NewMem()
 	if _, err := vfs.Clone(aged, mem, "db", "db"); err != nil {
 		t.Fatal(err)
 	}
 	disk := &limitedFS{FS: mem, room: room, tablesOnly: tablesOnly}
-	heal := time.AfterFunc(time.Minute, disk.heal) // ends an Open that hangs, which fails the test
+	heal := time.AfterFunc(time.Minute, disk.heal) // if Open hangs, frees space; the test then fails because Open took too long
 	started := time.Now()
 	open := func() (*DB, error) {
 		return Open("db", Options{FS: disk, Memory: minMemory, PurgeInterval: -1})
@@ -131,7 +134,7 @@ func upgradeOnAFullDisk(t *testing.T, aged vfs.FS, tablesOnly bool, room int64, 
 	if took := time.Since(started); took > time.Second {
 		t.Errorf("Open took %v", took)
 	}
-	time.Sleep(time.Second) // flushes end
+	time.Sleep(time.Second) // waits for flushes
 	enough = disk.refusals.Load() == 0
 	disk.heal()
 	if err != nil {
@@ -142,7 +145,7 @@ func upgradeOnAFullDisk(t *testing.T, aged vfs.FS, tablesOnly bool, room int64, 
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(20 * time.Second) // writes resume
+	time.Sleep(20 * time.Second) // waits until the store accepts writes again
 	defer closeChecked(t, db)
 	c, err := db.Container(t.Context(), "db", "c")
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// unpack returns a file system with the directory of an archive in testdata, which an old
-// release wrote.
+// unpack returns a file system in memory whose directory dir has the files of a zip
+// archive in testdata.
 func unpack(t *testing.T, archive, dir string) vfs.FS {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -28,7 +28,8 @@ func unpack(t *testing.T, archive, dir string) vfs.FS {
 	return fs
 }
 
-// unpackInto unpacks an archive to a file system. All files are synced.
+// unpackInto unpacks a zip archive in testdata to the directory dir of fs, and syncs all
+// files.
 func unpackInto(t *testing.T, archive string, fs vfs.FS, dir string) {
 	t.Helper()
 	r, err := zip.OpenReader("testdata/" + archive)
@@ -61,10 +62,12 @@ func unpackInto(t *testing.T, archive string, fs vfs.FS, dir string) {
 	}
 }
 
-// The archive is a store of the release of format 1, with two databases and two
-// containers. One container has 40 upserts on 30 items, of which one was deleted, through
-// a split and a merge. The other keeps all versions and was split. The store was closed
-// without a flush, so that its write-ahead log is replayed.
+// The archive is a store that the release of format 1 wrote. It has two databases and two
+// containers. One container received 40 upserts of 30 items, a delete, a split and a
+// merge. The other container keeps all versions and was split.
+//
+// The store was closed without a flush, so that Open replays its write-ahead log. Open
+// must upgrade the store and keep all of its content.
 func TestDirectoryOfFormatOneOpensAndIsUpgraded(t *testing.T) {
 	fs := unpack(t, "format1.zip", "db")
 	if text := string(readFile(t, fs, "db/FORMAT")); !strings.HasSuffix(text, " 1\n") {
@@ -85,8 +88,9 @@ func TestDirectoryOfFormatOneOpensAndIsUpgraded(t *testing.T) {
 	}
 }
 
-// checkFormatOne compares the content of the store with the archive's, and writes
-// properties of the new format. extra means that an earlier call has written them.
+// checkFormatOne checks that the store has the content of the archive. It then writes
+// properties that format 1 did not have. extra reports whether an earlier call has
+// already written them.
 func checkFormatOne(t *testing.T, db *engine.DB, extra bool) {
 	t.Helper()
 	all, err := db.Databases(t.Context())
@@ -140,10 +144,13 @@ func checkFormatOne(t *testing.T, db *engine.DB, extra bool) {
 	}
 }
 
-// The archive is a store that a server of format 3 wrote. Two items of the first
-// container break its policy: u3 and u4 of t1 have the same mail. It also has an expired
-// item and a split. The second container's policy cannot be read, and the third has none.
-// Wherever a power loss interrupts the upgrade, the next opening completes it.
+// The archive is a store that a server of format 3 wrote, when unique keys were not
+// enforced. In its first container, the items u3 and u4 of tenant t1 have the same mail,
+// which breaks the policy. This container also has an expired item, and was split. The
+// policy of the second container cannot be read. The third container has no policy.
+//
+// The test simulates a power loss at every operation of the upgrade. The next Open must
+// complete the upgrade. From then on, the store must enforce the first policy.
 func TestDirectoryOfFormatThreeEnforcesItsUniqueKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -205,7 +212,7 @@ func checkFormatThree(t *testing.T, fs vfs.FS) {
 	wantUniqueClash(t, "an item that breaks the policy, as it is", put("u3", "t1", "same@x", "C"), "u3", "u4")
 	_, err = users.Create(ctx, nil, []byte(`{"id":"n","tenant":"t2"}`), engine.WriteOptions{})
 	wantUniqueClash(t, "an item without values", err, "n", "u6")
-	time.Sleep(2 * time.Second) // u5 of t2 has a ttl of one second
+	time.Sleep(2 * time.Second) // item u5 of tenant t2 expires after one second
 	if err := errors.Join(put("n", "t2", "expired@x", "E"), put("u3", "t1", "other@x", "C"), put("u4", "t1", "same@x", "D")); err != nil {
 		t.Errorf("writes that keep the policy: %v", err)
 	}
@@ -229,7 +236,7 @@ func checkFormatThree(t *testing.T, fs vfs.FS) {
 			}
 		}
 	}
-	if err := errors.Join(db.Check(ctx), db.Close()); err != nil { // two writes have repaired the policy
+	if err := errors.Join(db.Check(ctx), db.Close()); err != nil { // the writes above have changed both items that had the same mail
 		t.Error(err)
 	}
 }

@@ -4,18 +4,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// hookFS runs a hook, the function before, at the start of every operation that changes
-// the files on disk or makes them durable: writes, syncs, and changes of directories. If
-// refuse returns an error, the operation fails with it. Pebble's own wrapper returns the
-// underlying file when a log is recycled (ReuseForWrite), and its faults silently stop
-// there. So hookFS wraps every way to get a writable file.
+// hookFS runs the function before at the start of every operation that changes files or
+// makes them durable: writes, syncs, and changes of directories. If the function refuse
+// returns an error, the operation fails with that error.
+//
+// Pebble has a similar wrapper. But it returns the underlying file when a log is recycled
+// (ReuseForWrite), and injects no faults into that file. So hookFS wraps the files that
+// every method returns.
 type hookFS struct {
 	vfs.FS
 	before func(op fileOp)
 	refuse func(op fileOp) error
 }
 
-// operate calls the hooks before an operation.
+// operate calls before and refuse with one operation on files. It returns the error of
+// refuse.
 func (h *hookFS) operate(kind, name string) error {
 	op := fileOp{kind, name}
 	if h.before != nil {
@@ -27,7 +30,7 @@ func (h *hookFS) operate(kind, name string) error {
 	return nil
 }
 
-// fileOp is an operation on files.
+// fileOp describes one operation on a file or directory.
 type fileOp struct {
 	// kind is "write", "sync" or "dir".
 	kind string

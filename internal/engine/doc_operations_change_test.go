@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// preconditionError is an error of the caller, which the store must return unwrapped.
+// preconditionError is an error that a change function of a test returns. The store must
+// return it unwrapped.
 type preconditionError struct{ etag string }
 
 func (e *preconditionError) Error() string { return "condition not met: " + e.etag }
@@ -39,13 +40,14 @@ func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 	}
 }
 
-// Of two concurrent changes, the later one sees the result of the earlier one. No change
-// is lost or runs twice.
+// Several goroutines change one item concurrently. Each call of a change function must
+// receive the result of the previous one. No change may be lost, and no function may be
+// called twice.
 func TestChangesOfOneItemAreNotLost(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "a", "p", 0)
 	const writers, changes = 4, 50
-	var calls, n int // written only by the sequencer, and read after it is done
+	var calls, n int // only the sequencer writes both, and the test reads them after the last write
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
@@ -91,8 +93,9 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 	}
 }
 
-// A small batch must not make the store build hundreds of megabytes while all writers
-// wait.
+// A batch of a few bytes may request changes that write much larger documents. The store
+// must refuse the batch when these documents exceed MaxBatchResult. Otherwise all writers
+// would wait while it builds hundreds of megabytes.
 func TestBatchIsBoundedByTheSizeOfItsResults(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	pk := feed.PartitionKey{"p"}
@@ -120,7 +123,7 @@ func TestBatchIsBoundedByTheSizeOfItsResults(t *testing.T) {
 			t.Errorf("4 of them: %v", err)
 		}
 	}
-	// The results of a failed batch do not count for the next one.
+	// The documents of a failed batch do not count towards the limit of the next request.
 	if _, err := c.Change(t.Context(), pk, "0", same, WriteOptions{}); err != nil {
 		t.Error(err)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// openPebble opens a store in memory. It is checked and closed when the test ends.
+// openPebble opens a store in memory with one database, db. When the test ends, the store
+// is checked and closed.
 func openPebble(t *testing.T, o Options) *DB {
 	t.Helper()
 	db, err := OpenMemory(o)
@@ -37,7 +38,8 @@ func closeChecked(t *testing.T, db *DB) {
 	}
 }
 
-// newContainer creates a container with key path /pk.
+// newContainer creates a container in the database db. Its default name is c, and its
+// default key path is /pk.
 func newContainer(t *testing.T, db *DB, p ContainerProperties) *Container {
 	t.Helper()
 	if p.ID == "" {
@@ -66,7 +68,8 @@ func upsert(t *testing.T, c *Container, id, pk string, n int) Result {
 	return r
 }
 
-// field returns a member of a document.
+// field returns the decoded value of a top-level property of a JSON document, or nil if
+// it is missing.
 func field(t *testing.T, doc []byte, name string) any {
 	t.Helper()
 	var m map[string]any
@@ -76,7 +79,8 @@ func field(t *testing.T, doc []byte, name string) any {
 	return m[name]
 }
 
-// ids formats a page as "id:n".
+// ids returns the changes as text, for instance "a:1, delete b:2": the operation unless
+// it is an upsert, the id, and the property n.
 func ids(t *testing.T, changes []feed.Change) string {
 	t.Helper()
 	var out []string
@@ -273,7 +277,9 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
-// Keys with one hash under Hash V1 are still distinct logical partitions.
+// Two partition keys can have the same hash under HashV1. Items with these keys and one
+// id must be separate items. Reads, feeds and listings of one key must not return the
+// other's item.
 func TestItemsOfKeysWithOneHashStayApart(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{KeyVersion: HashV1, Partitions: 3})
 	long := strings.Repeat("k", 120)
@@ -319,7 +325,7 @@ func TestItemsReturnsEachItemOnceWhateverHappensMeanwhile(t *testing.T) {
 		if token = page.Continuation; token == "" {
 			break
 		}
-		upsert(t, c, fmt.Sprint(round), fmt.Sprint("p", round%7), -1) // moves it to the end of the log
+		upsert(t, c, fmt.Sprint(round), fmt.Sprint("p", round%7), -1) // the new version is at the end of the log
 		if round == 2 {
 			if _, err := c.Split(t.Context(), "0", ""); err != nil {
 				t.Fatal(err)
@@ -387,7 +393,8 @@ func TestReopenedStoreIsUnchanged(t *testing.T) {
 	if err != nil || fmt.Sprint(nowParts) != fmt.Sprint(parts) {
 		t.Errorf("partitions were %v and are %v, %v", parts, nowParts, err)
 	}
-	// The delete used LSN 3, which no index entry shows.
+	// The delete before the reopening used LSN 3. No index entry has that LSN, but it
+	// must not be used again.
 	if r := upsert(t, c, "c", "p", 3); r.LSN != 4 || field(t, r.Body, "_rid") == field(t, last.Body, "_rid") {
 		t.Errorf("the first write has LSN %d and rid %v", r.LSN, field(t, r.Body, "_rid"))
 	}

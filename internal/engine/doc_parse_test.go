@@ -159,7 +159,8 @@ func TestScannerFindsIDKeyAndTTL(t *testing.T) {
 	}
 }
 
-// A byte at any position in a word of eight bytes must stop the scan.
+// The scanner compares eight bytes of a string at a time. It must notice an invalid byte
+// at any position in them.
 func TestScannerSeesEveryByteOfAString(t *testing.T) {
 	for pad := range 40 {
 		for _, bad := range []string{"\x00", "\x1f", "\xff", "\\q", "\xc3"} {
@@ -224,9 +225,8 @@ func TestDocumentLimits(t *testing.T) {
 	}
 }
 
-// The other tests of limits use the constants plus one. This test compares the constants
-// with the documented limits. A changed constant would change which documents users can
-// store.
+// The other tests of limits use the constants themselves, so they would not notice a
+// changed constant. This test compares the constants with the documented limits.
 func TestLimitsAreTheDocumentedOnes(t *testing.T) {
 	for name, limit := range map[string][2]int{
 		"operations of a batch":   {MaxBatchOperations, 100},
@@ -254,7 +254,7 @@ func TestParseDocumentAllocatesForIDAndKeyOnly(t *testing.T) {
 	}
 }
 
-// jsontextAccepts reports whether a decoder that is known to be strict accepts body as
+// jsontextAccepts reports whether jsontext, which is a strict decoder, accepts body as
 // one object. Duplicate names are allowed, and the depth is at most MaxDepth.
 func jsontextAccepts(body []byte) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
@@ -273,9 +273,10 @@ func jsontextAccepts(body []byte) bool {
 	}
 }
 
-// The scanner accepts exactly the texts that jsontext accepts, with two exceptions. A
-// name that the store reads must not occur twice, and id, key and ttl have their own
-// rules. An accepted document can be stored and read back.
+// FuzzScanner checks that the store accepts the same documents as jsontext, with two
+// exceptions. The store refuses a second property with a name that it reads. It also has
+// rules for the values of id, key and ttl. An accepted document must be the same after it
+// was stored and read.
 func FuzzScanner(f *testing.F) {
 	f.Add([]byte(`{"id":"a","k":{"l":1},"m":"x","ttl":5,"_ts":[1,{"a":null}],"s":"\u00e9\ud83d\ude00é"}`))
 	f.Add([]byte(` { "id" : "b" , "x" : [ -1.5e+10 , true , false , { } , [ ] ] } `))

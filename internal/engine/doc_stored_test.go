@@ -91,7 +91,8 @@ func TestDamagedTailsAreNoticed(t *testing.T) {
 				continue
 			}
 			bad[i] = c
-			// Another digit may make a valid stamp, but never the original one.
+			// A changed digit may make another valid stamp. But the damaged document must
+			// not have the original stamp.
 			if _, s, err := tail.parseStored(bad); err == nil && s.number == 9 && s.lsn == 77 && s.ts == 1_760_000_000 && s.ordinal == 1 {
 				t.Fatalf("damage of byte %d was not noticed: %s", i, bad)
 			}
@@ -154,8 +155,9 @@ func TestRIDsHaveTheStructureThatSDKsParse(t *testing.T) {
 	}
 }
 
-// SDKs compare the last eight bytes of rids as little-endian or as big-endian numbers.
-// They drop rows that are on the wrong side.
+// Some SDKs compare the last eight bytes of resource ids (_rid) as little-endian numbers,
+// and others as big-endian numbers. Both orders must agree with the order in which
+// documents were created. Otherwise the SDKs would drop rows of a query.
 func TestRIDsSortAlikeInBothByteOrders(t *testing.T) {
 	var little, big uint64
 	for n := uint32(1); n < maxDocumentNumber-70_000; n += 65_537 {

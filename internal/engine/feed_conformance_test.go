@@ -28,8 +28,8 @@ func TestLeasesConformByKeyField(t *testing.T) {
 	leasetest.Run(t, newLeaseFixture("/partitionKey", lease.DotNet))
 }
 
-// openForTest opens a store in memory with one database. It is checked and closed when
-// the test ends.
+// openForTest opens a store in memory with one database, db. When the test ends, the
+// store is checked and closed.
 func openForTest(t *testing.T) *engine.DB {
 	t.Helper()
 	db, err := engine.OpenMemory(engine.Options{})
@@ -37,7 +37,8 @@ func openForTest(t *testing.T) *engine.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The test's own context has ended by now.
+		// Check needs another context, because the test's context ends before its cleanup
+		// functions run.
 		if err := db.Check(context.Background()); err != nil {
 			t.Errorf("check: %v", err)
 		}
@@ -97,9 +98,9 @@ func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 	}
 }
 
-// newLeaseFixture returns fixtures with a lease container partitioned by path. Documents
-// of other dialects are created only in containers partitioned by /id, because only those
-// can have them.
+// newLeaseFixture returns a function that creates fixtures for the tests of lease
+// containers. The lease container has the given partition key path and dialect. Only with
+// the path /id can a fixture also remove documents.
 func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db := openForTest(t)
@@ -129,7 +130,8 @@ func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 	}
 }
 
-// A processor checks the start before it creates leases. Otherwise it would retry
+// CheckStart must refuse every start that Read would refuse, and no other. A processor
+// calls CheckStart before it creates leases. Otherwise it would retry the refused reads
 // forever.
 func TestSourceRefusesStartsThatItCannotServe(t *testing.T) {
 	db := openForTest(t)

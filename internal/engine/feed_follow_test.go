@@ -14,8 +14,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// A split can divide a tenant's keys between two partitions. A reader that follows the
-// tenant resumes at the same position in both.
+// A reader follows the changes of one tenant, which is the first level of a hierarchical
+// partition key. A split then divides the tenant's keys between two partitions. The
+// reader must return each change of the tenant exactly once.
 func TestReaderFollowsAPrefixThatASplitDivides(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/tenant", "/user"}})
@@ -62,11 +63,12 @@ func TestReaderFollowsAPrefixThatASplitDivides(t *testing.T) {
 	}
 }
 
-// followIDs reads to the end of the feed and returns the ids.
+// followIDs reads changes until the feed has no more. It returns the ids of the changed
+// items.
 func followIDs(t *testing.T, r *feed.Reader) []string {
 	t.Helper()
 	var ids []string
-	for empty := 0; empty < 4; empty++ { // twice the number of the reader's parts
+	for empty := 0; empty < 4; empty++ { // four empty pages: two from each of the reader's two parts
 		page, _, err := r.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -82,8 +84,9 @@ func followIDs(t *testing.T, r *feed.Reader) []string {
 	return ids
 }
 
-// After a restore from a backup, a reader may be ahead of the container. It must neither
-// move back nor skip future writes.
+// A container that was restored from a backup may end before a reader's position. The
+// feed must return an empty page and the same continuation. A lower position would
+// deliver changes again, and a higher one would skip later writes.
 func TestFeedFromAContinuationAheadOfTheContainerStaysThere(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Retention: time.Hour})
@@ -115,7 +118,8 @@ func TestFeedRefusesAContinuationThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-// A listing is a read and is charged like one.
+// A listing of leases is charged like any read. With too little throughput it must return
+// a *feed.ThrottledError.
 func TestListingsUseUpThroughput(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 5})
@@ -134,8 +138,9 @@ func TestListingsUseUpThroughput(t *testing.T) {
 	}
 }
 
-// A lease container with too little throughput refuses writes and listings, and returns
-// the time to wait. It applies nothing, so the processor can safely retry.
+// A lease container with too little throughput must refuse updates and listings of
+// leases, and return the time to wait. A refused update must change nothing, so that a
+// processor can retry it.
 func TestThrottledLeaseWritesAreNotApplied(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})

@@ -12,28 +12,30 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Readers follow a container while others write, split and merge it concurrently. The
-// test checks:
+// These tests follow the feed of a container while other goroutines write, split and
+// merge it. They check:
 //
-//   - In all versions mode a reader is shown each version of each item exactly once, in
-//     order.
-//   - In latest version mode the versions of an item rise, no version is shown twice,
-//     and in the end the last one was shown.
-//   - A transaction comes whole, on one page.
-//   - All of that holds for readers of one partition after the other, and for readers of
-//     the whole container at once. The LSNs on the pages of the latter also rise from
-//     page to page.
+//   - In all versions mode, a reader receives each version of each item exactly once and
+//     in order.
+//   - In latest version mode, a reader receives newer and newer versions of each item, no
+//     version twice, and the last version in the end.
+//   - All changes of a transaction are on one page.
+//
+// The same must hold for two kinds of readers. One reads the partitions one after the
+// other. The other reads all partitions at once, and the LSNs that it receives must never
+// decrease.
 
 const (
 	liveWriters  = 4
-	liveVersions = 150 // of each item of each writer
-	liveItems    = 6   // of each writer; it writes the two items of a key together
-	// liveDivisions limits the splits and merges, which are cheaper than writes and would
-	// otherwise dominate.
+	liveVersions = 150 // the number of versions that each writer writes of each item
+	liveItems    = 6   // the number of items of each writer, two for each partition key
+	// liveDivisions is the largest number of splits and merges. Without it there would be
+	// far more of them than writes, because they are cheaper.
 	liveDivisions = 200
 )
 
-// liveWitness records nothing, because the test checks the feeds only.
+// liveWitness is a witness that records nothing, because these tests check only the
+// feeds.
 type liveWitness struct{}
 
 func (liveWitness) try(int, map[crashItem]int)  {}
@@ -63,7 +65,7 @@ func runLive(t *testing.T, seed uint64) {
 	if err := load.setUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := load.containers[1] // the container that keeps all versions
+	c := load.containers[1] // the second container keeps all versions
 	done := make(chan struct{})
 	var writers, others sync.WaitGroup
 	for n := range liveWriters {
@@ -95,8 +97,8 @@ func runLive(t *testing.T, seed uint64) {
 	}
 }
 
-// writeLive writes the versions of a writer's items. Each transaction writes the two
-// items of a key.
+// writeLive writes all versions of one writer's items. Each transaction writes one
+// version of the two items of a partition key.
 func writeLive(t *testing.T, c *engine.Container, writer int) {
 	for v := 1; v <= liveVersions; v++ {
 		for n := 0; n < liveItems; n += 2 {
@@ -113,7 +115,8 @@ func writeLive(t *testing.T, c *engine.Container, writer int) {
 	}
 }
 
-// partByPart returns a reader of one partition after the other.
+// partByPart returns a function that returns the next page of a reader. The reader reads
+// the container's partitions one after the other.
 func partByPart(t *testing.T, src feed.Source, mode feed.Mode) func() (feed.Page, error) {
 	r, err := feed.NewReader(src, feed.ReaderConfig{Start: feed.After(`"0"`), Mode: mode, MaxItems: 7, Wait: time.Millisecond})
 	if err != nil {
@@ -125,14 +128,15 @@ func partByPart(t *testing.T, src feed.Source, mode feed.Mode) func() (feed.Page
 	}
 }
 
-// allAtOnce returns a reader of the whole container.
+// allAtOnce returns a function that returns the next page of the whole container. The
+// function returns an error if the LSNs of the changes decrease.
 func allAtOnce(t *testing.T, c *engine.Container, mode feed.Mode) func() (feed.Page, error) {
 	r := feed.Request{From: feed.After(`"0"`), Mode: mode, MaxItems: 7, Wait: time.Millisecond}
 	var last int64
 	return func() (feed.Page, error) {
 		page, err := c.Feed(t.Context(), r)
 		if errors.As(err, new(*feed.GoneError)) {
-			err = fmt.Errorf("the whole container: %w", errors.New(err.Error())) // the reader cannot continue after this error
+			err = fmt.Errorf("the whole container: %w", errors.New(err.Error())) // hides the GoneError: a read of the whole container must never return one
 		}
 		for _, ch := range page.Changes {
 			if ch.LSN < last || ch.LSN > page.LSN || page.LSN > page.End {
@@ -145,12 +149,13 @@ func allAtOnce(t *testing.T, c *engine.Container, mode feed.Mode) func() (feed.P
 	}
 }
 
-// followLive reads until the writers are done and all their writes were delivered.
+// followLive calls next until the writers are done and the last version of each item was
+// delivered. It checks every page.
 func followLive(t *testing.T, mode feed.Mode, next func() (feed.Page, error), done <-chan struct{}) {
 	last := map[crashItem]int{}
-	// Pages that were read before the writers ended prove nothing about the last writes.
-	// So every part is read once more after the writers have ended. There are fewer than
-	// fifty parts.
+	// Changes may still follow until each partition was read once more after the last
+	// write. So followLive stops after 50 empty pages, which is more than the number of
+	// partitions.
 	for quiet := 0; quiet < 50; {
 		select {
 		case <-done:
@@ -160,7 +165,7 @@ func followLive(t *testing.T, mode feed.Mode, next func() (feed.Page, error), do
 		page, err := next()
 		var gone *feed.GoneError
 		if errors.As(err, &gone) {
-			continue // partitions change faster than the reader can follow
+			continue // the reader's partition was split or merged again; the next page continues
 		}
 		if err != nil {
 			t.Errorf("%v: %v", mode, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Pages read into one buffer, one after the other, equal pages with their own memory.
-// Nothing of the previous page remains, also when the buffer grows, and in all versions
-// and deletes mode, which sets more fields.
+// FeedInto reads many pages into one PageBuffer. Each page must equal the page that Feed
+// returns, with nothing left of the previous page. This must also hold when the buffer
+// grows, and in all versions and deletes mode, which sets more fields.
 func TestPagesInABufferEqualPagesWithoutOne(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, Retention: time.Hour})
 	r := rand.New(rand.NewPCG(5, 6))
@@ -44,7 +44,7 @@ func TestPagesInABufferEqualPagesWithoutOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.IntN(3) == 0 {
-			buffer = PageBuffer{} // a new buffer has the size of an average page, and grows within a page
+			buffer = PageBuffer{} // a new buffer begins with the size of an average page and may have to grow
 		}
 		got, err := c.FeedInto(t.Context(), request, &buffer)
 		if err != nil {

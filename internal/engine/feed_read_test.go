@@ -115,8 +115,9 @@ func TestPageEndsAfterItsMaximumSize(t *testing.T) {
 	}
 }
 
-// A change wakes a waiting reader, not a timer. No time passes in the synctest bubble
-// between the write and the result.
+// A waiting read must return as soon as a change in its scope is written, and ignore
+// other changes. In the synctest bubble, no time may pass between the write and the
+// result.
 func TestWaitEndsWithTheFirstChangeInScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
@@ -223,8 +224,8 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 	if all != "a:1" {
 		t.Errorf("the partitions have %s together", all)
 	}
-	// "1f" sorts after "1FFF…" as text and before it as a key. A reader that gets a
-	// GoneError for "FFFF" would look for the partitions of its range forever.
+	// Borders must be upper-case hexadecimal up to "FF". Lower case sorts differently as
+	// text. A reader of a range up to "FFFF" would get a GoneError forever.
 	for _, bad := range []feed.Range{{Min: "XY", Max: "FF"}, {Min: "20", Max: "10"}, {Max: "1f"}, {Max: "FFFF"}} {
 		var refused *BadRequestError
 		if _, err := src.Read(t.Context(), feed.Request{Range: bad}); !errors.As(err, &refused) || refused.Kind != BadRange {
@@ -236,8 +237,8 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 	}
 }
 
-// MaxItems only limits a page and must not decide how much memory it allocates in
-// advance. A feed of many updates has many LSNs and few changes.
+// MaxItems must not decide how much memory a page allocates. It may be huge, while most
+// of the LSNs in a feed of many updates have no change.
 func TestPageAllocatesOnlyForItsChanges(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "1", "p", 0)
@@ -295,8 +296,8 @@ func TestSplitAndMergeRefuseInvalidRequests(t *testing.T) {
 	if _, err := c.Split(ctx, "3", ""); !errors.As(err, &gone) {
 		t.Errorf("split of a retired partition: %v", err)
 	}
-	// A border of half a byte is padded. Otherwise the two parts could not be split
-	// again.
+	// A border with half a byte is padded to "20". Otherwise the two new partitions could
+	// not be split again.
 	odd, err := c.Split(ctx, "4", "2")
 	if err != nil || odd[0].Range.Max != "20" {
 		t.Fatalf("split at half a byte: %+v, %v", odd, err)
@@ -419,7 +420,7 @@ func TestThroughputIsThrottledAndRecovers(t *testing.T) {
 	})
 }
 
-// The clock stamps _ts, on which the search for a start time relies.
+// After a restart, the store's clock must not go back with the wall clock. It sets _ts.
 func TestClockNeverGoesBackOverARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	var last time.Time
@@ -435,7 +436,7 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 		last = upsert(t, newContainer(t, db, ContainerProperties{}), "a", "p", 1).Modified
 		closeChecked(t, db)
 	})
-	synctest.Test(t, func(t *testing.T) { // starts an hour earlier, because every bubble starts at the same time
+	synctest.Test(t, func(t *testing.T) { // every bubble starts at the same time, so this one is an hour earlier
 		db, err := Open("data", Options{FS: fs})
 		if err != nil {
 			t.Fatal(err)
@@ -458,7 +459,7 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 	})
 }
 
-// A group larger than a memtable takes another path through Pebble.
+// A group of writes that is larger than a memtable must be stored like any other one.
 func TestWritesLargerThanTheMemtable(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := Open("data", Options{FS: fs, Memory: 1})
@@ -469,7 +470,7 @@ func TestWritesLargerThanTheMemtable(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
-	text := strings.Repeat("x", 700<<10) // a memtable has 1 MiB and takes at most half of it in one write
+	text := strings.Repeat("x", 700<<10) // one write may use at most half of a memtable, which has 1 MiB
 	done := make(chan error)
 	for i := range 4 {
 		go func() {

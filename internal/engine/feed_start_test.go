@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// lossesStore is a store with a container of two partitions that keeps versions for a
-// minute. left and right are keys in the two partitions.
+// lossesStore is a store with a container c that keeps versions for a minute. c has two
+// partitions. The partition key left is in the first one, and right in the second one.
 type lossesStore struct {
 	t           *testing.T
 	fs          vfs.FS
@@ -90,7 +90,7 @@ func (s *lossesStore) upsert(key feed.PartitionKey) {
 	}
 }
 
-// read reads the versions of a range after a position.
+// read returns a page of the versions in a range of keys, after a position.
 func (s *lossesStore) read(keys feed.Range, after feed.Continuation) (feed.Page, error) {
 	return s.src.Read(s.t.Context(), feed.Request{Range: keys, From: feed.After(after), Mode: feed.AllVersionsAndDeletes})
 }
@@ -106,8 +106,9 @@ func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
 			t.Fatalf("%d changes, %v", len(page.Changes), err)
 		}
 		position := page.Continuation
-		// The right partition is written on, and its versions pass their retention. The
-		// left one is quiet, so its reader stays at its last LSN.
+		// The right partition receives more writes, and its versions pass their
+		// retention. The left partition receives none, so its reader stays at the same
+		// position.
 		for range 10 {
 			s.upsert(s.right)
 			time.Sleep(20 * time.Second)
@@ -127,7 +128,8 @@ func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
 			if _, err := s.read(ps[1].Range, `"1"`); !errors.As(err, &lost) {
 				t.Errorf("the lost history of the neighbour was not reported: %v", err)
 			}
-			// Repeat the reads after the segments of both partitions were deleted.
+			// In the second pass of the loop, the log segments of both former partitions
+			// are deleted.
 			s.upsert(s.left)
 			s.upsert(s.right)
 			time.Sleep(5 * time.Minute)
@@ -149,8 +151,9 @@ func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
 	})
 }
 
-// A segment is deleted when all its versions are past their retention. The fact that it
-// had versions is kept, through any number of splits, merges and reopenings.
+// The store deletes a log segment when all of its versions are past their retention. A
+// read from a position before them must still return a *feed.HistoryLostError, after any
+// number of splits, merges and reopenings.
 func TestLostHistoryIsReportedAfterItsSegmentIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossesStore(t)
@@ -201,7 +204,8 @@ func TestLostHistoryIsReportedAfterItsSegmentIsDeleted(t *testing.T) {
 	})
 }
 
-// Versions past the retention are lost from that second on, whenever they are removed.
+// A version that is one second past the retention must be reported as lost. It does not
+// matter whether the purge has already removed it; here it never runs.
 func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := engine.OpenMemory(engine.Options{PurgeInterval: -1})
@@ -235,9 +239,10 @@ func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 	})
 }
 
-// A longer retention does not restore removed versions, and may cover an older version in
-// another segment. The oldest position must be after all removed versions. Otherwise a
-// reader that resumes there is refused again, forever.
+// The retention of a container becomes longer after versions were removed. The removed
+// versions stay lost, although they may be newer than a kept version in another segment.
+// The oldest position that the error names must be after all of them. Otherwise a reader
+// that resumes there would get the same error forever.
 func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossesStore(t)
@@ -247,9 +252,9 @@ func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
 		s.upsert(s.right) // LSN 2
 		time.Sleep(time.Second)
 		s.upsert(s.left) // LSN 3
-		// The versions of a segment are removed when its first one is a tenth past the
-		// retention. At 67 s after the first write, those of the left partition are
-		// removed, and the one of the right is not.
+		// The purge removes the versions of a segment when the oldest one is past the
+		// retention by a tenth of it. At 67 s after the first write, it has removed the
+		// left partition's versions, and not the right one's.
 		time.Sleep(64*time.Second + 500*time.Millisecond)
 		if _, err := s.db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
 			t.Fatal(err)

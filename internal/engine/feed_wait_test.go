@@ -9,8 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A change may come between a read that found nothing and the wait that follows. No
-// second notification would wake the reader for it.
+// A change may be written after a read that found nothing and before the reader begins to
+// wait. The wait must return at once, because no later notification would wake the
+// reader.
 func TestWaitSeesAChangeBetweenReadAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})

@@ -14,7 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// leaseKey returns the key of processor's leases on a container of the store.
+// leaseKey returns the lease.Key of a processor that processes the changes of container
+// c.
 func leaseKey(processor string, c *engine.Container) lease.Key {
 	return lease.Key{Processor: processor, Identity: c.Identity()}
 }
@@ -79,8 +80,9 @@ func TestLeasesShareTheirContainerWithOtherDocuments(t *testing.T) {
 	}
 }
 
-// Other implementations must be able to use a lease. So its document equals theirs byte
-// for byte, except for system properties.
+// The document of a lease must equal the one that the .NET change feed processor writes,
+// byte for byte up to the system properties. Otherwise .NET hosts could not use the
+// lease.
 func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
 	db := openForTest(t)
 	monitored := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
@@ -105,7 +107,8 @@ func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
 	}
 }
 
-// A renewal and a checkpoint are one request each, with one write and one LSN.
+// An update of a lease, as a renewal or a checkpoint makes it, must be one request that
+// writes once and uses one LSN.
 func TestLeaseUpdateIsOneRequest(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
@@ -178,8 +181,9 @@ func TestLeaseErrorsNameTheOperation(t *testing.T) {
 	}
 }
 
-// A document under a lease's id that is not a lease is listed as unreadable. It must not
-// look like a gap, which a host would fill from an old position.
+// A document with the id of a lease may not be a valid lease. A listing must report it as
+// unreadable. If the listing omitted it, a host would create the lease again, from an old
+// position.
 func TestListingReportsADamagedLease(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
@@ -200,8 +204,8 @@ func TestListingReportsADamagedLease(t *testing.T) {
 	}
 }
 
-// The age of a lease is computed by the listing's clock, which must be the clock that
-// stamps _ts.
+// The age of a lease is the listing's Now less the lease's _ts. So Now must come from the
+// clock that sets _ts. Ninety seconds after a write, the age must be 90 s.
 func TestListingHasTheClockThatStampsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openForTest(t)
@@ -222,7 +226,8 @@ func TestListingHasTheClockThatStampsLeases(t *testing.T) {
 	})
 }
 
-// An expired item is invisible, purged or not, also in a listing.
+// A listing must not show an expired document, even if it is not purged yet. Here the
+// document that marks the container as initialized expires.
 func TestListingShowsNothingExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := engine.OpenMemory(engine.Options{PurgeInterval: -1})
@@ -260,8 +265,8 @@ func TestListingShowsNothingExpired(t *testing.T) {
 	})
 }
 
-// Before version 3.59, .NET wrote random partition keys into leases. Such a lease is
-// updated and deleted under its own key.
+// Before version 3.59, the .NET processor wrote a random partition key into each lease.
+// The store must update and delete such a lease under that key.
 func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
@@ -302,7 +307,8 @@ func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 	}
 }
 
-// BenchmarkLeaseUpdate measures a renewal or checkpoint, which is one conditional write.
+// BenchmarkLeaseUpdate measures one update of a lease, as a renewal or a checkpoint makes
+// it.
 func BenchmarkLeaseUpdate(b *testing.B) {
 	s, l := benchmarkLeases(b, 1)
 	b.ReportAllocs()
@@ -314,7 +320,7 @@ func BenchmarkLeaseUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkLeaseList measures a listing of 1,000 leases.
+// BenchmarkLeaseList measures one listing of 1,000 leases.
 func BenchmarkLeaseList(b *testing.B) {
 	s, _ := benchmarkLeases(b, 1000)
 	b.ReportAllocs()

@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// scope restricts a read to a range of keys and, unless key is nil, to a key or a prefix
-// of one.
+// scope is the part of the container that a read covers: the range rng, and in it the
+// partition key or key prefix key. A nil key means all keys.
 type scope struct {
 	rng feed.Range
 	key feed.PartitionKey
@@ -28,7 +28,8 @@ func (s scope) holds(w *world, key feed.PartitionKey) bool {
 	return s.rng.OrFull().Holds(w.point(key))
 }
 
-// someScope returns a random scope: everything, a range of keys, a key, or a prefix.
+// someScope returns a random scope: the whole container, a range of keys, one key, or a
+// key prefix.
 func (w *world) someScope() scope {
 	switch w.rng.IntN(4) {
 	case 0:
@@ -55,38 +56,41 @@ func (w *world) someScope() scope {
 	return scope{}
 }
 
-// cursor is the position of a follower in a part of its scope.
+// cursor is the position of a follower in one part of its scope. A split replaces a
+// cursor by several ones.
 type cursor struct {
 	rng       feed.Range
-	partition feed.Partition // an empty ID means addressed by range or key
+	partition feed.Partition // if its ID is empty, reads name only the range or the key
 	from      feed.Start
-	// known reports whether after is the position. It is false before the first page.
+	// known reports whether after is set. It is false before the first page. after is the
+	// LSN of the last page.
 	known bool
 	after int64
-	// polled is the last second in which the position was the newest of all.
+	// polled is the last second in which the position was the end of the feed.
 	polled int64
 }
 
-// follower reads a scope to its end, page by page, through splits and merges.
+// follower reads the feed of a scope page by page and compares each page with the model.
 type follower struct {
 	w     *world
 	mode  feed.Mode
 	scope scope
-	// spans reports whether each read covers the whole scope, in all partitions.
+	// spans reports whether each read covers the whole scope, in several partitions if
+	// necessary. Otherwise each read covers one partition.
 	spans   bool
 	cursors []*cursor
-	// since is the number of events when the follower started. The follower also reads
-	// earlier events, from the second sinceTS on or after sinceLSN.
+	// since is the number of events when the follower started. If it starts earlier,
+	// since is 0. It then expects the events from the second sinceTS on and after the LSN
+	// sinceLSN.
 	since    int
 	sinceTS  int64
 	sinceLSN int64
 	// seen counts the deliveries of each change, by item and version.
 	seen map[string]int
-	lost bool // its history was lost once
+	lost bool // whether a read has returned a HistoryLostError
 }
 
-// follow returns a follower that starts now, at the beginning, at a time or after a
-// continuation.
+// follow returns a follower with the given mode, scope and start.
 func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, from feed.Start, spans bool) *follower {
 	f := &follower{w: w, mode: mode, scope: scope{rng, key}, spans: spans, seen: map[string]int{}, since: len(w.events)}
 	polled := w.now()
@@ -98,7 +102,7 @@ func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, fr
 	case feed.StartTime:
 		f.since, f.sinceTS = 0, from.Time().Unix()
 	case feed.StartContinuation:
-		f.since, f.sinceLSN, polled = 0, lsnOf(w, from.Continuation()), 0 // the position may be old
+		f.since, f.sinceLSN, polled = 0, lsnOf(w, from.Continuation()), 0 // it is unknown when this position was the end of the feed
 	}
 	c := &cursor{rng: rng.OrFull(), from: from, polled: polled}
 	if key != nil && rng.IsZero() {
@@ -106,7 +110,8 @@ func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, fr
 	}
 	f.cursors = []*cursor{c}
 	if from.Kind() == feed.StartNow || mode == feed.AllVersionsAndDeletes {
-		// The follower starts when its first read is served, not when it is created.
+		// A follower that starts now begins at the moment of its first read, not of its
+		// creation. So it reads at once.
 		for fresh := true; fresh; {
 			fresh = false
 			for _, c := range slices.Clone(f.cursors) {
@@ -130,7 +135,7 @@ func lsnOf(w *world, c feed.Continuation) int64 {
 	return lsn
 }
 
-// newFollower adds a follower of a random scope. It starts at a random start or at the
+// newFollower adds a follower with a random scope. It starts at a random start, or at the
 // position of another follower.
 func (w *world) newFollower() {
 	if len(w.followers) > 12 {
@@ -149,13 +154,14 @@ func (w *world) newFollower() {
 		case 1:
 			from = feed.At(w.db.Now().Add(-time.Duration(w.rng.Int64N(int64(60 * time.Second)))))
 			if n := len(w.events); n > 0 && w.rng.IntN(2) == 0 {
-				from = feed.At(time.Unix(w.events[w.rng.IntN(n)].ts, 0)) // the exact second matters
+				from = feed.At(time.Unix(w.events[w.rng.IntN(n)].ts, 0)) // starts exactly at the second of a write, which is the border case
 			}
 		}
 	}
 	s := w.someScope()
 	if len(w.followers) > 0 && w.rng.IntN(4) == 0 {
-		// A continuation is valid for every scope of the container.
+		// A continuation is valid for every scope of the container, so another follower's
+		// position can be the start.
 		other := w.followers[w.rng.IntN(len(w.followers))]
 		if c := other.cursors[0]; c.known && (mode == feed.LatestVersion || other.mode == mode && !other.lost) {
 			from = feed.After(feed.Continuation(strconv.Quote(strconv.FormatInt(c.after, 10))))
@@ -169,8 +175,8 @@ func (w *world) newFollower() {
 	w.followers = append(w.followers, w.follow(mode, s.rng, s.key, from, spans))
 }
 
-// checkBefore compares the position before a time with the model. Exactly the items
-// written from that second on must come after it.
+// checkBefore checks the result of FeedBefore for a scope and a time. Exactly the items
+// that were written in that second or later must have LSNs after the returned position.
 func (w *world) checkBefore(s scope, at time.Time) {
 	page, err := w.c.FeedBefore(w.t.Context(), feed.Request{Range: s.rng, Key: s.key}, at)
 	if err != nil {
@@ -189,8 +195,8 @@ func (w *world) checkBefore(s scope, at time.Time) {
 // step reads one page of a random cursor.
 func (f *follower) step() { f.page(f.cursors[f.w.rng.IntN(len(f.cursors))]) }
 
-// page reads the next page of c, compares it with the model, and reports whether it has
-// changes.
+// page reads the next page at c and compares it with the model. It reports whether the
+// page has changes or c has moved.
 func (f *follower) page(c *cursor) bool {
 	w := f.w
 	r := feed.Request{Partition: c.partition, Range: c.rng, Key: f.scope.key, From: c.from, Mode: f.mode, MaxItems: 1 + w.rng.IntN(5)}
@@ -215,8 +221,8 @@ func (f *follower) page(c *cursor) bool {
 	case err != nil:
 		w.t.Fatalf("read %+v: %v", r, err)
 	}
-	// A position from another partition may be beyond this partition's end. Then it must
-	// not change.
+	// The position may come from another partition and be after this partition's end. A
+	// read must then return the same position.
 	beyond := c.known && page.LSN == c.after || r.From.Kind() == feed.StartContinuation && page.LSN == f.sinceLSN
 	if page.LSN != lsnOf(w, page.Continuation) || page.End < page.LSN && (!beyond || len(page.Changes) > 0) {
 		w.t.Fatalf("read %+v: continuation %s, LSN %d, end %d", r, page.Continuation, page.LSN, page.End)
@@ -263,7 +269,7 @@ func (f *follower) read(r feed.Request) (feed.Page, error) {
 	return page.Page, nil
 }
 
-// divide replaces c by cursors on the partitions that now hold its range.
+// divide replaces c by one cursor for each partition that now has a part of its range.
 func (f *follower) divide(c *cursor) {
 	w := f.w
 	at := slices.Index(f.cursors, c)
@@ -280,7 +286,7 @@ func (f *follower) divide(c *cursor) {
 		part := *c
 		part.rng, part.partition = p.Range.Intersect(rng), p
 		if w.rng.IntN(3) == 0 {
-			part.partition = feed.Partition{} // addressed by its range, as an EPK lease is
+			part.partition = feed.Partition{} // names the part by its range only, as a lease of an EPK range does
 		}
 		parts = append(parts, &part)
 	}
@@ -291,8 +297,9 @@ func (f *follower) divide(c *cursor) {
 	f.cursors = slices.Replace(f.cursors, at, at+1, parts...)
 }
 
-// historyLost checks that c is before the retention. It then moves c to the oldest
-// position, after which everything within the retention must be present.
+// historyLost handles a HistoryLostError of a read at c. It checks that c is before the
+// retention. It then moves c to the oldest position, after which all versions within the
+// retention must follow.
 func (f *follower) historyLost(c *cursor, e *feed.HistoryLostError) {
 	w := f.w
 	oldest := lsnOf(w, e.Oldest)
@@ -313,7 +320,8 @@ func (f *follower) historyLost(c *cursor, e *feed.HistoryLostError) {
 	c.from, c.known, c.after, c.polled = feed.After(e.Oldest), true, oldest, 0
 }
 
-// expected returns the model's events in c's scope after its position, up to an LSN.
+// expected returns the events of the model that a read at c must return, up to the LSN
+// to.
 func (f *follower) expected(c *cursor, to int64) []event {
 	w := f.w
 	s := scope{c.rng, f.scope.key}
@@ -344,8 +352,9 @@ func (f *follower) expected(c *cursor, to int64) []event {
 	return events
 }
 
-// compare compares a page with the model. The page must hold exactly the events between
-// the two positions. If it is empty, no event may remain.
+// compare checks that a page has exactly the changes that the model expects. The page
+// begins at c and ends at its own LSN. If the page is empty, the model must have no later
+// change.
 func (f *follower) compare(c *cursor, r feed.Request, page feed.Page) {
 	w := f.w
 	want := f.expected(c, page.LSN)
@@ -362,7 +371,8 @@ func (f *follower) compare(c *cursor, r feed.Request, page feed.Page) {
 		}
 		return
 	}
-	// Latest version mode promises no order within a transaction.
+	// In latest version mode, the changes of one transaction may come in any order. So
+	// both lists are sorted.
 	got := slices.Clone(page.Changes)
 	if f.mode == feed.LatestVersion {
 		byText := func(a, b []byte) int { return bytes.Compare(a, b) }
@@ -399,9 +409,8 @@ func changes(cs []feed.Change) string {
 	return b.String()
 }
 
-// drain reads to the end and then checks everything that the follower has seen. It must
-// have seen every change since its start that is still visible, through all splits and
-// merges.
+// drain reads all cursors to the end. It then checks that the follower has seen every
+// change since its start, unless a later version has replaced it.
 func (f *follower) drain() {
 	w := f.w
 	for more := true; more; {
@@ -411,7 +420,7 @@ func (f *follower) drain() {
 		}
 	}
 	if f.lost {
-		return // changes past the retention may be missing
+		return // the follower has skipped changes past the retention
 	}
 	missing := func(e event) {
 		if f.seen[fmt.Sprint(e.id, e.lsn, e.op, string(e.current))] == 0 {
@@ -431,7 +440,8 @@ func (f *follower) drain() {
 	}
 }
 
-// audit records the writes that the model did not make: the deletes of the purge.
+// audit reads the container's feed of all versions. It adds the writes that the model did
+// not make, which are the deletes of the purge, to the model.
 func (w *world) audit() {
 	f := w.auditor
 	if f == nil {
@@ -445,8 +455,8 @@ func (w *world) audit() {
 	}
 }
 
-// auditPage reads a page without comparing it. Each change that the model does not
-// contain must be the delete of an expired item.
+// auditPage reads one page for audit and reports whether it must be called again. A
+// change that the model does not have must be the delete of an expired item.
 func (f *follower) auditPage(c *cursor) bool {
 	w := f.w
 	page, err := w.src.Read(w.t.Context(), feed.Request{Partition: c.partition, Range: c.rng, From: c.from, Mode: f.mode, MaxItems: 100})
@@ -473,7 +483,8 @@ func (f *follower) auditPage(c *cursor) bool {
 		w.events = append(w.events, event{
 			op: feed.Delete, id: at, key: i.key, point: w.point(i.key), lsn: g.LSN, ts: g.Time.Unix(), previous: i.stored(), expired: true,
 		})
-		// The purges of several partitions are not read in the order of their LSNs.
+		// The partitions are read one after the other, so the deletes must be sorted by
+		// their LSNs.
 		slices.SortStableFunc(w.events, func(a, b event) int { return cmp.Compare(a.lsn, b.lsn) })
 	}
 	c.from, c.known, c.after = feed.After(page.Continuation), true, page.LSN

@@ -9,8 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// stepItems reads all items of a scope and compares them with the model's, in order.
-// Between pages it splits and merges partitions, but writes nothing.
+// stepItems reads all items of a random scope page by page, and compares them with the
+// model. Between pages it may split and merge partitions, but it writes nothing.
 func (w *world) stepItems() {
 	s := w.someScope()
 	prefix := []string{"", "", "i", "i1", "x"}[w.rng.IntN(5)]
@@ -42,7 +42,7 @@ func (w *world) stepItems() {
 	w.compareItems(s, r, got)
 }
 
-// someSets returns random sets of keys and ids, mostly nil.
+// someSets returns nil half of the time, and otherwise up to four random sets of items.
 func (w *world) someSets() (sets []engine.ItemSet) {
 	if w.rng.IntN(2) == 0 {
 		return nil
@@ -62,15 +62,16 @@ func (w *world) someSets() (sets []engine.ItemSet) {
 	return sets
 }
 
-// inSets reports whether an item is in one of the sets. nil means all items.
+// inSets reports whether one of the sets has the item with a key and an id. If sets is
+// nil, every item is selected.
 func inSets(sets []engine.ItemSet, key feed.PartitionKey, id string) bool {
 	return sets == nil || slices.ContainsFunc(sets, func(s engine.ItemSet) bool {
 		return (s.Key == nil || s.Key.String() == key.String()) && id >= s.From && (s.To == "" || id < s.To)
 	})
 }
 
-// compareItems compares the items that were read with the model, in the order of keys and
-// ids.
+// compareItems checks that got has the bodies of exactly the items that the scope and the
+// request select. They must be sorted by effective partition key and id.
 func (w *world) compareItems(s scope, r engine.ItemsRequest, got []string) {
 	type item struct{ point, id, body string }
 	var want []item
@@ -85,7 +86,8 @@ func (w *world) compareItems(s scope, r engine.ItemsRequest, got []string) {
 		bodies = append(bodies, i.body)
 	}
 	if w.props.KeyVersion == engine.HashV1 {
-		// Several keys may have one point here. Their order is up to the store.
+		// Under HashV1 several keys may have the same effective partition key. The order
+		// of their items is not defined.
 		slices.Sort(bodies)
 		slices.Sort(got)
 	}
@@ -94,7 +96,8 @@ func (w *world) compareItems(s scope, r engine.ItemsRequest, got []string) {
 	}
 }
 
-// pageOfItems reads a page.
+// pageOfItems reads a page with Items. It returns got with the bodies of the items
+// appended, and the page's continuation.
 func (w *world) pageOfItems(r engine.ItemsRequest, got []string) ([]string, string) {
 	page, err := w.c.Items(w.t.Context(), r)
 	if err != nil {
@@ -106,7 +109,8 @@ func (w *world) pageOfItems(r engine.ItemsRequest, got []string) ([]string, stri
 	return got, page.Continuation
 }
 
-// visitItems visits a page, and sometimes stops before its end.
+// visitItems reads a page with VisitItems, and stops at a random item. It checks each
+// visited item. It returns got with the bodies appended, and the page's continuation.
 func (w *world) visitItems(r engine.ItemsRequest, got []string) ([]string, string) {
 	stop, n, next := w.rng.IntN(12), 0, ""
 	page, err := w.c.VisitItems(w.t.Context(), r, func(v *engine.VisitedItem) (bool, error) {
@@ -131,7 +135,8 @@ func (w *world) visitItems(r engine.ItemsRequest, got []string) ([]string, strin
 	return got, page.Continuation
 }
 
-// keyOf returns the key of the items with an LSN, as text.
+// keyOf returns, as text, the partition key of the items that the write with an LSN
+// wrote. It returns "" if there are none.
 func (w *world) keyOf(lsn int64) string {
 	for id, i := range w.items {
 		if i.lsn == lsn {

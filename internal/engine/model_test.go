@@ -83,25 +83,26 @@ func runModel(t *testing.T, seed uint64) {
 	w.finish()
 }
 
-// itemID identifies an item by its key as text, and its id.
+// itemID identifies an item by its partition key, as text, and its id.
 type itemID struct{ key, id string }
 
-// modelItem is the expected state of an item.
+// modelItem is an item as the model expects it in the store.
 type modelItem struct {
 	key  feed.PartitionKey
-	body []byte // as a point read returns it
+	body []byte // the document with the system properties that a read returns
 	etag string
 	ts   int64
 	lsn  int64
 	ttl  int
 }
 
-// stored returns the item as a feed shows it.
+// stored returns the document as a feed returns it: the body with _lsn.
 func (i *modelItem) stored() []byte {
 	return fmt.Appendf(slices.Clone(i.body[:len(i.body)-1]), `,"_lsn":%d}`, i.lsn)
 }
 
-// event is one write, as all versions mode shows it.
+// event is one write of an item, with all data that the feed of all versions must return
+// for it.
 type event struct {
 	op                feed.Op
 	id                itemID
@@ -112,7 +113,7 @@ type event struct {
 	expired           bool
 }
 
-// world is a store and its model.
+// world is a store and the model with which its results are compared.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -128,15 +129,15 @@ type world struct {
 	keys   []feed.PartitionKey
 	items  map[itemID]*modelItem
 	events []event
-	// auditor follows the whole container in all versions mode. It is nil without that
-	// mode.
+	// auditor follows the whole container in all versions mode, to find the deletes of
+	// the purge. It is nil if the container keeps no versions.
 	auditor   *follower
 	followers []*follower
 	value     int
 	steps     []string
 }
 
-// logf records a step for the report of a failure.
+// logf adds a line to the list of steps, which is printed if the test fails.
 func (w *world) logf(format string, args ...any) {
 	w.steps = append(w.steps, fmt.Sprintf(format, args...))
 	if len(w.steps) > 40 {
@@ -193,8 +194,9 @@ func (w *world) open() {
 
 func (w *world) use(c *engine.Container) { w.c, w.src = c, w.db.Source(c) }
 
-// makeKeys creates a few logical keys of every type. Some are long strings that share an
-// effective partition key under Hash V1.
+// makeKeys creates eight random partition keys with values of all types. Some of their
+// strings have the same first 100 characters, so that they share an effective partition
+// key under HashV1.
 func (w *world) makeKeys() {
 	long := strings.Repeat("é", 100)
 	pool := []any{"a", "b", "ключ", long + "1", long + "2", 0.0, 7.0, -1.5, true, false, nil, feed.Undefined}
@@ -235,8 +237,8 @@ func (w *world) point(key feed.PartitionKey) string {
 func (w *world) someKey() feed.PartitionKey { return w.keys[w.rng.IntN(len(w.keys))] }
 func (w *world) someID() string             { return fmt.Sprintf("i%d", w.rng.IntN(5)) }
 
-// now returns the time of the store's clock. It does not advance during a step, because
-// time in a synctest bubble passes only when all goroutines wait.
+// now returns the time of the store's clock in seconds. It does not change during a step,
+// because time in a synctest bubble passes only when all goroutines wait.
 func (w *world) now() int64 { return w.db.Now().Unix() }
 
 // expired reports whether an item is past its time to live.
@@ -256,7 +258,8 @@ func (w *world) visible(id itemID) *modelItem {
 	return nil
 }
 
-// body returns a document with a key and an id. The key is at the container's key paths.
+// body returns a random document with the given partition key and id, and its time to
+// live in seconds. ttl is 0 if the document has none.
 func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
 	w.value++
 	doc := map[string]any{"id": id, "v": w.value, "text": strings.Repeat("x", w.rng.IntN(40))}
@@ -286,7 +289,7 @@ func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
 	return body, ttl
 }
 
-// step performs one random operation.
+// step performs one random operation on the store and the model.
 func (w *world) step() {
 	switch n := w.rng.IntN(100); {
 	case n < 40:
@@ -345,8 +348,8 @@ func (w *world) partitions() []feed.Partition {
 	return ps
 }
 
-// stepTopology splits a partition, in the middle or at the point of a key, or merges two
-// partitions.
+// stepTopology splits a partition, in its middle or at the effective partition key of a
+// random key. Or it merges two neighbours.
 func (w *world) stepTopology() {
 	ps := w.partitions()
 	n := w.rng.IntN(len(ps))
@@ -378,7 +381,9 @@ func (w *world) stepTopology() {
 	}
 }
 
-// checkParents checks that a new partition names all its ancestors and has a new ID.
+// checkParents checks partition p, which a split or merge created from the partitions in
+// from. It must have a new ID and name all its ancestors. A read of a retired partition
+// must return a *feed.GoneError.
 func (w *world) checkParents(p feed.Partition, from ...feed.Partition) {
 	for _, f := range from {
 		for _, id := range append(slices.Clone(f.Parents), f.ID) {
@@ -410,8 +415,8 @@ func (w *world) stepReopen() {
 	w.use(c)
 }
 
-// stepTTL changes the container's time to live. It does nothing while an expired item
-// waits for its purge, because a longer time to live could restore it.
+// stepTTL changes the container's DefaultTTL to a random value. It does nothing while an
+// expired item is not purged, because a longer time to live could restore that item.
 func (w *world) stepTTL() {
 	for _, i := range w.items {
 		if w.expired(i) {
@@ -435,7 +440,7 @@ func (w *world) check() {
 	}
 }
 
-// finish lets every follower read to the end, and checks everything that each has seen.
+// finish reads every follower to its end, checks the store, and closes it.
 func (w *world) finish() {
 	time.Sleep(2 * time.Second)
 	synctest.Wait()

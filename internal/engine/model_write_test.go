@@ -12,7 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// conditions returns random conditions for a write on an item.
+// conditions returns random values of IfMatch and IfNoneMatch for a write of item i,
+// which is nil if the item does not exist.
 func (w *world) conditions(i *modelItem) (match, none string) {
 	switch w.rng.IntN(12) {
 	case 0:
@@ -30,7 +31,8 @@ func (w *world) conditions(i *modelItem) (match, none string) {
 	return match, none
 }
 
-// expect returns the error that the model expects of an operation, or nil.
+// expect returns the error that the store must return for an operation on item i, or nil.
+// i is nil if the item does not exist.
 func expect(kind engine.OpKind, i *modelItem, match, none string) (want error) {
 	switch {
 	case kind == engine.OpCreate && i != nil:
@@ -82,7 +84,7 @@ func (w *world) stepWrite() {
 	}
 }
 
-// apply records a successful write in the model and checks its result.
+// apply checks the result of a successful write and records the write in the model.
 func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res engine.Result, body []byte, ttl int) {
 	at := itemID{key.String(), id}
 	old := w.visible(at)
@@ -128,7 +130,8 @@ func property(t *testing.T, body []byte, name string) json.RawMessage {
 	return m[name]
 }
 
-// checkBody compares a written item with the body that was sent.
+// checkBody checks that the stored document equals the sent body, apart from the system
+// properties.
 func (w *world) checkBody(i *modelItem, sent []byte) {
 	var got, want map[string]any
 	if err := errors.Join(json.Unmarshal(i.body, &got), json.Unmarshal(sent, &want)); err != nil {
@@ -149,7 +152,8 @@ func (w *world) checkBody(i *modelItem, sent []byte) {
 	}
 }
 
-// stepBatch sends a batch to one key and applies it to a copy of the model.
+// stepBatch sends a random batch on one partition key. It computes the expected result on
+// a copy of the model.
 func (w *world) stepBatch() {
 	key := w.someKey()
 	shadow := &world{t: w.t, rng: w.rng, items: maps.Clone(w.items), events: w.events, props: w.props, paths: w.paths, hash: w.hash, db: w.db, value: w.value}
@@ -165,7 +169,8 @@ func (w *world) stepBatch() {
 		kinds := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete, engine.OpRead, engine.OpChange}
 		op := engine.Operation{Kind: kinds[w.rng.IntN(len(kinds))], ID: id}
 		i := shadow.visible(itemID{key.String(), id})
-		// The etag of a version that the batch itself writes is not known in advance.
+		// If the batch has already written the item, the item's new ETag cannot be
+		// predicted.
 		if !touched[id] {
 			op.IfMatch, op.IfNoneMatch = w.conditions(i)
 		}
@@ -246,8 +251,9 @@ func (w *world) stepRead() {
 	}
 }
 
-// stepStats compares the sizes of partitions with the model. An expired item may be
-// purged or not. Check verifies the exact counts.
+// stepStats compares the statistics of each partition with the model. Expired items may
+// be purged or not, so the number of items has a lower and an upper bound. Check verifies
+// the exact numbers.
 func (w *world) stepStats() {
 	stats, err := w.c.PartitionStats(w.t.Context())
 	parts := w.partitions()

@@ -2,6 +2,6 @@
 
 package engine
 
-// RaceDetector reports whether the race detector is on. Tests then run several times
-// slower.
+// RaceDetector reports whether the tests run with the race detector, which makes them
+// several times slower.
 const RaceDetector = true

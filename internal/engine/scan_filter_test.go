@@ -10,8 +10,10 @@ import (
 	"testing"
 )
 
-// overwritten returns a container whose documents have one order in the log and another
-// in the index. Some documents are large, so that few of them can be kept in memory.
+// overwritten returns a container of up to n documents, half of which were written more
+// than once. So their order in the log differs from that in the index. Each has a random
+// size below large bytes. If large is high, only few documents fit in the memory of a
+// scan.
 func overwritten(t *testing.T, n, large int) *Container {
 	t.Helper()
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
@@ -26,13 +28,15 @@ func overwritten(t *testing.T, n, large int) *Container {
 	return c
 }
 
-// filterOf returns a filter that calls judge from any number of goroutines.
+// filterOf returns a filter that calls judge for each document. Several goroutines may
+// call judge at the same time.
 func filterOf(judge func(body []byte) (bool, error)) *ItemFilter {
 	return &ItemFilter{New: func() func([]byte) (bool, error) { return judge }}
 }
 
-// A visit with a filter visits the documents that match, in the same order as a visit
-// without one. It has the same charge and the same continuations, wherever it stops.
+// VisitItems with a filter must visit the matching documents in the same order as
+// VisitItems without one. Wherever the visit stops, the charge and the continuation must
+// be the same, too.
 func TestFilteredVisitsEqualUnfilteredOnes(t *testing.T) {
 	small, big := overwritten(t, 1500, 40), overwritten(t, 120, 200_000)
 	for seed := range uint64(60) {
@@ -98,7 +102,8 @@ func TestFilteredVisitsEqualUnfilteredOnes(t *testing.T) {
 	}
 }
 
-// A visit in any order visits the same documents and has the same continuations.
+// VisitItems with AnyOrder must visit the same documents, page by page, and return the
+// same continuations as an ordinary visit.
 func TestVisitsInAnyOrderMissNothing(t *testing.T) {
 	c := overwritten(t, 1500, 40)
 	for _, request := range []ItemsRequest{{}, {MaxItems: 400}, {MaxBytes: 50_000}, {Sets: []ItemSet{{From: "0500", To: "0600"}}}} {

@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// manyKeys returns a container with 40 keys of 10 items each.
+// manyKeys returns a container with the 40 partition keys k00 to k39. Each key has the
+// items i0 to i9.
 func manyKeys(t *testing.T) *Container {
 	t.Helper()
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
@@ -23,7 +24,7 @@ func manyKeys(t *testing.T) *Container {
 	return c
 }
 
-// Keys outside the sets are not read, not even in the index.
+// If all sets have a partition key, a scan must read only the index entries in the sets.
 func TestSetsWithKeysReadNoOtherPartOfTheIndex(t *testing.T) {
 	c := manyKeys(t)
 	for _, test := range []struct {
@@ -66,7 +67,8 @@ func TestSetsWithKeysReadNoOtherPartOfTheIndex(t *testing.T) {
 	}
 }
 
-// Sets without a key are found in the index. Only their documents are read.
+// If a set has no partition key, VisitItems must read the whole index, but only the
+// documents in the set.
 func TestSetsOfIDsReadOnlyTheirDocuments(t *testing.T) {
 	c := manyKeys(t)
 	read := func(sets ...ItemSet) (ids []string) {
@@ -83,13 +85,15 @@ func TestSetsOfIDsReadOnlyTheirDocuments(t *testing.T) {
 	if ids := read(ItemSet{From: "i3", To: "i4"}); len(ids) != 40 || ids[0] != "i3" || ids[39] != "i3" {
 		t.Errorf("%d items of one id: %v", len(ids), ids)
 	}
-	// The union of a set of ids and a set with a key.
+	// A set of one id in all keys and a set of one key select the items in either of
+	// them.
 	if ids := read(withID(nil, "i3"), ItemSet{Key: feed.PartitionKey{"k00"}, From: "i3"}); len(ids) != 46 || ids[40] != "i4" {
 		t.Errorf("%d items: %v", len(ids), ids)
 	}
 }
 
-// A count of items reads no documents. Expired items do not count.
+// VisitItems with IndexOnly, which counts items, must not read any document. It must not
+// visit expired items.
 func TestIndexOnlyVisitsReadNoDocument(t *testing.T) {
 	synctest.Test(t, testIndexOnlyVisits)
 }
@@ -141,7 +145,8 @@ func TestSetsNeedFullKeys(t *testing.T) {
 	}
 }
 
-// withID returns the set of the items with an id.
+// withID returns the set of the items with an id, in one partition key or, if key is nil,
+// in all.
 func withID(key feed.PartitionKey, id string) ItemSet {
 	return ItemSet{Key: key, From: id, To: id + "\x00"}
 }

@@ -15,7 +15,8 @@ func TestPageOfItemsEndsAtItsTimeAndResumes(t *testing.T) {
 	for n := range items {
 		upsert(t, c, fmt.Sprintf("%03d", n), fmt.Sprint(n), n)
 	}
-	// With no time at all, each page ends when the clock is first checked.
+	// MaxTime is one nanosecond, so each page ends when the clock is read for the first
+	// time.
 	r := ItemsRequest{MaxTime: 1, MaxItems: 1000, IDPrefix: "00"}
 	found, pages := 0, 0
 	for ; pages == 0 || r.Continuation != ""; pages++ {
@@ -56,7 +57,7 @@ func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
 		{feed.PartitionKey{"p1"}, "lease.3", 1},
 		{feed.PartitionKey{"p1"}, "lease.2", 0},
 		{nil, "leasex", 0},
-		{feed.PartitionKey{"p1"}, "\xf4\x8f\xbf\xbf", 0}, // after all ids
+		{feed.PartitionKey{"p1"}, "\xf4\x8f\xbf\xbf", 0}, // a prefix that sorts after all ids
 	} {
 		page, err := c.Items(t.Context(), ItemsRequest{Key: k.key, IDPrefix: k.prefix})
 		if err != nil || len(page.Items) != k.want || page.Continuation != "" {
@@ -88,8 +89,8 @@ func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
 	if err != enough || n != 1 { //nolint:errorlint // must not be wrapped
 		t.Errorf("%v after %d items", err, n)
 	}
-	// Closing the store at the end of the test waits for all views. A panic must release
-	// its view.
+	// If the visitor panics, VisitItems must release its view. Otherwise the Close at the
+	// end of the test would wait forever.
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -107,8 +108,8 @@ func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
 	}
 }
 
-// BenchmarkItems measures the cost of one document of 1 KB in a visit, on pages of 100,
-// and if the prefix of the id excludes it.
+// BenchmarkItems measures one document of 1 KB in three reads of a container: a visit,
+// pages of 100 items, and pages with an IDPrefix that no item has.
 func BenchmarkItems(b *testing.B) {
 	db, c := benchmarkItems(b, 4)
 	scan := func(b *testing.B, r ItemsRequest, read func(ItemsRequest) (int, string)) {

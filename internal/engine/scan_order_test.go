@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Many addresses are sorted by their digits, and few by comparison. Both ways give the
-// same order, whichever digits differ.
+// sortAddresses sorts few addresses by comparison and many by their digits. Both must
+// give the same order, whichever digits of LSN, segment and ordinal differ.
 func TestAddressesAreSortedInTheOrderOfTheLog(t *testing.T) {
 	var spare []logAddress
 	for seed := range uint64(200) {
@@ -26,7 +26,7 @@ func TestAddressesAreSortedInTheOrderOfTheLog(t *testing.T) {
 		slices.SortStableFunc(want, func(p, q logAddress) int { return p.compare(&q) })
 		var got []logAddress
 		got, spare = sortAddresses(indexes, spare)
-		if n <= fewAddresses { // equal addresses are in any order
+		if n <= fewAddresses { // the order of equal addresses is not defined here
 			for i := range got {
 				got[i].at, want[i].at = 0, 0
 			}

@@ -16,9 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// scannable returns a container of n items that have another order in the log than in the
-// index. Every third item was overwritten, and every seventh expires after a minute.
-// Several goroutines read so large a container.
+// scannable returns a container of n items whose order in the log differs from that in
+// the index. Every third item was written twice, and every seventh expires after a
+// minute. With n of a few thousand, several goroutines read the container.
 func scannable(t *testing.T, n int) *Container {
 	t.Helper()
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, DefaultTTL: ttlNever})
@@ -45,10 +45,10 @@ func scannable(t *testing.T, n int) *Container {
 	return c
 }
 
-// Items that several goroutines read come in the order of the index. Each page begins
-// exactly where the previous one ended, whether the visitor, the number of items or the
-// bytes ended it. Expired items are missing. The range may be a part of a partition that
-// was split.
+// Several goroutines read a large container. VisitItems must still visit the items in the
+// order of the index, without expired ones. Each page must begin where the previous one
+// ended, whether the visitor, MaxItems or MaxBytes ended it. The same must hold for one
+// part of a split partition.
 func TestLargeScansLoseAndRepeatNothingBetweenPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
@@ -119,7 +119,8 @@ func TestLargeScansLoseAndRepeatNothingBetweenPages(t *testing.T) {
 	})
 }
 
-// A visitor that stops after a few documents causes few evaluations of later documents.
+// A visitor that stops early must not cause the filter to evaluate many later documents.
+// The test compares the number of evaluated documents with a limit.
 func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
 	c := scannable(t, 10_000)
 	for _, test := range []struct{ enough, one, most int }{
@@ -150,8 +151,8 @@ func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
 	}
 }
 
-// A page of a slow filter ends at its time limit, although the limit never interrupts a
-// chunk.
+// A page with a slow filter must end soon after MaxTime. The scan checks the time only
+// between chunks, so it must choose small chunks.
 func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := scannable(t, 10_000)
@@ -166,7 +167,7 @@ func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 		if err != nil || page.Continuation == "" {
 			t.Fatalf("no continuation: %v", err)
 		}
-		// Only the filter takes fake time.
+		// In the synctest bubble, time passes only in the filter.
 		if took := time.Since(began); took > 1100*time.Millisecond || judged.Load() < 400 {
 			t.Errorf("%d documents took %v", judged.Load(), took)
 		}
@@ -176,7 +177,8 @@ func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 	})
 }
 
-// A canceled request or a failing filter soon ends all goroutines that read a chunk.
+// When the request is canceled or the filter returns an error, all goroutines that read a
+// chunk must end soon.
 func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 	c := scannable(t, 10_000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -204,8 +206,8 @@ func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 	}
 }
 
-// A filter that panics does so in the goroutine of the request, where the server
-// recovers, and the store keeps working.
+// If a filter panics, VisitItems must panic in the goroutine of its caller, because a
+// server can recover there. The store must keep working.
 func TestPanicsOfFiltersReachTheCaller(t *testing.T) {
 	c := scannable(t, 10_000)
 	var judged atomic.Int64

@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// recentStore is a store with tiny generations of recent entries, and its expected
-// content.
+// recentStore is a store whose index cache has tiny generations. want has the ids of the
+// items that must exist.
 type recentStore struct {
 	t    *testing.T
 	fs   *vfs.MemFS
@@ -23,10 +23,11 @@ type recentStore struct {
 	db   *DB
 	c    *Container
 	want map[string]bool
-	// judged counts the writes by the source that decided them. Its indexes are inFiles,
-	// inCache and anywhere.
+	// judged counts, by cacheState, where the sequencer found the old index entry of a
+	// written item.
 	judged [3]int
-	// mask selects the bits of hashes that the cache uses.
+	// mask selects the bits of a key's hash that the cache uses. With few bits, many keys
+	// share a hash.
 	mask uint32
 }
 
@@ -53,13 +54,13 @@ func (s *recentStore) open() {
 	}
 }
 
-// write creates, replaces or deletes an item, and compares the result with the expected
-// one.
+// write creates, replaces or deletes a random item. It checks that the result agrees with
+// want.
 func (s *recentStore) write() {
 	id := fmt.Sprint(s.rng.IntN(60))
 	pk := feed.PartitionKey{"p" + id}
 	var err error
-	_ = s.db.do(context.Background(), func(g *group) error { // reads only
+	_ = s.db.do(context.Background(), func(g *group) error { // this function reads the cache and writes nothing
 		doc, err := parseDocument(body(id, "p"+id, 0), s.c.paths, false)
 		if err != nil {
 			s.t.Fatal(err)
@@ -85,7 +86,8 @@ func (s *recentStore) write() {
 			s.t.Fatalf("replace of %s returned %v; the item exists: %t", id, err, s.want[id])
 		}
 	case 2:
-		// Two operations are in one group, and the last one counts.
+		// Two operations on one item are in one group, and the later one decides whether
+		// the item exists.
 		ops := []Operation{{Kind: OpUpsert, Body: body(id, "p"+id, 3)}, {Kind: OpDelete, ID: id}}
 		if s.want[id] {
 			ops = []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p"+id, 4)}}
@@ -105,7 +107,7 @@ func (s *recentStore) write() {
 	}
 }
 
-// change splits or merges partitions, or recreates the container.
+// change splits a partition, merges two, or deletes and recreates the container.
 func (s *recentStore) change() {
 	ps, err := s.c.Partitions(s.t.Context())
 	if err != nil {
@@ -128,7 +130,9 @@ func (s *recentStore) change() {
 	}
 }
 
-// In every other store the hashes are so short that items share them.
+// The index cache must never return an entry that a later write has replaced. The test
+// compares random writes with the expected items. With every other seed, the hashes are
+// so short that keys share them.
 func TestNoWriteIsDecidedByAStaleEntry(t *testing.T) {
 	for seed := range uint64(8) {
 		s := &recentStore{t: t, fs: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 1)), want: map[string]bool{}, mask: math.MaxUint32}

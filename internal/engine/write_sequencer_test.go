@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// inOneGroup makes the sequencer execute requests in one group.
+// inOneGroup queues requests so that the sequencer carries them out in one group, and
+// waits for the results.
 func inOneGroup(t *testing.T, db *DB, requests ...*request) {
 	t.Helper()
 	db.queue.mu.Lock()
@@ -38,7 +39,8 @@ func writeRequest(t *testing.T, c *Container, o Operation) *request {
 	return r
 }
 
-// openPebble calls Check when the test ends, which finds keys that remain.
+// A group writes items and then deletes their container. No key of the container may be
+// left. Check, which openPebble calls when the test ends, reports such keys.
 func TestDeletionOfAContainerRemovesWritesOfItsGroup(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{})
@@ -63,8 +65,9 @@ func TestItemWrittenTwiceInOneGroupHasItsLastVersion(t *testing.T) {
 	}
 }
 
-// Small requests may produce much: changes write documents, reads return them, and
-// deletes write previous images.
+// The size of a group must be limited by the data that its requests produce. Small
+// requests can produce much: changes write documents, reads return them, and deletes
+// write previous images.
 func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
 	const size = 1 << 20
 	for name, kind := range map[string]OpKind{"changes": OpChange, "reads": OpRead, "deletes": OpDelete} {
@@ -72,7 +75,7 @@ func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
 			db := openPebble(t, Options{PurgeInterval: -1})
 			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
 			var requests []*request
-			bytes := map[*view]int{} // by the view before the group
+			bytes := map[*view]int{} // the bytes that each group produced, by the view before that group
 			for i := range 3 * maxGroupBytes / size {
 				id := strconv.Itoa(i)
 				large := fmt.Appendf(nil, `{"id":%q,"pk":"p","t":%q}`, id, strings.Repeat("x", size))
@@ -84,8 +87,8 @@ func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
 				if err := c.prepare(&r.ops[0], feed.PartitionKey{"p"}, o); err != nil {
 					t.Fatal(err)
 				}
-				// A group without writes publishes no view. So each group has a small
-				// write.
+				// Each request is followed by a small write, because a group without
+				// writes publishes no view to count by.
 				requests = append(requests, r, writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("small", "p", i)}),
 					&request{control: func(*group) error { bytes[db.current] += size; return nil }, done: make(chan struct{}, 1)})
 			}
@@ -99,7 +102,8 @@ func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
 	}
 }
 
-// A batch of deletes has a previous image for each operation, however large.
+// A batch of deletes keeps the previous image of each deleted item until the batch is
+// written. The sequencer must then release that memory if it is large.
 func TestMemoryOfManyPreviousImagesIsReleased(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})

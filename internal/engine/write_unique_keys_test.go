@@ -17,7 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// wantClash fails the test unless err reports that the item other has the values of id.
+// wantClash fails the test unless err is a *UniqueKeyError by which the new item id has
+// the same values as the stored item other.
 func wantClash(t *testing.T, what string, err error, id, other string) {
 	t.Helper()
 	var clash *UniqueKeyError
@@ -38,7 +39,7 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 		return err
 	}
 	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("b", "p", "b@x", "b"), doc("a", "q", "a@x", "a")} {
-		if err := create(text); err != nil { // another logical partition has its own values
+		if err := create(text); err != nil { // the third item has the values of the first, but another partition key
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +68,7 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 	if err := create(doc("f", "p", "d@x", "d")); err != nil {
 		t.Errorf("a value of a failed batch is not free: %v", err)
 	}
-	// An item may keep its own values, or change one.
+	// A replace may keep the item's own values, or change one of them.
 	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("a", "p", "new@x", "a"), doc("a", "p", "new@x", "new")} {
 		if _, err := c.Replace(ctx, pk, "a", text, WriteOptions{}); err != nil {
 			t.Errorf("replace with %s: %v", text, err)
@@ -84,8 +85,9 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 	}
 }
 
-// A batch is checked operation by operation. A later operation may use a value that an
-// earlier one frees, but not the other way round.
+// Unique keys are checked after each operation of a batch, not at its end. So an
+// operation may use a value that an earlier operation freed, but not one that a later
+// operation frees.
 func TestBatchesHandUniqueValuesOver(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}, Retention: time.Hour})
@@ -101,7 +103,7 @@ func TestBatchesHandUniqueValuesOver(t *testing.T) {
 		if _, err := c.Batch(ctx, pk, ops); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		for id, n := range map[string]int{"a": 1, "b": 2} { // restore the initial values
+		for id, n := range map[string]int{"a": 1, "b": 2} { // deletes and recreates both items, so that each has its own value
 			if _, err := c.Batch(ctx, pk, []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p", 100+n)}}); err != nil {
 				t.Fatal(err)
 			}
@@ -157,8 +159,8 @@ func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
 			t.Errorf("%.40s next to %.40s: %v", k.b, k.a, err)
 		}
 	}
-	// Paths lead through objects, but not through arrays. A path may be a prefix of
-	// another one, and names may be quoted.
+	// The paths of unique keys lead through objects, but not through arrays. One path may
+	// be a prefix of another one, and a name in a path may be quoted.
 	c := newContainer(t, db, ContainerProperties{ID: "paths", UniqueKeys: [][]string{{"/a/b", "/c"}, {"/a"}, {`/"a/b"/x`}}})
 	for i, members := range []string{
 		`"a":{"b":1},"c":1,"a/b":{"x":1}`, `"a":{"b":1,"z":0},"c":2,"a/b":{"x":2}`, `"a":[{"b":1}],"c":1,"a/b":{"x":3}`, `"a":5,"c":3,"a/b":{"x":4}`,
@@ -216,8 +218,9 @@ func TestMalformedUniqueKeysAreRefused(t *testing.T) {
 	}
 }
 
-// The value of an expired item is free at once. From then on the item is deleted, so that
-// a longer time to live cannot restore it next to the item that took its value.
+// A new item may take a unique value of an expired item. The write then deletes the
+// expired item. Otherwise a longer time to live could restore it, and two items would
+// have the value.
 func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{PurgeInterval: -1})
@@ -249,10 +252,12 @@ func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
 	})
 }
 
-// uniqueModel is the expected content of a store with unique keys.
-type uniqueModel map[string][2]int // by "pk/id": the values of two unique keys
+// uniqueModel is the expected content of a store with two unique keys. It has the two
+// values of each item.
+type uniqueModel map[string][2]int // by "partition key/id"
 
-// clashes reports whether another item of the logical partition has one of the values.
+// clashes reports whether another item of the logical partition pk already has one of the
+// values v.
 func (m uniqueModel) clashes(pk, id string, v [2]int) bool {
 	for other, w := range m {
 		if strings.HasPrefix(other, pk+"/") && other != pk+"/"+id && (w[0] == v[0] || w[1] == v[1]) {
@@ -262,9 +267,9 @@ func (m uniqueModel) clashes(pk, id string, v [2]int) bool {
 	return false
 }
 
-// The test makes random writes, batches, splits, merges, restarts and purges. The store
-// must agree with a model without indexes. Several writes share a group, and Check must
-// accept the index.
+// A store with unique keys must agree with a simple model. The test makes random
+// transactions, splits, merges and restarts. Check must accept the index of unique keys
+// at the end.
 func TestUniqueKeysAgreeWithAModelThroughSplitsMergesAndRestarts(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 11))
@@ -319,8 +324,8 @@ func rearrange(t *testing.T, c *Container, rng *rand.Rand) {
 	}
 }
 
-// uniqueStep applies one transaction of one to four operations to store and model. It
-// returns 1 if the transaction clashed, otherwise 0.
+// uniqueStep applies a random transaction of one to four operations to the store and to
+// the model. It returns 1 if the transaction breaks a unique key, and 0 otherwise.
 func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, step int) int {
 	t.Helper()
 	pk := fmt.Sprint("k", rng.IntN(3))
@@ -329,7 +334,7 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 		next[k] = v
 	}
 	var ops []Operation
-	want := -1 // the index of the operation that clashes
+	want := -1 // the index of the operation that breaks a unique key, or -1
 	for i := range 1 + rng.IntN(4) {
 		id := fmt.Sprint("i", rng.IntN(10))
 		_, there := next[pk+"/"+id]
@@ -369,13 +374,14 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 	return 1
 }
 
-// Writes in one group of the sequencer see each other's values, except those of failed
-// transactions.
+// Several transactions are in one group of the sequencer. Each must see the unique values
+// that earlier transactions of the group took or freed. Failed transactions must not
+// count.
 func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
 	pk := feed.PartitionKey{"p"}
-	// Blocking the sequencer makes the following writes one group.
+	// The function blocks the sequencer, so that all following writes are in one group.
 	entered, leave := make(chan struct{}), make(chan struct{})
 	held := make(chan error)
 	go func() {
@@ -385,7 +391,7 @@ func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
 	requests := make([]*request, 0, 8)
 	for _, ops := range [][]Operation{
 		{{Kind: OpCreate, Body: body("a", "p", 1)}},
-		{{Kind: OpCreate, Body: body("b", "p", 1)}},                                            // clashes with a
+		{{Kind: OpCreate, Body: body("b", "p", 1)}},                                            // fails: item a has the value 1
 		{{Kind: OpCreate, Body: body("c", "p", 2)}, {Kind: OpCreate, Body: body("a", "p", 3)}}, // fails: a exists
 		{{Kind: OpCreate, Body: body("d", "p", 2)}},
 		{{Kind: OpDelete, ID: "a"}},
