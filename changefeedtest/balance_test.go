@@ -7,12 +7,13 @@ import (
 	"github.com/changefeed-go/changefeed"
 )
 
-// intervals returns how long balancing may take: three and a half acquire intervals,
-// including a jitter of a tenth.
+// intervals returns the longest time that balancing may take: three and a half acquire
+// intervals. The half interval covers jitter of a tenth per interval.
 func (t times) intervals() time.Duration { return 3*t.acquire + t.acquire/2 }
 
-// wantBalance checks that the leases are balanced and stay so for a number of cycles.
-// Over HTTP it waits for a tenth of the cycles, because those take as long to simulate.
+// wantBalance checks that the leases are balanced and that none moves for a number of
+// acquire intervals (cycles). Over HTTP it waits for a tenth of the cycles, because there
+// each cycle takes longer to simulate.
 func (s *scene) wantBalance(cycles int) {
 	s.t.Helper()
 	if _, far := s.engine.(*cosmosEngine); far {
@@ -26,9 +27,9 @@ func (s *scene) wantBalance(cycles int) {
 	s.check.balanced()
 }
 
-// Joins, leaves and a crash bring 64 leases to the floor or the ceiling of each host's
-// share. It takes at most three and a half acquire intervals after the last join, leave
-// or expiry. Then no lease moves for 100 cycles, and no planned move redelivers changes.
+// Hosts join, leave and crash. Each time, within three and a half acquire intervals,
+// every host owns its share of the 64 leases, rounded down or up. Then no lease moves for
+// 100 intervals, and planned moves redeliver no change.
 func TestSixtyFourLeasesOverEightHostsComeToRest(t *testing.T) {
 	play(t, func(s *scene) {
 		var hosts []*host
@@ -61,8 +62,8 @@ func TestSixtyFourLeasesOverEightHostsComeToRest(t *testing.T) {
 	}, partitions(64))
 }
 
-// There are more hosts than leases. Hosts without a lease send no requests for one, and
-// they acquire leases of crashed hosts.
+// If there are more hosts than leases, the hosts without a lease send no hand-over
+// requests. They acquire the leases of hosts that crash.
 func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
 	play(t, func(s *scene) {
 		var hosts []*host
@@ -94,7 +95,7 @@ func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
 	}, partitions(3))
 }
 
-// A host that owns its maximum leaves the other leases to others.
+// A host that owns MaxLeases leases acquires no more, and other hosts acquire the rest.
 func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 	play(t, func(s *scene) {
 		adjust := s.adjust
@@ -124,8 +125,8 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 	}, partitions(10))
 }
 
-// A requested lease is handed over when its handler has returned, and not before. Until
-// then its owner keeps renewing and using it.
+// If another host requests a lease, the owner hands it over only after the handler has
+// returned. Until then the owner keeps renewing and using the lease.
 func TestHandOverWaitsForTheHandler(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {

@@ -40,38 +40,39 @@ type checker struct {
 
 	mu        sync.Mutex // guards the fields below; never held during I/O
 	exclusive bool
-	docs      map[string]lease.Lease // by token, as last applied
+	docs      map[string]lease.Lease // the stored lease documents, by token
 	history   map[string][]lease.Lease
 	marker    bool
 	floor     int64 // changes after this LSN must be delivered
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
 	acquiring map[tenureKey]attempt
-	creates   int // in progress
+	creates   int // number of creates that are in progress
 	uses      []*use
 	steals    map[tenureKey]time.Time // for stolen leases: the previous owner's last write
 	orderly   bool                    // exclusive use is also checked between our hosts and foreign ones
 	visits    visits
 	lastRead  map[string]time.Time
-	lastWrite map[string]time.Time // last write by the owner, by token
-	writtenAt map[string]time.Time // last write by anybody, by token
-	deletedAt time.Time            // last delete by an operator
+	lastWrite map[string]time.Time // time of the owner's last write, by token
+	writtenAt map[string]time.Time // time of anybody's last write, by token
+	deletedAt time.Time            // time of an operator's last delete
 	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
 	overwritten map[string]bool
-	changedAt   time.Time // last change of an owner or a hand-over request, or start of a worker
+	changedAt   time.Time // time at which an owner or a hand-over request last changed, or a worker last started
 	moves       int
 	found       []violation
 	cost        costs
 }
 
-// attempt is the first attempt of an acquire that was not answered. A retry has the same
-// ETag.
+// attempt is the first try of an acquire whose answer was lost. since is its time, and
+// etag is the ETag that it replaces. Later tries of the acquire have the same ETag.
 type attempt struct {
 	since time.Time
 	etag  string
 }
 
-// violation is an invariant that did not hold.
+// violation describes an invariant that did not hold: its number, the time since the
+// start of the run, and a message.
 type violation struct {
 	invariant int
 	at        time.Duration
@@ -93,7 +94,8 @@ func newChecker(w *world) *checker {
 	}
 }
 
-// violate records a violation. The caller holds c.mu.
+// violate records the violation of an invariant, given by its number. The caller holds
+// c.mu.
 func (c *checker) violate(invariant int, format string, args ...any) {
 	if len(c.found) < 20 {
 		c.found = append(c.found, violation{
@@ -102,7 +104,7 @@ func (c *checker) violate(invariant int, format string, args ...any) {
 	}
 }
 
-// fail records a violation. It locks c.mu.
+// fail locks c.mu and records the violation of an invariant, given by its number.
 func (c *checker) fail(invariant int, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +117,7 @@ func (c *checker) violations() []violation {
 	return append([]violation(nil), c.found...)
 }
 
-// moved returns the number of times that a lease got another owner.
+// moved returns the number of times that the owner of a lease changed.
 func (c *checker) moved() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,15 +136,16 @@ type leaseWrite struct {
 	op     string
 	lease  lease.Lease
 	start  time.Time
-	before lease.Lease // the replaced document, set when the write is applied
+	before lease.Lease // the replaced document; set when the store applies the write
 	age    time.Duration
-	// acquires reports whether the host acquires the lease, as its listing allows.
+	// acquires reports whether the write acquires a lease that the host's last listing
+	// shows as free or expired.
 	acquires bool
 }
 
-// tenure returns the right to a lease that begins with an attempt. answer is the stored
-// document. A foreign host may have replaced that document before the answer arrived. The
-// caller holds c.mu.
+// tenure returns the host's right to use a lease that it acquired or renewed by w.
+// attempt is when w was sent. answer is the document in the store's answer. A foreign
+// host may have replaced it before the answer arrived. The caller holds c.mu.
 func (c *checker) tenure(w *leaseWrite, attempt time.Time, answer lease.Lease) *tenure {
 	return &tenure{
 		attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
@@ -218,8 +221,8 @@ func (c *checker) seenFree(h *host, l lease.Lease) bool {
 	return false
 }
 
-// updateListing replaces a lease in the host's listing by the document that a conflict
-// returned.
+// updateListing replaces a lease in the host's last listing. l is the current document,
+// which the store returned with a conflict.
 func (h *host) updateListing(l lease.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -231,8 +234,8 @@ func (h *host) updateListing(l lease.Lease) {
 	}
 }
 
-// checkGiveUp checks a release or a delete that is sent. The worker must have stopped,
-// and the host must trust the lease at the first attempt.
+// checkGiveUp checks a release or a delete at the moment at which the host sends it. The
+// host's worker must have stopped. At the first try, the host must still trust the lease.
 func (c *checker) checkGiveUp(h *host, t *tenure, token, what string) {
 	if t != nil && !t.givenUp && !c.trusted(t) {
 		c.violate(7, "%s: sends a %s of lease %s after trust ended", h.id, what, token)
@@ -250,8 +253,8 @@ func (c *checker) checkGiveUp(h *host, t *tenure, token, what string) {
 	}
 }
 
-// childSent checks the create of a child. The host that creates it must own the ancestor
-// and trust it.
+// childSent checks the create of a child lease. The host must own the parent, and must
+// still trust it.
 func (c *checker) childSent(h *host, l lease.Lease) {
 	if !c.marker || l.Owner != "" || h.text() == "" {
 		return
@@ -281,7 +284,8 @@ func (c *checker) childSent(h *host, l lease.Lease) {
 	}
 }
 
-// addLateCreates counts creates that arrive after their caller has given up.
+// addLateCreates adds by to the number of creates whose callers have given up but which
+// have not arrived yet. It ignores other calls.
 func (c *checker) addLateCreates(which call, by int) {
 	if which.op != opCreate {
 		return
@@ -291,7 +295,8 @@ func (c *checker) addLateCreates(which call, by int) {
 	c.creates += by
 }
 
-// answered records the answer to a write.
+// answered records that the host received the answer to a write, or gave up waiting for
+// it.
 func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	if w.host.crashed() {
 		return
@@ -351,9 +356,9 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 	}
 }
 
-// sawRequest records when the host first learned of a hand-over request. If the request
-// has gone, its document was deleted by hand, and the lease that the owner put back has
-// no request.
+// sawRequest records when the host first saw a hand-over request in its lease. If l has
+// no request, it forgets the time. That happens when the document was deleted by hand and
+// its owner recreated it without the request.
 func (c *checker) sawRequest(t *tenure, l lease.Lease) {
 	switch {
 	case t == nil:
@@ -364,14 +369,15 @@ func (c *checker) sawRequest(t *tenure, l lease.Lease) {
 	}
 }
 
-// listed counts a listing that a host received.
+// listed counts a listing of the leases that the host received.
 func (c *checker) listed(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cost.lists[h]++
 }
 
-// marked records that the marker was created or removed.
+// marked records that the marker was written. initialised reports whether the marker
+// exists now.
 func (c *checker) marked(initialised bool) {
 	last := c.world.engine.lastLSN()
 	c.mu.Lock()
@@ -382,7 +388,8 @@ func (c *checker) marked(initialised bool) {
 	c.marker = initialised
 }
 
-// ancestor reports whether a shadows l.
+// ancestor reports whether a shadows l: a's range contains that of l, or a is the
+// partition's own lease for the same range.
 func ancestor(a, l lease.Lease) bool {
 	if a.Token == l.Token {
 		return false
@@ -403,7 +410,8 @@ func (c *checker) shadowed(l lease.Lease) bool {
 	return false
 }
 
-// lsn returns the position of a lease as an LSN.
+// lsn returns the position of a lease as an LSN. If the lease has no continuation, lsn
+// converts its start.
 func (c *checker) lsn(l lease.Lease) int64 {
 	if l.Continuation != "" {
 		n, err := strconv.ParseInt(strings.Trim(string(l.Continuation), `"`), 10, 64)
@@ -432,15 +440,15 @@ func (c *checker) promised() int64 {
 	return c.floor
 }
 
-// otherProperties returns a lease's properties without the hand-over request.
+// otherProperties returns a copy of a lease's properties without the hand-over request.
 func otherProperties(l lease.Lease) map[string]string {
 	p := maps.Clone(l.Properties)
 	delete(p, lease.PropertyWanted)
 	return p
 }
 
-// learn records a host's owner text. It checks that the text has the form of the host's
-// own and that no other host uses it.
+// learn records the text by which a host names itself as an owner. It checks that the
+// text has the host's form and that no other host uses it.
 func (c *checker) learn(h *host, text string) {
 	if h.text() == text {
 		return

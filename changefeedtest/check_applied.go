@@ -9,8 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// applied checks a host's write at the moment at which the lease store carries it out.
-// answer is the document that the store holds now.
+// applied checks a host's write at the moment at which the lease store applies it. answer
+// is the document that the store holds after the write.
 func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	now := c.world.engine.now().Truncate(time.Second)
 	c.mu.Lock()
@@ -49,8 +49,8 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	}
 }
 
-// age returns the time since a document was written, by the clock that hosts use: the
-// store's, or their own if the store has none.
+// age returns the time since the last write of a lease document. It uses the store's
+// clock, as hosts do. If the store has no clock, it uses the hosts' clock.
 func (c *checker) age(l lease.Lease, now time.Time) time.Duration {
 	if c.world.clockless {
 		return time.Since(c.writtenAt[l.Token])
@@ -58,7 +58,7 @@ func (c *checker) age(l lease.Lease, now time.Time) time.Duration {
 	return now.Sub(l.Modified)
 }
 
-// created checks the create of a document by a host.
+// created checks that a host may create the lease document l.
 func (c *checker) created(h *host, l lease.Lease) {
 	if l.Owner != "" {
 		c.putBack(h, l)
@@ -73,7 +73,8 @@ func (c *checker) created(h *host, l lease.Lease) {
 	c.changedAt = time.Now()
 }
 
-// putBack checks a lease that its owner recreates at its durable position.
+// putBack checks a lease that its owner recreates after a delete by hand. The owner must
+// recreate it at its durable position.
 func (c *checker) putBack(h *host, l lease.Lease) {
 	c.learn(h, l.Owner)
 	old := c.history[l.Token]
@@ -90,8 +91,9 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 	}
 }
 
-// covered checks that no change between from and the lease's position was skipped. In all
-// versions and deletes mode a healed lease starts again, so nothing is checked then.
+// covered checks that no change between the LSN from and the lease's position was
+// skipped. In all versions and deletes mode, a lease that was deleted by hand starts
+// again from now. Then covered checks nothing.
 func (c *checker) covered(h *host, l lease.Lease, from int64) {
 	if c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero() {
 		return
@@ -130,7 +132,8 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 		return
 	}
 	from, to := c.lsn(before), c.lsn(after)
-	// If the start time is in the future, new changes still move that position.
+	// Until a start time in the future is reached, its LSN is that of the last change,
+	// which grows. So only a lease that had a continuation is checked.
 	if to < from && before.Continuation != "" {
 		c.violate(5, "%s: the position of lease %s falls from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
 	}
@@ -139,8 +142,8 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	}
 }
 
-// bounds reports whether is equals was plus the bound. The bound must be the configured
-// start time.
+// bounds reports whether is equals was plus [lease.PropertyBound], and that property is
+// the configured start time.
 func (c *checker) bounds(was, is map[string]string) bool {
 	if c.world.start.Kind() != feed.StartTime || was[lease.PropertyBound] != "" || is[lease.PropertyBound] != c.world.start.String() {
 		return false
@@ -150,7 +153,7 @@ func (c *checker) bounds(was, is map[string]string) bool {
 	return maps.Equal(was, is)
 }
 
-// acquired checks a change of owner.
+// acquired checks a write by which a lease gets another owner.
 func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired bool) {
 	h := w.host
 	c.moves++
@@ -176,8 +179,8 @@ func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired boo
 	}
 }
 
-// takenInTime checks how long an expired lease had no live owner, in runs where only
-// crashes happen.
+// takenInTime checks the time between the last write of a lease's owner and its acquire
+// by another host. It applies to runs in which hosts crash but nothing else fails.
 func (c *checker) takenInTime(h *host, l lease.Lease) {
 	last, ok := c.lastWrite[l.Token]
 	if !ok || !c.world.servedSince(last) {
@@ -190,8 +193,9 @@ func (c *checker) takenInTime(h *host, l lease.Lease) {
 	}
 }
 
-// asked checks a write to a lease of another host. It may only set a hand-over request.
-// The lease may have expired since it was listed, which costs time only.
+// asked checks a host's write to a lease that another host owns. The write may only set a
+// hand-over request. If the lease has expired since the host listed it, the request only
+// costs time.
 func (c *checker) asked(w *leaseWrite, before, after lease.Lease) {
 	h := w.host
 	wanted := after.Wanted()
@@ -209,8 +213,8 @@ func (c *checker) asked(w *leaseWrite, before, after lease.Lease) {
 	c.cost.asks++
 }
 
-// deleted checks that a host deletes only gone leases whose children exist or have
-// existed.
+// deleted checks that a host deletes only gone leases, and only after their child leases
+// have been created.
 func (c *checker) deleted(h *host, l lease.Lease) {
 	delete(c.docs, l.Token)
 	c.changedAt = time.Now()
@@ -233,7 +237,7 @@ func (c *checker) deleted(h *host, l lease.Lease) {
 	c.unshadow(h, l)
 }
 
-// unshadow checks the positions of leases whose last ancestor was deleted.
+// unshadow checks the positions of the leases that gone was the last to shadow.
 func (c *checker) unshadow(h *host, gone lease.Lease) {
 	if !c.marker {
 		return
@@ -261,7 +265,7 @@ func (c *checker) operatorDeletes(l lease.Lease) {
 	delete(c.docs, l.Token)
 }
 
-// operatorWrites records that somebody edited the properties of a document.
+// operatorWrites records that an operator edited the properties of a lease document.
 func (c *checker) operatorWrites(l lease.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,8 +273,8 @@ func (c *checker) operatorWrites(l lease.Lease) {
 	c.writtenAt[l.Token] = time.Now()
 }
 
-// uncovered returns a part of r that none of the ranges covers. It returns false if there
-// is no such part.
+// uncovered returns a part of r that no range in ranges covers. It returns false if they
+// cover all of r.
 func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 	at := r.Min
 	for at < r.Max {

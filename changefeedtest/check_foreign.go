@@ -19,8 +19,8 @@ import (
 // Exclusive use between our hosts and a foreign one is not checked. Exceptions are the
 // tests whose foreign hosts act in an order for which the wait after a steal suffices.
 
-// comparable reports whether two uses of one range are a violation. The caller holds
-// c.mu.
+// comparable reports whether two overlapping uses of a range violate exclusive use. The
+// caller holds c.mu.
 func (c *checker) comparable(a, b *use) bool {
 	if a.foreign || b.foreign {
 		return c.orderly && a.foreign != b.foreign
@@ -33,10 +33,10 @@ func (c *checker) comparable(a, b *use) bool {
 	return true
 }
 
-// confirmed reports whether a lease may be used. A lease that was not stolen is always
-// confirmed. For a stolen lease, the last successful write must have begun when the
-// previous owner would have stopped if it were one of our hosts. The clocks of the store
-// and of the host differ by less than the margin.
+// confirmed reports whether a host may use its lease. A lease that was not stolen needs
+// no confirmation. A stolen lease needs a successful write that was sent late enough. By
+// then the previous owner, if it followed our protocol, would have stopped. The clocks of
+// the store and of the host differ by less than the margin.
 func (c *checker) confirmed(t *tenure) bool {
 	return t.previousWrite.IsZero() || t.attempt.Sub(t.previousWrite) >= c.world.times.trust()
 }
@@ -55,9 +55,9 @@ func (c *checker) stole(w *leaseWrite, before, after lease.Lease, wrote time.Tim
 	}
 }
 
-// defaultStart returns the start of a lease that records none. Our hosts always record
-// it. Foreign hosts drop it or created the lease, and they have the same configuration as
-// ours.
+// defaultStart returns the start of a lease whose document records none. Our hosts always
+// record a start, but foreign hosts drop it or create leases without one. Foreign hosts
+// have the same configuration as ours.
 func (c *checker) defaultStart() feed.Start {
 	if len(c.world.everyForeignHost()) > 0 {
 		return c.world.start
@@ -65,7 +65,7 @@ func (c *checker) defaultStart() feed.Start {
 	return feed.Now()
 }
 
-// visits counts the actions of foreign hosts.
+// visits counts the actions of foreign hosts in one run.
 type visits struct {
 	hosts       int // foreign hosts that joined
 	stolen      int // leases that our hosts stole from live foreign owners

@@ -8,8 +8,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// journal records the writes to the monitored container and the state of each change. It
-// is independent of the engine under test.
+// journal records every write to the monitored container, and whether a host has handled
+// and acknowledged each change. It does not use the engine under test.
 type journal struct {
 	mode   feed.Mode
 	passes func(id string) bool // the filter; nil accepts everything
@@ -19,19 +19,19 @@ type journal struct {
 
 	mu      sync.Mutex // guards the fields below
 	entries []record
-	newest  map[string]int // item -> index of its newest entry
+	newest  map[string]int // index in entries of an item's newest change, by item
 	lastLSN int64
 	// redelivered is the number of deliveries of changes that had been handled before.
 	redelivered int
 }
 
-// record is one change and its state.
+// record is one change of the monitored container, and its state of delivery.
 type record struct {
 	lsn    int64
 	epk    string
 	item   string
 	id     string
-	at     time.Time // _ts
+	at     time.Time // the change's _ts
 	delete bool
 	// acked reports whether the change was acknowledged: the handler returned nil or,
 	// with manual checkpoints, the user's checkpoint was called. handled reports whether
@@ -43,7 +43,7 @@ func newJournal(mode feed.Mode, passes func(id string) bool) *journal {
 	return &journal{mode: mode, passes: passes, newest: map[string]int{}}
 }
 
-// wrote adds a transaction.
+// wrote adds the changes of one transaction to the journal.
 func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []itemWrite) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -57,12 +57,14 @@ func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []itemWrite)
 	j.lastLSN = max(j.lastLSN, lsn)
 }
 
-// after returns the index of the first entry after lsn.
+// after returns the index in j.entries of the first change whose LSN is greater than lsn.
+// The caller holds j.mu.
 func (j *journal) after(lsn int64) int {
 	return sort.Search(len(j.entries), func(i int) bool { return j.entries[i].lsn > lsn })
 }
 
-// visible reports whether a reader that reads now receives the entry.
+// visible reports whether a reader of the whole feed would now receive the change at
+// index i of j.entries.
 func (j *journal) visible(i int) bool {
 	e := &j.entries[i]
 	if j.passes != nil && !j.passes(e.id) || e.at.Before(j.since) {
@@ -71,7 +73,8 @@ func (j *journal) visible(i int) bool {
 	return j.mode == feed.AllVersionsAndDeletes || !e.delete && j.newest[e.item] == i
 }
 
-// before returns the LSN after which the changes of time t and later begin.
+// before returns the largest LSN such that every change at or after time t has a greater
+// one.
 func (j *journal) before(t time.Time) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,8 +85,9 @@ func (j *journal) before(t time.Time) int64 {
 	return j.entries[i].lsn - 1
 }
 
-// skipped returns the first unacknowledged change of a range after from and up to to.
-// Changes that a later version replaced do not count.
+// skipped returns the first unacknowledged change of range r whose LSN is greater than
+// from and at most to. It ignores changes that a reader no longer receives, because a
+// later version replaced them.
 func (j *journal) skipped(r feed.Range, from, to int64) (record, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -96,7 +100,8 @@ func (j *journal) skipped(r feed.Range, from, to int64) (record, bool) {
 	return record{}, false
 }
 
-// unhandled returns the changes after from that no handler has handled.
+// unhandled returns the changes with an LSN greater than from that no handler has
+// handled.
 func (j *journal) unhandled(from int64) []record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -109,7 +114,8 @@ func (j *journal) unhandled(from int64) []record {
 	return missing
 }
 
-// note marks entries as handled and as acknowledged.
+// note sets the state of the changes at the given indexes of j.entries. It also counts
+// the redeliveries.
 func (j *journal) note(entries []int, handled, acked bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -123,9 +129,10 @@ func (j *journal) note(entries []int, handled, acked bool) {
 	}
 }
 
-// match returns the entries of a batch's changes, in a range after from. wrong describes
-// the first error: a change that was never written or is outside the range, or a missing
-// change between from and the last one. Changes before since may be missing.
+// match returns the indexes in j.entries of a batch's changes. The changes must be in
+// range r and have an LSN greater than from. wrong describes the first error: a change
+// that was never written, one outside the range, or a missing one. Changes before since
+// may be missing.
 func (j *journal) match(r feed.Range, from int64, since time.Time, changes []feed.Change, ids []string) (entries []int, wrong string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -162,7 +169,7 @@ func (j *journal) match(r feed.Range, from int64, since time.Time, changes []fee
 	return entries, ""
 }
 
-// counts returns the number of changes and of redeliveries.
+// counts returns the number of changes that were written, and of redeliveries.
 func (j *journal) counts() (changes, redelivered int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -7,14 +7,16 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// This file contains the checks at rest: coverage, stability and cost.
+// This file checks the invariants that hold at rest, when no faults happen: coverage,
+// stability and cost.
 
-// costs counts requests since the last reset. checker.mu guards it.
+// costs counts the requests to the lease store since the last reset. checker.mu guards
+// it.
 type costs struct {
 	since   time.Time
 	lists   map[*host]int
-	updates map[string]int // by token
-	others  int            // creates and deletes
+	updates map[string]int // updates of lease documents, by token
+	others  int            // number of creates and deletes
 	batches map[string]int
 	asks    int
 }
@@ -33,7 +35,8 @@ func (c *costs) wrote(w *leaseWrite) {
 	c.others++
 }
 
-// unshadowed returns the leases that may be run. The caller holds c.mu.
+// unshadowed returns the leases that no other lease shadows, which hosts may use. The
+// caller holds c.mu.
 func (c *checker) unshadowed() []lease.Lease {
 	var leases []lease.Lease
 	for _, l := range c.docs {
@@ -44,8 +47,8 @@ func (c *checker) unshadowed() []lease.Lease {
 	return leases
 }
 
-// covers checks coverage: the leases cover all keys without overlap, none is gone, and a
-// live host owns each of them.
+// covers checks the coverage of the keys. The leases must cover all keys without overlap,
+// no lease may be gone, and a live host must own each lease.
 func (c *checker) covers() {
 	parts := c.world.engine.partitions()
 	owners := map[string]*host{}
@@ -84,7 +87,7 @@ func (c *checker) covers() {
 	}
 }
 
-// wasRead checks that every lease was read since t.
+// wasRead checks that a host has read the change feed of every lease since t.
 func (c *checker) wasRead(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +98,8 @@ func (c *checker) wasRead(t time.Time) {
 	}
 }
 
-// balanced checks that every live host owns its share of the leases, rounded down or up.
+// balanced checks that every live host owns its share of the leases: their number divided
+// by the number of hosts, rounded down or up.
 func (c *checker) balanced() {
 	hosts := c.world.living()
 	c.mu.Lock()
@@ -119,7 +123,7 @@ func (c *checker) balanced() {
 	}
 }
 
-// stable checks that no owner and no hand-over request changed since t.
+// stable checks that no lease has changed its owner or its hand-over request since t.
 func (c *checker) stable(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,15 +132,16 @@ func (c *checker) stable(t time.Time) {
 	}
 }
 
-// resetCosts restarts the count of requests.
+// resetCosts sets the counts of requests to zero.
 func (c *checker) resetCosts() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cost = newCosts()
 }
 
-// requestsAtRest checks the requests since resetCosts. At rest there is one listing per
-// host and interval, one write per checkpoint, one per renewal, and nothing else.
+// requestsAtRest checks the number of requests to the lease store since resetCosts. Each
+// host may list the leases once per interval. Each lease may have one write per
+// checkpoint and one per renewal. No other request is allowed.
 func (c *checker) requestsAtRest() {
 	hosts := c.world.living()
 	t := c.world.times
@@ -180,7 +185,7 @@ func (c *checker) allHandled() {
 	}
 }
 
-// allFree checks that the hosts that left have released their leases.
+// allFree checks that no lease has an owner after all hosts have left.
 func (c *checker) allFree() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,8 +196,8 @@ func (c *checker) allFree() {
 	}
 }
 
-// returned checks the result of Run. A host that is stopped and whose handlers end
-// returns nil.
+// returned checks the error that Run returned on host h. Run must return nil if the host
+// was stopped and its handlers returned.
 func (c *checker) returned(h *host, err error) {
 	if h.crashed() {
 		return
@@ -208,7 +213,7 @@ func (c *checker) returned(h *host, err error) {
 	}
 }
 
-// summary contains the statistics of a run.
+// summary contains the statistics of the run of one seed.
 type summary struct {
 	seed                                 uint64
 	hosts, partitions, changes, topology int

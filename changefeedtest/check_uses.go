@@ -9,8 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// use is one worker's use of a range: a read in progress or a batch in a handler. It ends
-// when its context ends.
+// use is a worker's use of a lease: a read in progress, or a batch in a handler. It ends
+// when ctx ends.
 type use struct {
 	host *host
 	// foreign reports whether the host is one of another implementation.
@@ -27,22 +27,24 @@ type tenure struct {
 	// id and r identify the lease's partition or range.
 	id string
 	r  feed.Range
-	// attempt is the start of the last successful write.
+	// attempt is when the host sent its last successful write of the lease.
 	attempt time.Time
-	// unproven reports whether the tenure rests on a conflict that showed an acquire as
-	// applied. The next successful write begins the tenure, however late it is.
+	// unproven reports whether the host concluded from a conflict that its acquire was
+	// applied. The host's next successful write then begins the tenure, however late it
+	// is.
 	unproven bool
-	// givenUp reports whether a release or a delete was sent. Retries of it are not
-	// checked.
+	// givenUp reports whether the host has sent a release or a delete of the lease. The
+	// checker does not check later tries of it.
 	givenUp bool
-	// askedAt is when an answer first showed a hand-over request. Zero means that none
-	// did.
+	// askedAt is when the host first saw a hand-over request in the lease. It is zero if
+	// the host saw none.
 	askedAt time.Time
-	// previousWrite is the last write of the live foreign owner from whom the lease was
-	// stolen. Zero means that the lease was not stolen.
+	// previousWrite is when the previous owner, a live foreign host, last wrote the lease
+	// that this host stole. It is zero if the lease was not stolen.
 	previousWrite time.Time
-	// overwritten reports whether a foreign host has written the lease since. The owner has
-	// not learned of it yet, and another of our hosts may acquire the lease meanwhile.
+	// overwritten reports whether a foreign host has written the lease after the owner's
+	// last write. The owner has not noticed that yet. Another of our hosts may acquire
+	// the lease meanwhile.
 	overwritten bool
 }
 
@@ -51,16 +53,18 @@ type tenureKey struct {
 	token string
 }
 
-// trusted reports whether the host may still use its lease.
+// trusted reports whether the host still trusts its lease, because its last successful
+// write is recent enough.
 func (c *checker) trusted(t *tenure) bool {
 	return t != nil && time.Since(t.attempt) < c.world.times.trust()
 }
 
-// holds reports whether the host may continue to use its lease.
+// holds reports whether the host trusts its lease and has sent neither a release nor a
+// delete.
 func (c *checker) holds(t *tenure) bool { return c.trusted(t) && !t.givenUp }
 
-// readBegins checks a read that a worker sends. Reads of a gone lease are not uses,
-// because they only return that it is gone.
+// readBegins records that a worker sends a read, and checks that it may. It returns nil
+// for a gone lease, because such a read returns only GoneError.
 func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.Request) *use {
 	parts := c.world.engine.partitions()
 	if h.crashed() || isGone(parts, r.Partition.ID, r.Range) {
@@ -78,7 +82,8 @@ func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.
 	return c.begin(&use{host: h, token: token, r: keys, what: "read", ctx: ctx})
 }
 
-// begin records a use and checks it. The caller holds c.mu.
+// begin records that a worker begins to use a lease, and checks that it may. The caller
+// holds c.mu.
 func (c *checker) begin(u *use) *use {
 	t := c.tenures[tenureKey{u.host, u.token}]
 	switch {
@@ -95,7 +100,7 @@ func (c *checker) begin(u *use) *use {
 	}
 	for _, other := range c.uses {
 		if other.host == u.host && other.token == u.token && other.what != u.what {
-			continue // the same worker reads ahead of its handler
+			continue // the worker reads the next page while its handler handles a batch
 		}
 		if other.ctx.Err() == nil && other.r.Overlaps(u.r) && c.exclusive && c.comparable(u, other) {
 			c.violate(1, "%s: a %s of lease %s (%s) during a %s of lease %s (%s) by %s",
@@ -107,8 +112,8 @@ func (c *checker) begin(u *use) *use {
 	return u
 }
 
-// trustedByOthers checks that no other host may begin a use at this moment: none trusts a
-// lease of the same keys. Gone leases are not used, so trust in them is harmless.
+// trustedByOthers checks that no other host trusts a lease of the same keys, because that
+// host could begin to use it at any moment. It ignores gone leases, which no host uses.
 func (c *checker) trustedByOthers(u *use) {
 	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.overwritten {
 		return
@@ -122,7 +127,7 @@ func (c *checker) trustedByOthers(u *use) {
 	}
 }
 
-// ends removes a use.
+// ends records that a use has ended. It ignores nil.
 func (c *checker) ends(u *use) {
 	if u == nil {
 		return
@@ -132,7 +137,7 @@ func (c *checker) ends(u *use) {
 	c.uses = slices.DeleteFunc(c.uses, func(other *use) bool { return other == u })
 }
 
-// forgetHost removes the uses and tenures of a crashed host.
+// forgetHost removes all uses and tenures of a crashed host.
 func (c *checker) forgetHost(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// counter is a monitored container and its leases in one dialect. It counts the changes
-// that the hosts of a processor deliver.
+// counter is a handler that counts the deliveries of each document. It owns a monitored
+// container with three partitions, and a container for leases in one dialect.
 type counter struct {
 	t       *testing.T
 	db      *store.DB
@@ -34,7 +34,7 @@ type counter struct {
 	counts map[string]int
 	errs   []error
 	reads  []feed.Request
-	asked  int // number of requests for the partitions
+	asked  int // number of calls of Partitions
 }
 
 func newCounter(t *testing.T, d lease.Dialect) *counter {
@@ -87,7 +87,8 @@ func (c *counter) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.R
 	return c.db.Source(c.orders).SplitRange(ctx, r, n)
 }
 
-// run starts a host. stop stops it and returns Run's error.
+// run starts a host with the given instance name. The function stop stops it and returns
+// the error of Run.
 func (c *counter) run(instance string) (stop func() error) {
 	c.t.Helper()
 	p, err := changefeed.New(changefeed.Config{
@@ -106,7 +107,8 @@ func (c *counter) run(instance string) (stop func() error) {
 	return runInBackground(c.t, p)
 }
 
-// runInBackground runs a processor. stop stops it and returns Run's error.
+// runInBackground calls Run of a processor in a goroutine. The function stop ends its
+// context and returns the error of Run.
 func runInBackground(t *testing.T, p *changefeed.Processor) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -116,7 +118,7 @@ func runInBackground(t *testing.T, p *changefeed.Processor) (stop func() error) 
 	return stop
 }
 
-// ends returns the error of a run that ends before it is stopped.
+// ends runs a host that must end by itself, and returns the error of Run.
 func ends(t *testing.T, c *counter, instance string) error {
 	t.Helper()
 	stop := c.run(instance)
@@ -142,7 +144,7 @@ func (c *counter) split(id string) {
 	}
 }
 
-// documents returns the documents of the lease container by id.
+// documents returns the JSON of the documents in the lease container, by id.
 func (c *counter) documents() map[string]string {
 	c.t.Helper()
 	documents := map[string]string{}
@@ -167,7 +169,7 @@ func (c *counter) documents() map[string]string {
 	return documents
 }
 
-// tokens returns the tokens of the existing leases.
+// tokens returns the tokens of the leases in the lease container.
 func (c *counter) tokens() []string {
 	c.t.Helper()
 	id, err := c.Identity(c.t.Context())
@@ -190,7 +192,7 @@ func (c *counter) tokens() []string {
 	return tokens
 }
 
-// wantOnce checks that every order was delivered exactly once.
+// wantOnce checks that every order that was written was delivered exactly once.
 func (c *counter) wantOnce() {
 	c.t.Helper()
 	c.mu.Lock()

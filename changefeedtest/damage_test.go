@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// An unreadable lease document is left alone and reported by its token. The other leases
-// continue.
+// If a lease document cannot be read, the processor leaves it alone and reports its
+// token. The processor continues with the other leases.
 func TestUnreadableLeaseDocumentStopsNoOtherLease(t *testing.T) {
 	onEachEngine(t, []option{partitions(3)}, func(t *testing.T, c worldConfig, e engine) {
 		damaged, ok := e.(interface {
@@ -61,7 +61,7 @@ func TestUnreadableLeaseDocumentStopsNoOtherLease(t *testing.T) {
 	})
 }
 
-// damage gives a lease's document an unknown version.
+// damage overwrites a lease's document with one of an unknown version.
 func (e *storeEngine) damage(t *testing.T, token string) { damageLease(t, e.documents, token) }
 
 func (e *cosmosEngine) damage(t *testing.T, token string) {

@@ -11,11 +11,12 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// These tests are scripts. Each of them would show a defect of another processor. The
-// checker checks its invariants at every step.
+// Each test in this file is a scripted run that shows a defect of another processor, or
+// of a naive one. The checker checks the lease protocol's invariants at every step.
 
-// The .NET processor keeps a lease without a position until its first batch is
-// checkpointed. After a restart it resolves a new "now" (azure-cosmos-dotnet-v3#5268).
+// If the first batch of a new lease fails and the host restarts, the batch is delivered
+// again. The .NET processor skips it: the lease has no position yet, so a restart
+// resolves a new "now" (azure-cosmos-dotnet-v3#5268).
 func TestFirstBatchThatFailsOnAFreshLeaseIsNotSkipped(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
@@ -58,8 +59,9 @@ func TestHostThatDiesBetweenNowAndTheFirstChangeLosesNothing(t *testing.T) {
 	})
 }
 
-// A read without changes also moves the position, without a request of its own. Otherwise
-// a restart begins at an old position or at a new "now" (dotnet-v3#2667).
+// A read without changes also advances the lease's position, without a write of its own.
+// Otherwise a restart would begin at an old position or at a new "now"
+// (azure-cosmos-dotnet-v3#2667).
 func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
@@ -94,8 +96,9 @@ func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 	})
 }
 
-// The .NET processor gives the children the last position that it read. It loses the
-// delivered changes that were not checkpointed.
+// With manual checkpoints, the children of a split start at the last checkpoint. The .NET
+// processor gives them the last position that it read, and so loses delivered changes
+// without a checkpoint.
 func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
@@ -116,7 +119,8 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	}, partitions(1), manual())
 }
 
-// A crash at any write of a split leaves a state from which the next owner completes it.
+// A host crashes at one of the lease writes of a split. For every such write, the lease's
+// next owner completes the split, and no change is lost.
 func TestCrashAtEveryWriteOfASplitLosesNothing(t *testing.T) {
 	points := []struct {
 		op    string
@@ -185,8 +189,8 @@ func TestLeaseDeletedByHandIsPutBackByItsOwner(t *testing.T) {
 	})
 }
 
-// A lease that is deleted while it has no owner is healed after a while, from the time of
-// the marker and not from a new "now".
+// If a lease without an owner is deleted by hand, a host recreates it after a while. The
+// new lease starts at the time of the marker, not at a new "now".
 func TestLeaseDeletedWhileNobodyOwnsItIsHealedFromTheMarker(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
@@ -217,7 +221,8 @@ func TestHostsOfOneNameShareTheLeases(t *testing.T) {
 	}, partitions(4))
 }
 
-// All ages are computed from one clock, so its error does not matter.
+// The clock of the lease store is minutes off. No lease moves, because hosts compute
+// every age from the store's clock alone.
 func TestClockSkewOfMinutesMovesNoLease(t *testing.T) {
 	for _, skew := range []time.Duration{-7 * time.Minute, 7 * time.Minute} {
 		t.Run(skew.String(), func(t *testing.T) {
@@ -306,8 +311,9 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 	})
 }
 
-// If a handler does not return, its lease is not released, because another host would
-// work beside it. Run returns an error that names the lease, and the lease expires.
+// A handler ignores its context and does not return. The host does not release the lease,
+// because another host would then handle it at the same time. Run returns an error that
+// names the lease, and the lease expires.
 func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 	play(t, func(s *scene) {
 		s.ignoresContext = true
@@ -342,7 +348,7 @@ func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 }
 
 // The first read of a new lease fails with GoneError. The children start where the lease
-// would have started, not at the beginning and not at a new "now"
+// would have started: neither at the beginning nor at a new "now"
 // (azure-sdk-for-java#45363).
 func TestSplitOnTheVeryFirstReadKeepsTheStart(t *testing.T) {
 	for _, start := range []feed.Start{feed.Now(), feed.Beginning()} {
@@ -373,8 +379,8 @@ func TestSplitOnTheVeryFirstReadKeepsTheStart(t *testing.T) {
 	}
 }
 
-// Azure Cosmos DB refuses a start time on a merged partition. The partition is read from
-// the beginning, and changes before the start time are dropped.
+// Azure Cosmos DB refuses a start time on a merged partition. The processor then reads
+// the partition from its beginning, and drops the changes before the start time.
 func TestMergeThenStartTimeLosesNothing(t *testing.T) {
 	for name, options := range map[string][]option{"served": nil, "refused": {refusingTimes()}} {
 		t.Run(name, func(t *testing.T) {
@@ -395,8 +401,8 @@ func TestMergeThenStartTimeLosesNothing(t *testing.T) {
 	}
 }
 
-// Another tool writes a property between the end of the work and the release. The release
-// is repeated, because the host still owns the lease.
+// After a worker has stopped, another tool writes a property to its lease, so the host's
+// release fails. The host releases the lease again, because it still owns it.
 func TestReleaseRefusedByAPropertyWriteIsRepeated(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
@@ -419,8 +425,9 @@ func TestReleaseRefusedByAPropertyWriteIsRepeated(t *testing.T) {
 	})
 }
 
-// The create of a healed lease arrives after both owners have put back their leases. They
-// are shadowed, so they stop, and the range is delivered once more.
+// The create of a healed lease arrives after two owners have recreated their leases. The
+// healed lease shadows both, so both workers stop. The changes of its range are delivered
+// once more.
 func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 	play(t, func(s *scene) {
 		s.join("first")
@@ -432,7 +439,8 @@ func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 		if n := len(s.list().Leases); n != 2 {
 			s.t.Fatalf("%d leases after the merge; want the two old ranges", n)
 		}
-		// This is the lease that a host would create late for both ranges at once.
+		// Such a lease is created when a host's delayed create covers both ranges at
+		// once.
 		parts := s.engine.partitions()
 		made, err := s.operator.Create(s.t.Context(), lease.Lease{
 			Token: parts[0].ID, PartitionID: parts[0].ID, Range: parts[0].Range, Continuation: continuation(0),

@@ -60,8 +60,8 @@ func lastPartition(t *testing.T, c *store.Container) string {
 	return partitions[len(partitions)-1].ID
 }
 
-// wantForm checks that the documents have the members of the dialect and properties, and
-// no others.
+// wantForm checks that each lease document has exactly the members of the dialect, and
+// the given properties.
 func (c *counter) wantForm() {
 	c.t.Helper()
 	want := []string{"ContinuationToken", "LeaseToken", "Owner", "id", "properties", "timestamp"}
@@ -81,8 +81,8 @@ func (c *counter) wantForm() {
 	}
 }
 
-// Documents of handleChanges have no ranges. A listing must not cost a request because of
-// that.
+// Leases of Java's handleChanges have no ranges in their documents. The hosts must not
+// spend a request at each listing to find the ranges.
 func TestLeasesWithoutRangesCostNoRequestAtRest(t *testing.T) {
 	for _, d := range javas {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -169,8 +169,9 @@ func TestAMergeIsRefusedInHandleChangesAndNothingIsCreated(t *testing.T) {
 	})
 }
 
-// Java's second dialect stores a start time together with the position, also across
-// restarts. The other dialects do not store it.
+// A start time survives checkpoints and restarts in Java's second dialect, whose
+// documents store it beside the position. The other dialects drop it at the first
+// checkpoint.
 func TestAStartTimeGoesAlongInJavasSecondDialect(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -185,7 +186,7 @@ func TestAStartTimeGoesAlongInJavasSecondDialect(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
-				c.start = feed.Beginning() // another start in the configuration does not change the lease's
+				c.start = feed.Beginning() // the lease keeps its own start, whatever the configuration says
 				first := len(c.reads)
 				c.run("b")
 				pause(time.Minute)
@@ -261,8 +262,9 @@ func isDialectError(err error) bool {
 	return ok
 }
 
-// A Java host upgrades leases: it creates leases of the second dialect and then deletes
-// those of the first, whose marker stays.
+// A Java host upgrades the leases: it creates leases of the second dialect and deletes
+// those of the first one, but not their marker. Our hosts then stop, and recreate no
+// lease.
 func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) {
 	inBubble(t, lease.JavaHandleChanges, func(c *counter) {
 		c.write(10)
@@ -308,7 +310,7 @@ func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) 
 		if left := c.documents(); len(left) != 2 {
 			t.Errorf("there are %v; want two markers", slices.Sorted(maps.Keys(left)))
 		}
-		// A host that discards leases starts over.
+		// A host with DiscardLeases starts over and creates three leases.
 		c.discard = true
 		if err := ends(t, c, "c"); err != nil || len(c.tokens()) != 3 {
 			t.Errorf("a start that discards: %v, leases %v", err, c.tokens())
@@ -316,8 +318,8 @@ func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) 
 	})
 }
 
-// Leases of old .NET hosts have no range. The partition may split before a host writes
-// the range.
+// Leases of old .NET hosts have no range. If a lease's partition splits before a host has
+// written the range, the lease still covers all children.
 func TestLeaseWithoutRangeCoversItsPartitionsChildren(t *testing.T) {
 	inBubble(t, lease.DotNet, func(c *counter) {
 		c.write(30)

@@ -11,29 +11,29 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// engine is the monitored container and the lease container of a simulation, with the
-// operations that only the simulation uses. Its methods take no fake time.
+// engine is the service of a simulation: the monitored container, the lease container,
+// and the operations by which the simulation changes them. Its methods take no fake time.
 type engine interface {
 	source() feed.Source
 	leases() lease.Container
-	// commit writes a transaction and returns its LSN and _ts.
+	// commit writes a transaction. It returns its LSN, and its _ts.
 	commit(ctx context.Context, writes ...itemWrite) (int64, time.Time, error)
 	// lastLSN returns the LSN of the last commit.
 	lastLSN() int64
 	partitions() []feed.Partition
 	split(ctx context.Context, id string) error
-	// merge merges a partition with its right neighbour.
+	// merge merges a live partition with the partition to its right.
 	merge(ctx context.Context, left, right string) error
 	epk(key feed.PartitionKey) string
-	// now returns the time of the service's clock, with a finer resolution than a
-	// listing.
+	// now returns the time of the service's clock. Its resolution is finer than that of a
+	// listing's clock.
 	now() time.Time
 	// powerLoss discards everything that the service has not synced.
 	powerLoss(ctx context.Context) error
 	close() error
 }
 
-// itemWrite is one write of a transaction. A nil document deletes the item.
+// itemWrite is one write of a transaction. If document is nil, the item is deleted.
 type itemWrite struct {
 	key      feed.PartitionKey
 	id       string
@@ -76,7 +76,7 @@ func (e *memEngine) commit(_ context.Context, writes ...itemWrite) (int64, time.
 func (e *memEngine) lastLSN() int64 { return e.LSN() }
 
 func (e *memEngine) partitions() []feed.Partition {
-	all, _ := e.Partitions(context.Background()) // it fails only if the context has ended
+	all, _ := e.Partitions(context.Background()) // an error is possible only if the context has ended
 	return all
 }
 

@@ -2,14 +2,16 @@ package changefeedtest
 
 import "time"
 
-// storeClock is the clock of a simulated service. It stamps _ts and is the time of
-// listings. It differs from the hosts' clock by a fixed offset and runs faster or slower
-// by rate. The lease protocol only compares an interval of a host's clock with one of the
-// store's. So one drifting store clock covers both slow and fast hosts.
+// storeClock is the clock of a simulated service. It gives the _ts of documents and the
+// time of listings. It differs from the hosts' clock by a fixed offset, and runs faster
+// or slower by rate. The lease protocol only compares intervals of a host's clock with
+// intervals of the store's clock. So one drifting store clock covers both slow and fast
+// hosts.
 type storeClock struct {
 	origin time.Time
 	offset time.Duration
-	// rate is the gain of the clock, in seconds per second.
+	// rate is the number of seconds by which the clock gains in each second. If negative,
+	// the clock loses time.
 	rate float64
 }
 

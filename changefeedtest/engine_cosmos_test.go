@@ -51,8 +51,8 @@ func newCosmosEngine(t testing.TB, partitions int, mode feed.Mode) *cosmosEngine
 	}
 }
 
-// account returns a client of a server's account. Each host has a client of its own, so
-// hosts share no cached properties of the account.
+// account returns a new client of a server's account. Each host gets its own client, so
+// that hosts do not share cached account properties.
 func (e *cosmosEngine) account(s *Server) *cosmos.Account {
 	e.t.Helper()
 	a, err := cosmos.WithKey(s.Endpoint, s.Key, cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: s.Client()}})
@@ -70,14 +70,14 @@ func (e *cosmosEngine) leases() lease.Container {
 	return e.account(e.leasesServer).Leases(storeDatabase, "leases", cosmos.LeaseOptions{Dialect: e.dialect})
 }
 
-// powerLoss does nothing. Other seeds lose power on the store in process, where the store
-// can be reopened without breaking connections.
+// powerLoss does nothing, because reopening the stores would break the connections. Seeds
+// on the store in process simulate power losses.
 func (e *cosmosEngine) powerLoss(context.Context) error { return nil }
 
 // close does nothing. The end of the test closes the servers and then the stores.
 func (e *cosmosEngine) close() error { return nil }
 
-// overSeeds returns the number of seeds to run over HTTP.
+// overSeeds returns the number of seeds that TestSimulationOverHTTP runs.
 func overSeeds() uint64 {
 	switch {
 	case *simSeeds > 0:
@@ -89,8 +89,8 @@ func overSeeds() uint64 {
 }
 
 // TestSimulationOverHTTP runs seeds of the simulation over HTTP and checks the same
-// invariants. The faults are those in memory, except that clocks are right. In seeds with
-// faults the servers also refuse requests and drop connections.
+// invariants. Hosts have the same faults as in memory, but clocks are right. In seeds
+// with faults, the servers also refuse requests and drop connections.
 func TestSimulationOverHTTP(t *testing.T) {
 	total, disturbed, hits := &totals{}, 0, 0
 	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {
@@ -127,9 +127,9 @@ func TestSimulationOverHTTP(t *testing.T) {
 	}
 }
 
-// disturb makes requests for documents fail until a time. The failed requests are not
-// carried out. Requests that are carried out but not answered are faults of the hosts'
-// links, where the checker sees them.
+// disturb makes the servers fail a part of the requests for documents, until the given
+// time. A server does not carry out a request that it fails. Requests that are carried
+// out but not answered are faults of the hosts' links, because the checker must see them.
 func (e *cosmosEngine) disturb(seed uint64, until time.Time) {
 	for i, s := range []*Server{e.items, e.leasesServer} {
 		for k, f := range []server.Fault{

@@ -68,8 +68,8 @@ func newStoreEngine(ctx context.Context, partitions int, mode feed.Mode) (*store
 	return e, nil
 }
 
-// options disables the background work. Nothing expires in these tests, and a timer that
-// fires every second of fake time would be most of the cost.
+// options returns options without background work. Nothing expires in these tests, and a
+// timer that fires every second of fake time would take most of the running time.
 func (e *storeEngine) options(fs vfs.FS) store.Options {
 	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: -1}
 }
@@ -91,7 +91,7 @@ func (e *storeEngine) use(ctx context.Context, fs *vfs.MemFS, db *store.DB) erro
 	return nil
 }
 
-// powerLoss drops everything that was not synced and reopens the store.
+// powerLoss discards everything that the store has not synced, and reopens the store.
 func (e *storeEngine) powerLoss(ctx context.Context) error {
 	e.mu.Lock()
 	fs, old := e.fs, e.db
@@ -191,7 +191,8 @@ func (e *storeEngine) close() error {
 	return errors.Join(db.Check(context.Background()), db.Close())
 }
 
-// movingSource is the change feed of the store that is open now.
+// movingSource is the change feed of the store that is open now. The store is another one
+// after each power loss.
 type movingSource struct{ e *storeEngine }
 
 func (s movingSource) current() feed.Source {
@@ -225,7 +226,8 @@ func (s movingSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]fe
 	return s.current().SplitRange(ctx, r, n)
 }
 
-// movingContainer is the lease container of the store that is open now.
+// movingContainer is the lease container of the store that is open now. The store is
+// another one after each power loss.
 type movingContainer struct{ e *storeEngine }
 
 // Dialect implements [lease.Container].
@@ -323,8 +325,8 @@ func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
 	return open.Delete(ctx, l)
 }
 
-// engine returns the scenario's engine: the embedded store for every twentieth seed, and
-// the engine in memory for the others. The clock of the embedded store is right.
+// engine returns the engine of a scenario. Every twentieth seed runs on the embedded
+// store, and the others on the engine in memory. The embedded store's clock is right.
 func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if s.seed%storeEvery == 0 {
 		s.offset, s.rate, s.clockless = 0, 0, false

@@ -9,9 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// engines are the engines of the processor's tests: the one in memory, and the Cosmos DB
-// client over HTTP to the server and the embedded store. The seeds of the simulation also
-// run on the store in process.
+// engines are the engines that run the scripted tests: the engine in memory, and a server
+// over the embedded store, reached over HTTP. The simulation also runs some seeds on the
+// store in process.
 var engines = []struct {
 	name string
 	make func(t *testing.T, s setting) engine
@@ -30,7 +30,8 @@ var engines = []struct {
 	}},
 }
 
-// onEachEngine runs a script for each engine, in a subtest and a bubble.
+// onEachEngine runs a script once for each engine, each time in a subtest and a
+// testing/synctest bubble of its own.
 func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c worldConfig, e engine)) {
 	t.Helper()
 	for _, kind := range engines {
@@ -47,7 +48,7 @@ func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c wo
 	}
 }
 
-// continuation returns the continuation of an LSN. It is the same in all engines.
+// continuation returns the continuation of an LSN: the quoted number, in all engines.
 func continuation(lsn int64) feed.Continuation {
 	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
 }

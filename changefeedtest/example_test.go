@@ -24,7 +24,7 @@ import (
 
 // This example splits a partition while a processor reads it, on a store in memory.
 func ExampleNewStore() {
-	// A test has its t already.
+	// In a test, t is the test's own.
 	run(func(t *testing.T) {
 		db := changefeedtest.NewStore(t)
 		orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
@@ -71,8 +71,8 @@ type order struct {
 	Total int
 }
 
-// totals is a handler under test. It keeps the total of each order, and ignores versions
-// that are older than one that it has handled.
+// totals is a handler under test. It keeps the latest total of each order. It ignores a
+// version of an order that is older than the version it has.
 type totals struct {
 	mu     sync.Mutex // guards both maps
 	totals map[string]int
@@ -91,7 +91,7 @@ func (h *totals) handle(_ context.Context, c changefeed.Change[order]) error {
 // This example tests a handler with ten seeds of crashes, splits and lost answers. At the
 // end the handler must have the last total of each order.
 func ExampleSimulate() {
-	// A test has its t already.
+	// In a test, t is the test's own.
 	passed := run(func(t *testing.T) {
 		for seed := range uint64(10) {
 			h := &totals{totals: map[string]int{}, lsns: map[string]int64{}}
@@ -129,10 +129,10 @@ func orderIDs(ctx context.Context, c *azcosmos.ContainerClient, customer string)
 	return ids, nil
 }
 
-// This example tests code over azcosmos in fake time: with a healthy server, with a
-// throttled one, and with one that is unreachable.
+// This example tests code that uses azcosmos, in fake time. The server is healthy at
+// first, then throttled, and then unreachable.
 func ExampleNewServer() {
-	// A test has its t already.
+	// In a test, t is the test's own.
 	run(func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := changefeedtest.NewServer(t)
@@ -174,12 +174,12 @@ func ExampleNewServer() {
 	// not to be reached: true
 }
 
-// run runs a test once and without output, whatever the flags of `go test` are. It reports
-// whether the test passed.
+// run runs a test once, without output, and reports whether it passed. It sets the flags
+// of `go test` that would change this.
 func run(test func(*testing.T)) bool {
 	for name, plain := range map[string]string{"test.v": "false", "test.skip": ""} {
 		asked := flag.Lookup(name).Value.String()
-		_ = flag.Set(name, plain) // both flags accept these values
+		_ = flag.Set(name, plain) // both flags exist and accept these values, so Set cannot fail
 		defer func() { _ = flag.Set(name, asked) }()
 	}
 	var once sync.Once

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// foreignBegins records that a foreign host handles a page.
+// foreignBegins records that a foreign host begins to handle a page of a range's changes.
 func (c *checker) foreignBegins(ctx context.Context, h *host, token string, r feed.Range) *use {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -16,7 +16,8 @@ func (c *checker) foreignBegins(ctx context.Context, h *host, token string, r fe
 	return c.begin(&use{host: h, foreign: true, token: token, r: r, what: "page", ctx: ctx})
 }
 
-// foreignSends counts the creates of foreign hosts that are in progress.
+// foreignSends adds by to the number of creates by foreign hosts that are in progress. It
+// ignores other operations.
 func (c *checker) foreignSends(op string, by int) {
 	if op != opCreate {
 		return
@@ -27,7 +28,7 @@ func (c *checker) foreignSends(op string, by int) {
 }
 
 // foreignWrote checks a foreign host's write at the moment at which the lease store
-// carries it out. answer is the document that the store holds now.
+// applies it. answer is the document that the store holds after the write.
 func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, sent time.Time) {
 	parts := c.world.engine.partitions()
 	c.mu.Lock()
@@ -73,8 +74,8 @@ func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, se
 	}
 }
 
-// foreignCreated checks a child. A foreign host may create it late, when the split has
-// ended long ago and leases of its keys are in use.
+// foreignCreated checks the create of a child lease. A foreign host may create the child
+// long after the split. By then other leases of its keys may be in use.
 func (c *checker) foreignCreated(h *host, l lease.Lease, parts []feed.Partition, sent time.Time) {
 	late := isGone(parts, l.PartitionID, l.Range.OrFull()) || time.Since(sent) > c.world.times.timeout
 	for _, d := range c.docs {
@@ -90,8 +91,8 @@ func (c *checker) foreignCreated(h *host, l lease.Lease, parts []feed.Partition,
 	}
 }
 
-// foreignDeleted checks the delete of a gone lease. If the delete is late, the lease may
-// no longer be gone. Then it counts as a delete by hand.
+// foreignDeleted checks that a foreign host deletes a gone lease. A late delete may hit a
+// lease that is not gone. It then counts as a delete by hand.
 func (c *checker) foreignDeleted(h *host, l lease.Lease, parts []feed.Partition) {
 	delete(c.docs, l.Token)
 	c.changedAt = time.Now()
@@ -109,7 +110,7 @@ func (c *checker) position(l lease.Lease) int64 {
 	return c.lsn(l)
 }
 
-// writtenLast returns the time of a lease's last write.
+// writtenLast returns the time at which anybody last wrote a lease.
 func (c *checker) writtenLast(token string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

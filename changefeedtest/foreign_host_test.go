@@ -47,13 +47,15 @@ type foreign struct {
 	working map[string]*foreignWork
 }
 
-// habits contains the probabilities of a foreign host's random actions, per cycle.
+// habits contains the probabilities of a foreign host's random misbehavior. steal,
+// release, stale and pause are per cycle.
 type habits struct {
 	steal, release, stale, pause float64
-	rewind                       float64 // per renewal or release
+	rewind                       float64 // per renewal or release: writes back the position at which its work began
 }
 
-// drawForeign draws the plans of a scenario's foreign hosts.
+// drawForeign draws, from the seed, when foreign hosts join and leave a scenario and how
+// they behave. Most seeds have no foreign host.
 func drawForeign(seed uint64, active time.Duration) []visit {
 	d := newDraw(seed, 0, "foreign")
 	if !d.chance(foreignShare) {
@@ -75,10 +77,11 @@ func drawForeign(seed uint64, active time.Duration) []visit {
 	return plans
 }
 
-// foreignShare is the share of the seeds with foreign hosts.
+// foreignShare is the share of the seeds that have foreign hosts.
 const foreignShare = 0.2
 
-// visit starts a foreign host.
+// visit starts a foreign host, which imitates Java's processor if java is true, and
+// .NET's otherwise.
 func (w *world) visit(java bool, h habits) *foreign {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
@@ -114,10 +117,12 @@ func (f *foreign) run(ctx context.Context) {
 	}
 }
 
-// interval returns the time between two cycles: 13 s where ours have 17 s.
+// interval returns the time between two cycles of a foreign host. It is 13 s if our
+// acquire interval is 17 s.
 func (f *foreign) interval() time.Duration { return f.world.times.acquire * 13 / 17 }
 
-// renewal returns the time between two renewals: 17 s where ours have 13 s.
+// renewal returns the time between two renewals by a foreign host. It is 17 s if our
+// renew interval is 13 s, but at most half of the expiration.
 func (f *foreign) renewal() time.Duration {
 	return min(f.world.times.renew*17/13, f.world.times.expiration/2)
 }
@@ -126,7 +131,7 @@ func (f *foreign) request(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, f.world.times.timeout)
 }
 
-// open opens the leases and waits until they are initialised.
+// open opens the lease store, and waits until one of our hosts has initialised it.
 func (f *foreign) open(ctx context.Context) {
 	opening, cancel := f.request(ctx)
 	defer cancel()
@@ -153,7 +158,7 @@ func (f *foreign) list(ctx context.Context) (lease.Listing, error) {
 	return send(ctx, call{host: f.host, op: opList}, f.store.List)
 }
 
-// read reads one lease.
+// read returns the current document of a lease.
 func (f *foreign) read(ctx context.Context, token string) (lease.Lease, error) {
 	ctx, cancel := f.request(ctx)
 	defer cancel()
@@ -183,7 +188,8 @@ func (f *foreign) works() []*foreignWork {
 	return all
 }
 
-// cycle lists the leases once and acts on the listing.
+// cycle lists the leases once, and then acquires, steals and releases leases as that
+// listing suggests.
 func (f *foreign) cycle(ctx context.Context) {
 	listing, err := f.list(ctx)
 	if err != nil {
@@ -213,8 +219,7 @@ func (f *foreign) cycle(ctx context.Context) {
 	f.earlier = listing
 }
 
-// old returns the leases that the previous listing showed as free, with a random one
-// first.
+// old returns the leases that the previous listing showed as free. A random one is first.
 func (f *foreign) old(d *draw) []lease.Lease {
 	var free []lease.Lease
 	for _, l := range f.earlier.Leases {
@@ -229,8 +234,9 @@ func (f *foreign) old(d *draw) []lease.Lease {
 	return free
 }
 
-// choose returns the leases of a listing to acquire: the host's share, as in
-// EqualPartitionsBalancingStrategy, or at random a lease of any owner.
+// choose returns the leases that the host tries to acquire after a listing. They are its
+// share, computed as in .NET's EqualPartitionsBalancingStrategy. At random, it returns a
+// lease of any owner instead.
 func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
 	count := map[string]int{f.instance: 0}
 	var free, owned []lease.Lease
@@ -256,8 +262,8 @@ func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
 	need := target - count[f.instance]
 	if len(free) > 0 {
 		if f.java {
-			// Java acquires one at a time if there are other owners, and one even if it
-			// has its share.
+			// If there are other owners, Java acquires one lease at a time. It acquires
+			// one even if it already has its share.
 			i := d.intn(len(free))
 			free[0], free[i] = free[i], free[0]
 			if need = max(need, 1); len(count) > 1 {
@@ -270,7 +276,8 @@ func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
 }
 
 // expired reports whether a lease has expired. The libraries compare the timestamp in the
-// document. The store's stamp gives the same result if clocks agree.
+// document with their clock. This function uses the store's time of the last write. The
+// results are the same if the clocks agree.
 func (f *foreign) expired(listing lease.Listing, l lease.Lease) bool {
 	if f.world.clockless {
 		return time.Since(f.world.check.writtenLast(l.Token)) >= f.world.times.expiration
@@ -278,8 +285,8 @@ func (f *foreign) expired(listing lease.Listing, l lease.Lease) bool {
 	return listing.Now.Sub(l.Modified) >= f.world.times.expiration
 }
 
-// surplus returns a lease to steal for the host's share, from the owner with the most
-// leases. It returns none if no owner has too many.
+// surplus returns one lease to steal, from the owner with the most leases. It returns
+// none if the host needs none, or if no owner has too many.
 func (f *foreign) surplus(owned []lease.Lease, count map[string]int, target, need int) []lease.Lease {
 	if need <= 0 {
 		return nil
@@ -300,7 +307,7 @@ func (f *foreign) surplus(owned []lease.Lease, count map[string]int, target, nee
 	return owned[i : i+1]
 }
 
-// take acquires a lease from any owner and starts to work on it at once.
+// take acquires a lease from any owner, and starts to work on it at once.
 func (f *foreign) take(ctx context.Context, l lease.Lease) {
 	f.workMu.Lock()
 	mine := f.working[l.Token]
@@ -311,8 +318,8 @@ func (f *foreign) take(ctx context.Context, l lease.Lease) {
 	listed := l.Owner
 	got, err := f.replace(ctx, l, func(current lease.Lease) (lease.Lease, bool) {
 		if f.java && current.ETag != l.ETag {
-			// After one refusal, Java checks only the owner and writes the lease that it
-			// listed.
+			// After a conflict, Java checks only that the lease has no owner. It then
+			// writes the lease from its listing over the current one.
 			return f.claimed(l, current.ETag), current.Owner == ""
 		}
 		return f.claimed(current, current.ETag), f.java || current.Owner == listed
@@ -326,7 +333,7 @@ func (f *foreign) take(ctx context.Context, l lease.Lease) {
 	f.work(got) //nolint:contextcheck // the work outlives the cycle: it has the host's life
 }
 
-// claimed returns the lease as the host writes it to acquire or keep it.
+// claimed returns the lease document that the host writes to acquire or renew the lease.
 func (f *foreign) claimed(l lease.Lease, etag string) lease.Lease {
 	l.ETag, l.Owner, l.Timestamp = etag, f.instance, time.Now()
 	if f.java {
@@ -335,8 +342,8 @@ func (f *foreign) claimed(l lease.Lease, etag string) lease.Lease {
 	return l
 }
 
-// clear imitates the .NET processor after a failed acquire: it releases the lease of the
-// owner that it had listed.
+// clear imitates a defect of the .NET processor. After a failed acquire, it releases the
+// lease if the lease still has the owner that the host had listed.
 func (f *foreign) clear(ctx context.Context, token, listed string) {
 	current, err := f.read(ctx, token)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// These tests run our hosts together with hosts of other implementations. They show the
-// reason for the wait after a steal, and the foreign actions that our hosts must survive.
-// The checker checks every step.
+// These tests run our hosts together with hosts of other implementations. They show why a
+// host waits after it steals a lease, and which actions of foreign hosts our hosts must
+// survive. The checker checks every step.
 
-// setForeignTakes sets how long foreign handlers take.
+// setForeignTakes sets the function that returns how long a foreign host's handler takes.
 func (s *scene) setForeignTakes(f func(f *host, token string) time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.foreignTakes = f
 }
 
-// beOrderly makes the checker check exclusive use between our hosts and foreign ones,
-// too.
+// beOrderly makes the checker also check exclusive use between our hosts and foreign
+// hosts.
 func (s *scene) beOrderly() {
 	s.check.mu.Lock()
 	defer s.check.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *scene) foreignFleet(java bool) *foreign {
 	return f
 }
 
-// ownedBy returns the leases of an owner.
+// ownedBy returns the leases whose Owner is the given text.
 func (s *scene) ownedBy(owner string) []lease.Lease {
 	var mine []lease.Lease
 	for _, l := range s.list().Leases {
@@ -61,7 +61,8 @@ func (s *scene) ownedBy(owner string) []lease.Lease {
 	return mine
 }
 
-// stolenBy waits until one of our hosts has stolen a lease, and returns it.
+// stolenBy waits until host h has stolen a lease from a foreign host, and returns that
+// lease.
 func (s *scene) stolenBy(h *host) lease.Lease {
 	s.t.Helper()
 	for range 60 {
@@ -74,7 +75,8 @@ func (s *scene) stolenBy(h *host) lease.Lease {
 	return lease.Lease{}
 }
 
-// busy makes the handlers of foreign hosts work until they are stopped.
+// busy makes each handler call of a foreign host take ten minutes, and writes a change
+// for every lease. It returns when the handlers are at work.
 func (s *scene) busy() {
 	s.setForeignTakes(func(*host, string) time.Duration { return 10 * time.Minute })
 	for _, l := range s.list().Leases {
@@ -104,7 +106,7 @@ func TestStealWaitsForAHostThatIsBusyInItsHandler(t *testing.T) {
 	})
 }
 
-// ran returns the number of workers that a host has started.
+// ran returns the number of workers that a host has started so far.
 func (s *scene) ran(h *host) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,9 +143,9 @@ func TestStopDuringTheWaitAfterAStealReleasesNothing(t *testing.T) {
 	})
 }
 
-// Our host steals a foreign host's lease. During its wait the document is deleted, and a
-// foreign host recreates and uses it. Without a check, our host would use the lease after
-// its wait, too.
+// Our host steals a lease from a foreign host. While it waits, the lease document is
+// deleted, and a foreign host recreates it and uses the lease. After its wait our host
+// must not use the lease.
 func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()
@@ -152,7 +154,7 @@ func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
 		h := s.join("ours")
 		stolen := s.stolenBy(h)
 		_ = wrote
-		// Stop just before the wait ends, after the last renewal in it.
+		// Continue just before the wait ends, after the last renewal during the wait.
 		for range 200 {
 			if l := s.lease(stolen.Token); l.Modified.Sub(stolen.Modified) >= 39*time.Second {
 				break
@@ -181,8 +183,9 @@ func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
 	})
 }
 
-// A Java host writes a null timestamp. Java reads it as now, so for Java the lease never
-// expires. We use the store's stamp, and we always write a timestamp.
+// A Java owner that has written a null timestamp dies. Java reads a null timestamp as
+// now, so no Java host would ever take the lease. Our hosts use the store's time of the
+// write, so for them the lease expires.
 func TestLeaseWithoutATimestampExpiresWhenItsJavaOwnerDies(t *testing.T) {
 	play(t, func(s *scene) {
 		f := s.foreignFleet(true)
@@ -208,8 +211,9 @@ func TestLeaseWithoutATimestampExpiresWhenItsJavaOwnerDies(t *testing.T) {
 	})
 }
 
-// Java's stop releases its leases while its handlers still run. A host that acquires such
-// a lease may work beside them. The handlers' results no longer change the lease.
+// Java's stop releases the host's leases while its handlers still run. Our host acquires
+// such a lease and works at the same time as those handlers. No change is lost, because
+// their results no longer change the lease.
 func TestReleasedLeaseWhoseHandlerStillRunsLosesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		f := s.foreignFleet(true)
@@ -241,9 +245,9 @@ func TestReleasedLeaseWhoseHandlerStillRunsLosesNothing(t *testing.T) {
 	})
 }
 
-// Java acquires a lease as an old listing showed it. After a refusal it checks only the
-// owner and writes the old position. The changes after that position are delivered again.
-// Nothing is lost, and our hosts resume from there.
+// A Java host acquires a lease from an old listing, and so writes back an old position.
+// The changes after that position are delivered again. No change is lost, and our hosts
+// resume from the old position.
 func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 	play(t, func(s *scene) {
 		turn := func(n int) {
@@ -278,9 +282,9 @@ func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 	})
 }
 
-// A foreign host clears the owner while the answer to that owner's acquire is in transit.
-// The owner starts when the answer arrives, beside the host that has acquired the free
-// lease meanwhile. It learns of the loss at its next write.
+// Our host acquires a lease, and a foreign host clears the owner before our host receives
+// the answer. Another of our hosts acquires the free lease. The first host starts work,
+// and must stop when its next write shows that it has lost the lease.
 func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
 	play(t, func(s *scene) {
 		first := s.join("first")
@@ -317,9 +321,9 @@ func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
 	}, partitions(1))
 }
 
-// Java drops the start of a lease, which we keep in the document until the lease has a
-// position. If the partition splits before anybody has read it, the children get the
-// configured start.
+// Java drops the start that we keep in a lease document until the lease has a position.
+// The lease's partition splits before any host has read it. The children must start at
+// the start in our hosts' configuration.
 func TestChildrenOfALeaseWhoseStartJavaDroppedStartAsConfigured(t *testing.T) {
 	play(t, func(s *scene) {
 		s.add(20)
@@ -344,8 +348,8 @@ func TestChildrenOfALeaseWhoseStartJavaDroppedStartAsConfigured(t *testing.T) {
 	}, partitions(1), from(feed.Beginning()))
 }
 
-// When an acquire fails, the .NET processor frees the lease of the owner that it listed.
-// Our host then finds no owner in its lease, stops, and acquires it again.
+// When a .NET host fails to acquire a lease, it clears the owner that it had listed. Our
+// host, which was that owner, then stops its worker, and acquires the lease again.
 func TestOwnerClearedByAFailedStealIsALoss(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("ours")
@@ -386,8 +390,9 @@ func TestOwnerClearedByAFailedStealIsALoss(t *testing.T) {
 	})
 }
 
-// A fleet moves to our hosts, one by one, and back, under load. Each host of both kinds
-// gets its share, then nothing moves, and every change is handled.
+// Foreign hosts are replaced by ours one by one, and then ours by foreign ones, under
+// load. Hosts of both kinds get their share of the leases, then no lease moves, and every
+// change is handled.
 func TestFleetMovesFromAnotherImplementationAndBack(t *testing.T) {
 	for _, java := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Java %t", java), func(t *testing.T) {
@@ -421,7 +426,8 @@ func TestFleetMovesFromAnotherImplementationAndBack(t *testing.T) {
 	}
 }
 
-// shares waits until hosts of both kinds are balanced and checks that nothing moves.
+// shares waits until the hosts of both kinds have balanced shares of the leases. It then
+// checks that no lease moves.
 func (s *scene) shares(what string, hosts ...*host) {
 	s.t.Helper()
 	s.sleep(3 * s.times.takeover())

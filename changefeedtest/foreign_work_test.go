@@ -13,8 +13,8 @@ import (
 )
 
 // foreignWork is a foreign host's work on one lease. One goroutine reads, handles and
-// checkpoints; another renews. Only the answer to a write ends it, because foreign hosts
-// have no trust.
+// checkpoints, and another one renews. Only the answer to a write ends the work, because
+// foreign hosts do not stop when the lease may have expired.
 type foreignWork struct {
 	host  *foreign
 	token string
@@ -25,18 +25,18 @@ type foreignWork struct {
 	stop context.CancelFunc
 
 	mu   sync.Mutex  // guards the fields below
-	doc  lease.Lease // as last written or read
-	n    uint64      // number of renewals and releases
+	doc  lease.Lease // the lease as the host last wrote or read it
+	n    uint64      // number of renewals and releases so far
 	lost bool
 	gone bool
 
 	// Only the reading goroutine uses these fields.
 	position int64
-	at       feed.Continuation // after the last handled page
+	at       feed.Continuation // whether the work began without a continuation, and no page was handled yet
 	started  bool              // the work began at the start, and no page was handled yet
 }
 
-// work starts the work on an acquired lease.
+// work starts the host's work on a lease that it has acquired.
 func (f *foreign) work(l lease.Lease) {
 	w := &foreignWork{host: f, token: l.Token, doc: l, began: l.Continuation, at: l.Continuation, started: l.Continuation == ""}
 	w.ctx, w.stop = context.WithCancel(f.life)
@@ -69,7 +69,7 @@ func (f *foreign) work(l lease.Lease) {
 	})
 }
 
-// end makes the host release the lease.
+// end stops the work. The host then releases the lease.
 func (w *foreignWork) end() { w.stop() }
 
 func (w *foreignWork) lease() lease.Lease {
@@ -78,7 +78,8 @@ func (w *foreignWork) lease() lease.Lease {
 	return w.doc
 }
 
-// renew renews the lease until it is lost or the work ends. It ignores other failures.
+// renew renews the lease periodically, until another host owns it or the work ends. It
+// ignores all other failures.
 func (w *foreignWork) renew() {
 	pause := w.host.renewal()
 	if !w.host.java {
@@ -95,8 +96,9 @@ func (w *foreignWork) renew() {
 	}
 }
 
-// rewound returns the position for a renewal or a release. It is empty, which keeps the
-// document's position, or by habit the position at which the work began.
+// rewound returns the position to write with a renewal or a release. It is normally
+// empty, which keeps the position in the document. By the habit rewind, it is the
+// position at which the work began.
 func (w *foreignWork) rewound() feed.Continuation {
 	w.mu.Lock()
 	w.n++
@@ -138,7 +140,7 @@ func (w *foreignWork) process() {
 	}
 }
 
-// read reads the next page.
+// read reads the next page of the lease's changes.
 func (w *foreignWork) read() (feed.Page, error) {
 	f, l := w.host, w.lease()
 	l.Continuation = w.at
@@ -158,8 +160,9 @@ func (w *foreignWork) read() (feed.Page, error) {
 	})
 }
 
-// handle runs the host's handler. It reports whether the work continues. A .NET handler
-// learns from its token that the work has ended. Java's handler runs to its end.
+// handle passes a page to the host's handler, and reports whether the work continues. If
+// the work ends meanwhile, a .NET handler stops early, because its cancellation token is
+// set. A Java handler runs to its end.
 func (w *foreignWork) handle(page feed.Page) bool {
 	f := w.host
 	world := f.world
@@ -210,7 +213,8 @@ func (w *foreignWork) handle(page feed.Page) bool {
 
 var errForeignLost = errors.New("the lease has another owner")
 
-// write renews or checkpoints. Both libraries read the document and replace it.
+// write renews the lease, or checkpoints it at position. Like both libraries, it reads
+// the current document and replaces it.
 func (w *foreignWork) write(ctx context.Context, position feed.Continuation) error {
 	f := w.host
 	read, err := f.read(ctx, w.token)
@@ -223,7 +227,7 @@ func (w *foreignWork) write(ctx context.Context, position feed.Continuation) err
 	got, err := f.replace(ctx, read, func(current lease.Lease) (lease.Lease, bool) {
 		mine := current.Owner == f.instance
 		if f.java && current.ETag != read.ETag {
-			// Java writes the document that it read before, over the current one.
+			// Java writes the document that it had read before over the current one.
 			etag := current.ETag
 			mine = mine || current.Owner == ""
 			current = read
@@ -239,7 +243,7 @@ func (w *foreignWork) write(ctx context.Context, position feed.Continuation) err
 	return err
 }
 
-// release frees the lease. Owner becomes null, and the document keeps its position.
+// release frees the lease. It sets Owner to null, and keeps the position in the document.
 func (w *foreignWork) release(ctx context.Context) {
 	f := w.host
 	w.mu.Lock()
@@ -267,8 +271,9 @@ func (w *foreignWork) release(ctx context.Context) {
 	})
 }
 
-// split replaces a gone lease. It creates children at the last handled page, runs them at
-// once, and deletes the parent from any owner. It reports whether the work has ended.
+// split replaces a lease whose partition was split. It creates the child leases at the
+// last handled page and starts work on them at once. It deletes the parent, also if
+// another host owns it. It reports whether the work has ended.
 func (w *foreignWork) split() bool {
 	f := w.host
 	ctx, cancel := f.request(w.ctx)
@@ -307,9 +312,9 @@ func (w *foreignWork) split() bool {
 	return true
 }
 
-// replace imitates the libraries' updater: it replaces the document on condition of its
-// ETag. If refused, it uses the current document and tries again, six times in all.
-// mutate reports whether to continue.
+// replace imitates the libraries' updater. It writes mutate(l) if the document still has
+// its ETag. After a conflict it continues with the current document, up to six tries in
+// all. It gives up if mutate returns false.
 func (f *foreign) replace(ctx context.Context, l lease.Lease, mutate func(lease.Lease) (lease.Lease, bool)) (lease.Lease, error) {
 	current := l
 	for range 6 {
@@ -334,7 +339,7 @@ func (f *foreign) create(ctx context.Context, l lease.Lease) (lease.Lease, error
 	return f.write(ctx, opCreate, l, f.store.Create)
 }
 
-// remove deletes a lease without a condition.
+// remove deletes a lease's document without comparing its ETag.
 func (f *foreign) remove(ctx context.Context, l lease.Lease) error {
 	_, err := f.write(ctx, opDelete, l, func(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 		err := f.store.Delete(ctx, l)
@@ -346,7 +351,8 @@ func (f *foreign) remove(ctx context.Context, l lease.Lease) error {
 	return err
 }
 
-// write sends one write and passes it to the checker when it is applied.
+// write sends one write over the host's link. When the store applies the write, the
+// checker checks it.
 func (f *foreign) write(ctx context.Context, op string, l lease.Lease,
 	carry func(context.Context, lease.Lease) (lease.Lease, error),
 ) (lease.Lease, error) {

@@ -13,12 +13,12 @@ import (
 // host is one simulated host: a processor whose calls all go over a simulated link.
 //
 // A crash is final. After it no call of the host reaches the engine, no answer reaches
-// the host, and the results of its handlers are ignored. Its goroutines are stopped,
-// because the test must end, but their work is not checked.
+// the host, and the results of its handlers are ignored. Its goroutines are still
+// stopped, so that the test can end, but the checker ignores their work.
 type host struct {
 	world    *world
 	id       string // unique in the run
-	instance string // may be that of another host, too
+	instance string // the instance name; several hosts may have the same one
 	joined   time.Time
 
 	cancel context.CancelFunc
@@ -42,7 +42,8 @@ type host struct {
 
 type callName struct{ op, key string }
 
-// count returns the number of calls of one name so far, including this one.
+// count counts a call, and returns the number of calls with the same operation and key so
+// far.
 func (h *host) count(op, key string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +51,8 @@ func (h *host) count(op, key string) int {
 	return h.calls[callName{op, key}]
 }
 
-// partitionsListed returns a channel that is closed when the host lists the partitions.
+// partitionsListed returns a channel that is closed when the host next lists the
+// partitions.
 func (h *host) partitionsListed() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +84,7 @@ func (h *host) closedGate() chan struct{} {
 	return h.gate
 }
 
-// alive reports whether the host runs and was not stopped.
+// alive reports whether the host has neither crashed nor been stopped.
 func (h *host) alive() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +99,7 @@ func (h *host) starting() bool {
 	return h.listing.Initialized.IsZero()
 }
 
-// crash ends the host without a release.
+// crash crashes the host. Its leases stay owned until they expire.
 func (h *host) crash() {
 	h.mu.Lock()
 	if h.isDead {
@@ -112,7 +114,7 @@ func (h *host) crash() {
 	h.cancel()
 }
 
-// leave stops the host. Run then releases its leases.
+// leave stops the host regularly. Its Run then releases its leases.
 func (h *host) leave() {
 	h.mu.Lock()
 	h.leaving = true
@@ -121,7 +123,7 @@ func (h *host) leave() {
 	h.cancel()
 }
 
-// pause closes the host's gate. resume opens it.
+// pause freezes the host, until resume is called.
 func (h *host) pause() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +142,7 @@ func (h *host) resume() {
 	}
 }
 
-// run runs the processor. The world waits for this goroutine.
+// run runs the host's processor, and records its result in h.err.
 func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 	defer close(h.done)
 	p, err := changefeed.New(cfg)
@@ -152,7 +154,7 @@ func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 	h.world.check.returned(h, err)
 }
 
-// hostSource is the monitored container that a host uses.
+// hostSource is the monitored container as a host reaches it, over its link.
 type hostSource struct {
 	host  *host
 	inner feed.Source
@@ -204,7 +206,7 @@ func (s *hostSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]fee
 	return s.inner.SplitRange(ctx, r, n)
 }
 
-// hostContainer is the lease container that a host uses.
+// hostContainer is the lease container as a host reaches it, over its link.
 type hostContainer struct {
 	host  *host
 	inner lease.Container
@@ -224,9 +226,9 @@ func (c *hostContainer) Open(ctx context.Context, k lease.Key) (lease.Store, err
 	})
 }
 
-// hostStore is the lease store that a host uses. It passes every write to the checker
-// three times: when the write is sent, when it is applied, and when the host receives the
-// answer.
+// hostStore is the lease store as a host reaches it, over its link. It passes each write
+// to the checker three times: when the host sends it, when the store applies it, and when
+// the host receives the answer.
 type hostStore struct {
 	host  *host
 	inner lease.Store

@@ -23,7 +23,7 @@ type call struct {
 	write   bool
 }
 
-// The operations of calls.
+// These constants are the operations of calls.
 const (
 	opIdentity   = "identity"
 	opPartitions = "partitions"
@@ -45,19 +45,19 @@ type fault struct {
 	there, back time.Duration
 	// refusal is the answer of a service that did not carry out the request.
 	refusal error
-	// instead is the answer of a service that carried out the request.
+	// instead replaces the answer of a service that carried out the request.
 	instead error
-	// lost reports whether the request never arrives. silent reports whether only its
-	// answer never arrives.
+	// lost reports whether the request never arrives. silent reports whether the request
+	// arrives, but its answer never does.
 	lost, silent bool
-	// late is the time from the caller's end until the request arrives. There is no answer
-	// either. Zero means that it is not late.
+	// late, if positive, makes the request arrive only after its caller has given up: by
+	// this time later. The caller gets no answer.
 	late time.Duration
-	// crash is when the host crashes: before its request is sent, after it arrived, or
-	// never.
+	// crash is when the host crashes: never, before the request is sent, or after it was
+	// carried out.
 	crash crashPoint
-	// again reports whether the network delivers the request twice. The answer is that to
-	// the second one.
+	// again reports whether the network delivers the request twice. The host gets the
+	// answer to the second delivery.
 	again bool
 }
 
@@ -128,7 +128,7 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	return answer, err
 }
 
-// outcome returns the text for an error in the trace.
+// outcome returns the text by which the trace describes the result of a call.
 func outcome(err error) string {
 	var throttled *feed.ThrottledError
 	switch {
@@ -140,7 +140,8 @@ func outcome(err error) string {
 	return err.Error()
 }
 
-// silence waits until the caller gives up.
+// silence waits until the caller gives up or the host crashes, as when no answer arrives.
+// It returns the error for that.
 func (h *host) silence(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -169,11 +170,13 @@ func (h *host) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// pass waits at the host's gate, which is closed while the host is paused. A request
-// waits there beyond its deadline, like one of a frozen machine. If until is not nil,
-// pass returns when the context ends, as a handler does. The waiting calls proceed one
-// after the other, after a delay from d. Otherwise their order, and all that follows,
-// would depend on the scheduler.
+// pass waits while the host is paused. A request waits beyond its deadline, as on a
+// frozen machine. If until is not nil, pass also returns when ctx ends, as a handler
+// does.
+//
+// After the pause, each waiting call continues after a delay of its own, which is drawn
+// from d. Otherwise the scheduler would determine their order, and the run could not be
+// replayed.
 func (h *host) pass(ctx context.Context, until <-chan struct{}, d draw) error {
 	for waited := false; ; waited = true {
 		gate := h.closedGate()

@@ -14,47 +14,48 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// handling describes what a simulated handler does with a batch.
+// handling describes how a simulated handler handles one batch.
 type handling struct {
 	takes time.Duration
-	// ignoresContext reports whether the handler ignores its context.
+	// ignoresContext reports whether the handler continues to its end even if its context
+	// ends.
 	ignoresContext bool
-	// err, panics and exits end the call without handling the batch. exits calls
-	// runtime.Goexit.
+	// err, panics and exits make the handler fail: with an error, with a panic, or with
+	// runtime.Goexit. The batch is then not handled.
 	err    error
 	panics bool
 	exits  bool
-	// checkpoint reports whether the user checkpoints this batch, with manual
-	// checkpoints.
+	// checkpoint reports whether the handler itself calls Checkpoint for the batch. It
+	// applies to manual checkpoints only.
 	checkpoint bool
-	// later is when the user checkpoints this batch from a goroutine of its own, with
-	// manual checkpoints. It is the time after the handler has returned. If the host
-	// lists the partitions before, the checkpoint happens during that listing.
+	// later, if positive, is the time after the handler's return at which another
+	// goroutine checkpoints the batch. If the host lists the partitions earlier, the
+	// checkpoint happens during that listing. It applies to manual checkpoints only.
 	later time.Duration
-	// call, if not nil, is called with the batch in the middle of the handling.
+	// call is called with the batch in the middle of the handling. It may be nil.
 	call func(ctx context.Context, b *changefeed.Batch) error
 }
 
-// simObserver is the handler of one run of one lease on one host. The lease at its start
-// determines the changes that the run may receive.
+// simObserver is the handler of one worker: one run of one lease on one host. It checks
+// that the worker delivers the changes that follow the lease's position at its start.
 type simObserver struct {
 	world *world
 	host  *host
 	lease lease.Lease
 	run   int
 
-	// The processor calls the methods of one observer one after another, so these fields
-	// need no guard.
-	position int64 // LSN of the last handled batch
-	first    bool  // no batch was handled yet
-	failed   []int // entries of the last failed batch
+	// The processor never calls two methods of one observer at the same time. So these
+	// fields need no mutex.
+	position int64 // LSN of the last change of the last handled batch
+	first    bool  // whether no batch has been handled yet
+	failed   []int // journal indexes of the last failed batch's changes
 	attempt  int
-	handed   []int // handled but not yet acknowledged, with manual checkpoints
+	handed   []int // journal indexes of changes that were handled and not yet acknowledged, with manual checkpoints
 	closed   bool
-	older    *changefeed.Batch // checkpointed before, with manual checkpoints
+	older    *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
 }
 
-// observe returns the observer of a worker that starts.
+// observe returns the observer for a worker that host h starts on lease l.
 func (w *world) observe(h *host, l lease.Lease) *simObserver {
 	h.mu.Lock()
 	h.runs++
@@ -63,7 +64,7 @@ func (w *world) observe(h *host, l lease.Lease) *simObserver {
 	o := &simObserver{world: w, host: h, lease: l, run: run, first: true}
 	w.check.mu.Lock()
 	o.position = w.check.lsn(l)
-	w.check.changedAt = time.Now() // a worker starts, perhaps on a lease that its host already had
+	w.check.changedAt = time.Now() // a worker starts, even if its host owned the lease before
 	w.check.mu.Unlock()
 	w.trace.add(h.id, "begin", l.Token, string(l.Continuation), 0)
 	return o
@@ -77,7 +78,7 @@ func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
 	return o.pass(ctx, 0)
 }
 
-// pass waits at the gate of a paused host.
+// pass waits while the observer's host is paused, or until ctx ends.
 func (o *simObserver) pass(ctx context.Context, call int64) error {
 	return o.host.pass(ctx, ctx.Done(), newDraw(o.world.seed, uint64(call), o.host.id, "resume", o.lease.Token, strconv.Itoa(o.run)))
 }
@@ -146,9 +147,9 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// acknowledgeLater starts a goroutine in which the user checkpoints the batch, after a
-// delay at the latest. While a host splits a lease, it lists the partitions. A checkpoint
-// during that listing must not be undone.
+// acknowledgeLater starts a goroutine that checkpoints the batch as a user might. It does
+// so after the given delay, or when the host next lists the partitions. A host lists them
+// while it splits a lease, and the split must not undo the checkpoint.
 func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch, after time.Duration) {
 	w, handed, asked := o.world, slices.Clone(o.handed), o.host.partitionsListed()
 	d := newDraw(w.seed, uint64(b.Changes[0].LSN), "later", o.host.id, o.lease.Token)
@@ -170,8 +171,9 @@ func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch,
 	})
 }
 
-// acknowledge is the user's checkpoint, followed by that of an older batch, which does
-// nothing. If it fails, the batch does not fail: delivered changes stay handled.
+// acknowledge checkpoints the batch as a user would. It then checkpoints an older batch,
+// which must have no effect. A failed checkpoint does not fail the batch, because its
+// changes were handled.
 func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) error {
 	o.world.journal.note(o.handed, false, true)
 	o.handed = nil
@@ -190,14 +192,14 @@ func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) erro
 	return nil
 }
 
-// base returns the duration of a handler call without a fault.
+// base returns how long the handler takes for a batch if no fault happens.
 func (o *simObserver) base(b *changefeed.Batch) time.Duration {
 	d := newDraw(o.world.seed, uint64(b.Changes[0].LSN), "handler", o.host.id, o.lease.Token)
 	return d.span(100*time.Microsecond, 20*time.Millisecond)
 }
 
-// works runs the handler. It recovers a panic, which is raised again after it was
-// recorded.
+// works calls the simulated handler. It returns a panic of the handler as panicked, so
+// that the caller can record the batch and panic again.
 func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []int, does handling) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
@@ -226,10 +228,10 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 	return does.err
 }
 
-// calls calls the user's handler. With manual checkpoints the handler may checkpoint the
-// batch at any moment. If the answer is lost or the host crashes, the simulation cannot
-// detect whether the batch is handled. So in that mode it only checks that no position is
-// ahead of delivery.
+// calls calls the handler of the simulation's user. With manual checkpoints, the handler
+// may checkpoint the batch at any moment. If the answer is lost or the host crashes, the
+// simulation cannot detect whether the batch is handled. So in that mode it only checks
+// that no position is ahead of delivery.
 func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
 	if !o.world.checkpoint.Manual {
 		return does.call(ctx, b)
@@ -240,8 +242,9 @@ func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []
 	return err
 }
 
-// begins records a batch and checks that it is the next one due. handed is the delivery
-// time, before the host's gate, where the batch may have waited.
+// begins records that a batch is given to the handler, and checks that it is the next
+// batch that the lease is due. handed is when the processor delivered the batch. A paused
+// host may have held it since.
 func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed time.Time) (*use, []int) {
 	w, c := o.world, o.world.check
 	ids := make([]string, len(b.Changes))
@@ -279,7 +282,7 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
 }
 
-// String names a change for messages.
+// String returns the change's LSN and item, for messages.
 func (r record) String() string {
 	return fmt.Sprintf("change %d of item %s", r.lsn, r.item)
 }

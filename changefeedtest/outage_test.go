@@ -8,8 +8,8 @@ import (
 	"github.com/changefeed-go/changefeed"
 )
 
-// These tests simulate outages of any length. No change is lost, and an outage of the
-// source moves no lease.
+// These tests simulate outages of the source and of the lease store. However long an
+// outage lasts, no change is lost. An outage of the source moves no lease.
 
 func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
 	for _, length := range []time.Duration{20 * time.Second, 5 * time.Minute, 2 * time.Hour} {
@@ -76,7 +76,7 @@ func TestSourceDownForAnyTimeKeepsTheLease(t *testing.T) {
 	}
 }
 
-// wantError checks that a host was notified of a matching error.
+// wantError checks that host h was notified of an error for which is returns true.
 func (s *scene) wantError(h *host, is func(error) bool) {
 	s.t.Helper()
 	for _, n := range s.notesOf(h) {

@@ -18,10 +18,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// These tests run a processor without faults on each engine. Tests with several hosts,
-// crashes and lost answers use scenes.
+// These tests run processors on each engine, without faults. Tests with several hosts,
+// crashes or lost answers use scenes.
 
-// desk contains the engine and the processors of one test.
+// desk contains the engine and the running processors of one test.
 type desk struct {
 	t      *testing.T
 	engine engine
@@ -38,7 +38,8 @@ func atDesk(t *testing.T, n int, script func(d *desk)) {
 	})
 }
 
-// start runs a processor. It is stopped by stop or at the end of the test.
+// start runs a processor. The function stop stops it and returns the error of Run.
+// Otherwise the end of the test stops it.
 func (d *desk) start(cfg changefeed.Config) (stop func() error) {
 	d.t.Helper()
 	cfg.Source, cfg.Leases = d.engine.source(), d.engine.leases()
@@ -83,7 +84,7 @@ func sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// seen collects the ids of the delivered changes.
+// seen is a handler that collects the ids of the delivered changes.
 type seen struct {
 	mu  sync.Mutex // guards ids
 	ids []string
@@ -102,7 +103,8 @@ func (s *seen) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// sorted returns the ids in order, with repetitions.
+// sorted returns the collected ids in ascending order. An id that was delivered twice
+// occurs twice.
 func (s *seen) sorted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +117,7 @@ func (s *seen) sorted() []string {
 	return ids
 }
 
-// numbers returns the ids from low to high.
+// numbers returns the ids of the items low to high, in ascending order.
 func numbers(low, high int) []string {
 	var ids []string
 	for i := low; i <= high; i++ {
@@ -131,7 +133,7 @@ func want(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// Two processors with different names use one lease container in one program. Each gets
+// Two processors with different names share one lease container in one program. Each gets
 // every change, and neither lists the other's leases.
 func TestTwoProcessorsInOneLeaseContainerEachGetEverything(t *testing.T) {
 	atDesk(t, 3, func(d *desk) {
@@ -179,8 +181,8 @@ func TestFeedRangeLimitsAProcessor(t *testing.T) {
 	})
 }
 
-// DiscardLeases starts over. Changes that were delivered before are delivered again from
-// the start, once.
+// A processor with DiscardLeases starts over. It delivers the changes that were delivered
+// before once more.
 func TestDiscardStartsOver(t *testing.T) {
 	atDesk(t, 2, func(d *desk) {
 		var first, second, third seen
@@ -202,7 +204,8 @@ func TestDiscardStartsOver(t *testing.T) {
 	})
 }
 
-// A live owner would undo the discard, so Run returns an error that names the owner.
+// If another host is live and owns leases, a run with DiscardLeases returns an error that
+// names that host. Otherwise the owner would undo the discard.
 func TestDiscardUnderALiveOwnerIsRefused(t *testing.T) {
 	atDesk(t, 2, func(d *desk) {
 		var a seen
@@ -225,8 +228,8 @@ func TestDiscardUnderALiveOwnerIsRefused(t *testing.T) {
 	})
 }
 
-// A filter hides changes from the handler. Positions advance past hidden changes, so that
-// a restart does not read them again.
+// A filter hides changes from the handler. The positions still advance past hidden
+// changes, so that a restart does not read them again.
 func TestFilterHidesChangesAndPositionsAdvance(t *testing.T) {
 	atDesk(t, 1, func(d *desk) {
 		var s seen
@@ -264,8 +267,8 @@ func (d *desk) leases() []lease.Lease {
 	return l.Leases
 }
 
-// Each lease is notified as acquired before its first batch and as released, with the
-// reason, at the end. A failure of the handler is notified with its error.
+// Each lease is notified as acquired before its first batch, and as released, with the
+// reason, at its end. If a handler fails, its error is notified.
 func TestLeaseNotificationsComeInOrder(t *testing.T) {
 	atDesk(t, 1, func(d *desk) {
 		var mu sync.Mutex
@@ -309,7 +312,7 @@ func TestLeaseNotificationsComeInOrder(t *testing.T) {
 	})
 }
 
-// counting counts the bytes of the changes that were read.
+// counting is a source that counts the bytes of the changes that were read from it.
 type counting struct {
 	feed.Source
 	mu    sync.Mutex // guards bytes
@@ -324,8 +327,8 @@ func (c *counting) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 	return p, err
 }
 
-// size returns the size of a page's changes. Page.Bytes also includes their envelope,
-// which differs by engine.
+// size returns the total size of a page's changes in bytes. Page.Bytes cannot be used,
+// because it includes an envelope that differs by engine.
 func size(p feed.Page) (n int) {
 	for i := range p.Changes {
 		n += len(p.Changes[i].Current)
@@ -339,7 +342,7 @@ func (c *counting) read() int {
 	return c.bytes
 }
 
-// While a handler is busy, at most ReadAhead bytes and one page are read.
+// While a handler is busy, the processor reads at most ReadAhead bytes, plus one page.
 func TestReadAheadIsBounded(t *testing.T) {
 	atDesk(t, 1, func(d *desk) {
 		e := d.engine
@@ -365,8 +368,8 @@ func TestReadAheadIsBounded(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- p.Run(ctx) }()
 			sleep(5 * time.Minute)
-			// The limit covers the batch in the handler, the waiting changes, and the
-			// page being read.
+			// The limit includes the batch in the handler, the changes that wait, and the
+			// page that is being read.
 			most := page*12/10*2 + max(ahead, 0)
 			least := max(ahead, 1)
 			if got := source.read(); got > most || got < least {

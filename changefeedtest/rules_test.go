@@ -12,11 +12,12 @@ import (
 )
 
 // These tests check rules of the lease protocol whose violation shows only after a rare
-// coincidence. Each test is the shortest trace that shows it. The seeds of the simulation
-// cover the other rules.
+// coincidence. Each test is the shortest sequence of events that shows it. The seeds of
+// the simulation cover the other rules.
 
-// A's trust ends while its writes are lost. B acquires the lease. The document is
-// deleted. A's next write would find no document. A must not put the lease back.
+// Host A owns a lease, and its trust ends while its writes are lost. Host B acquires the
+// lease, and then the document is deleted by hand. A's next write finds no document. A
+// must not recreate the lease.
 func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -48,9 +49,9 @@ func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
 	}, partitions(1))
 }
 
-// B lists before the first lease exists and then pauses. Meanwhile A bootstraps and
-// works. Then A's lease is deleted. B must not recreate it at once because of its old
-// listing, since A still trusts it.
+// Host B lists the leases before the first lease exists, and then pauses. Meanwhile host
+// A creates the leases and works, and then A's lease is deleted by hand. B's old listing
+// shows a gap. B must not fill it at once, because A still trusts its lease.
 func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 	play(t, func(s *scene) {
 		b := s.join("b")
@@ -74,7 +75,7 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 		slow.Store(true)
 		s.setFaults(func(c call, _ *draw, f *fault) {
 			if c.host == a && slow.Load() && c.write {
-				f.there = 9 * time.Second // its next write finds the deletion late
+				f.there = 9 * time.Second // A's next write, which would find the deletion, arrives late
 			}
 		})
 		s.deleteByHand("0")
@@ -88,10 +89,10 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 	}, partitions(1))
 }
 
-// The start "now" is resolved before the absence of the marker is read. The order matters
-// in this case: A lists partition 0, which splits. B lists the children and no marker. A
-// creates the lease of 0 and the marker. A change is written. B creates the lease of a
-// child. That lease must not start after the change.
+// A host must resolve the start "now" before it finds that there is no marker. Otherwise:
+// A lists partition 0, which then splits. B lists the children and finds no marker. A
+// creates the lease of 0 and the marker, and a change is written. B creates a child's
+// lease, which would start after that change.
 func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -123,7 +124,8 @@ func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 	}, partitions(1))
 }
 
-// If a handler is busy when trust ends, its context ends before another host may start.
+// If a handler is busy when its host's trust in the lease ends, the handler's context
+// ends before another host may start.
 func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -161,8 +163,9 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	}, partitions(1))
 }
 
-// A requester crashes after its hand-over request. One interval later, a host that has
-// its share already acquires the lease that was released for the requester.
+// A host requests a lease by a hand-over request, and crashes. One interval after the
+// owner has released the lease, another host acquires it, even if that host already has
+// its share.
 func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
@@ -192,9 +195,9 @@ func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {
 	}, partitions(6))
 }
 
-// While an ancestor exists, a child has no owner, because the ancestor's next owner may
-// find other children. Here the first child is created, its host crashes, and both halves
-// merge before another host continues.
+// A child lease has no owner while its parent exists, because the parent's next owner may
+// find other children. In this test the first child is created, its host crashes, and
+// both halves merge before another host continues.
 func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -220,14 +223,14 @@ func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
 	}, partitions(1))
 }
 
-// A split and a merge with a neighbour happen before the owner reads. The child that
-// reaches beyond the old range is cut, because the neighbour's lease has another
-// position.
+// Before the owner of a lease reads again, its partition splits, and one half merges with
+// a neighbour. The child lease for the merged partition is cut at the old range, because
+// the neighbour's lease has another position.
 func TestPieceThatReachesBeyondTheOldRangeIsCut(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.lease.Token == "1" && !s.isCalm() {
-				return handling{takes: 10 * time.Minute} // the neighbour lags
+				return handling{takes: 10 * time.Minute} // the neighbour's lease lags
 			}
 			return handling{takes: time.Millisecond}
 		})

@@ -26,8 +26,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// scaler sends the requests of KEDA's azure-cosmosdb scaler (2.21), with its headers, and
-// computes a processor's lag as it does.
+// scaler sends the same requests as KEDA's azure-cosmosdb scaler (version 2.21), and
+// computes a processor's lag in the same way.
 type scaler struct {
 	t         *testing.T
 	client    *wiretest.Client
@@ -38,7 +38,7 @@ type scaledLease struct {
 	LeaseToken        string
 	ContinuationToken string
 	Version           int `json:"version"`
-	// FeedRange also matches feedRange, which Java's hosts write.
+	// FeedRange also decodes the member feedRange, which Java's hosts write.
 	FeedRange struct {
 		Range struct {
 			Min, Max string
@@ -64,8 +64,8 @@ func (s *scaler) do(method, path, body string, result any, headers ...string) (h
 	return header, err
 }
 
-// leases returns the documents with the prefix of the processor's name and the account's
-// short name. Documents without a lease token are not leases.
+// leases returns the documents whose ids begin with the processor's name and the
+// account's short name. It omits documents without a lease token.
 func (s *scaler) leases() []scaledLease {
 	s.t.Helper()
 	endpoint, err := url.Parse(s.client.Endpoint)
@@ -98,7 +98,8 @@ func (s *scaler) leases() []scaledLease {
 	}
 }
 
-// position returns a lease's ETag and start time in the form of request headers.
+// position returns, for the headers of a request, the ETag or the start time at which
+// reading of a lease resumes.
 func (s *scaler) position(l scaledLease) (etag, since string) {
 	s.t.Helper()
 	if l.Version == 0 || l.ContinuationToken == "" || l.ContinuationToken[0] == '"' {
@@ -192,8 +193,8 @@ func (s *scaler) lag(l scaledLease, ranges []scaledRange) (lag int64, gone bool)
 	return last - first + 1, false
 }
 
-// estimate returns the lag of each lease by token, and the tokens of the leases of split
-// partitions.
+// estimate returns the lag of each lease, by token. split contains the tokens of the
+// leases whose partitions were split.
 func (s *scaler) estimate() (lags map[string]int64, split []string) {
 	s.t.Helper()
 	var all struct{ PartitionKeyRanges []scaledRange }
@@ -213,7 +214,8 @@ func (s *scaler) estimate() (lags map[string]int64, split []string) {
 	return lags, split
 }
 
-// KEDA reads leases of any host that writes one of these forms.
+// KEDA computes the correct lag from the leases of our hosts in each dialect, and so from
+// those of any host that writes such leases.
 func TestKEDAComputesTheLagFromOurLeases(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		for name, start := range map[string]feed.Start{"now": feed.Now(), "the beginning": feed.Beginning(), "a time": feed.At(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))} {
@@ -305,8 +307,8 @@ func scaled(t *testing.T, d lease.Dialect, start feed.Start) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Two leases share a partition. The lag of each is counted up to the partition's last
-	// change.
+	// Two leases share one partition. The lag of each includes all later changes of the
+	// partition.
 	c.write(1)
 	wantTotal("after one more", 1)
 	run()

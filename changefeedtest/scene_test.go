@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// scene is a world with a script. The checker checks every step of the script, as in the
-// seeds.
+// scene is a simulation that follows a script instead of a seed's events. The checker
+// checks every step of the script.
 type scene struct {
 	*world
 	t        *testing.T
@@ -28,7 +28,7 @@ type scene struct {
 	notes  map[*host][]changefeed.Notification
 }
 
-// option configures a scene.
+// option changes the configuration of a scene.
 type option func(*worldConfig, *setting)
 
 // setting is the configuration of a scene's engine.
@@ -36,9 +36,10 @@ type setting struct {
 	partitions int
 	mode       feed.Mode
 
-	// Only the engine in memory supports the settings below. why names the reason.
-	offset       time.Duration // offset of the engine's clock
-	refusesTimes bool          // start times are refused on merged partitions
+	// Only the engine in memory supports these settings. why describes the setting, for
+	// the message of a test that another engine skips.
+	offset       time.Duration // offset of the service's clock from the hosts' clock
+	refusesTimes bool          // whether the source refuses start times on merged partitions
 	why          string
 }
 
@@ -59,8 +60,8 @@ func refusingTimes() option {
 func from(s feed.Start) option { return func(c *worldConfig, _ *setting) { c.start = s } }
 func manual() option           { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
 
-// play runs a script in a bubble, once on each engine. At the end every change must be
-// delivered, the hosts gone, and no invariant violated.
+// play runs a script in a bubble, once on each engine. At the end, every change must have
+// been delivered, all hosts must have left, and no invariant may have been violated.
 func play(t *testing.T, script func(s *scene), options ...option) {
 	t.Helper()
 	onEachEngine(t, options, func(t *testing.T, c worldConfig, e engine) {
@@ -77,8 +78,8 @@ func play(t *testing.T, script func(s *scene), options ...option) {
 	})
 }
 
-// setFaults sets the faults of calls. The setters lock, because the hosts of a script
-// already run.
+// setFaults sets the function that chooses the faults of calls. It locks s.mu, because
+// the hosts of the script may already run.
 func (s *scene) setFaults(f func(c call, d *draw, f *fault)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +98,7 @@ func (s *scene) setAdjust(f func(h *host, cfg *changefeed.Config)) {
 	s.adjust = f
 }
 
-// tolerate disables the check of exclusive use.
+// tolerate disables the check of exclusive use, for scripts that break it by hand.
 func (c *checker) tolerate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +116,7 @@ func (s *scene) open() {
 	}
 }
 
-// noted returns a function that records a host's notifications.
+// noted returns a function that records the notifications of host h in s.notes.
 func (s *scene) noted(h *host) func(changefeed.Notification) {
 	return func(n changefeed.Notification) {
 		s.noteMu.Lock()
@@ -130,7 +131,8 @@ func (s *scene) notesOf(h *host) []changefeed.Notification {
 	return slices.Clone(s.notes[h])
 }
 
-// judge reports the violations, with the trace.
+// judge crashes all hosts, and fails the test for each violated invariant. If the test
+// failed, it prints the trace.
 func (s *scene) judge() {
 	s.t.Helper()
 	for _, h := range s.everyHost() {
@@ -156,8 +158,8 @@ func (s *scene) judge() {
 	}
 }
 
-// finish lets the scene come to rest. All keys must be covered and all changes delivered.
-// Then the hosts leave and release their leases.
+// finish waits until the scene is at rest. It checks that the leases cover all keys and
+// that all changes were delivered. Then the hosts leave, and must release their leases.
 func (s *scene) finish() {
 	s.t.Helper()
 	for _, f := range s.everyForeignHost() {
@@ -189,7 +191,7 @@ func (s *scene) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// add writes n new items in one transaction each, spread over the keys.
+// add writes n new items, spread over the keys, each in a transaction of its own.
 func (s *scene) add(n int) {
 	s.t.Helper()
 	for range n {
@@ -198,7 +200,7 @@ func (s *scene) add(n int) {
 	}
 }
 
-// addTo writes one new item of a key.
+// addTo writes one new item with the given partition key.
 func (s *scene) addTo(key string) {
 	s.t.Helper()
 	s.next++
@@ -209,7 +211,7 @@ func (s *scene) addTo(key string) {
 	}
 }
 
-// keyIn returns a key whose items are in a range.
+// keyIn returns a partition key whose items lie in range r.
 func (s *scene) keyIn(r feed.Range) string {
 	for i := 0; ; i++ {
 		if key := "key" + strconv.Itoa(i); r.Holds(s.engine.epk(feed.PartitionKey{key})) {
@@ -218,7 +220,7 @@ func (s *scene) keyIn(r feed.Range) string {
 	}
 }
 
-// list returns the current leases.
+// list returns a listing of the current leases.
 func (s *scene) list() lease.Listing {
 	s.t.Helper()
 	l, err := s.operator.List(context.Background())
@@ -228,7 +230,7 @@ func (s *scene) list() lease.Listing {
 	return l
 }
 
-// lease returns the current state of a lease.
+// lease returns the current lease with the given token.
 func (s *scene) lease(token string) lease.Lease {
 	s.t.Helper()
 	for _, l := range s.list().Leases {
@@ -249,7 +251,7 @@ func (s *scene) tokens() string {
 	return strings.Join(tokens, " ")
 }
 
-// deleteByHand deletes a lease document as an operator may.
+// deleteByHand deletes a lease's document, as an operator may.
 func (s *scene) deleteByHand(token string) {
 	s.t.Helper()
 	l := s.lease(token)
@@ -260,7 +262,7 @@ func (s *scene) deleteByHand(token string) {
 	s.trace.add("operator", "delete", token, "", 0)
 }
 
-// note writes an unknown property to a lease.
+// note sets an unknown property of a lease to value, as another tool may.
 func (s *scene) note(token, value string) {
 	s.t.Helper()
 	l := s.lease(token)
@@ -278,7 +280,7 @@ func (s *scene) note(token, value string) {
 	s.check.operatorWrites(stored)
 }
 
-// owned returns the number of leases that a host owns.
+// owned returns the number of leases that host h owns now.
 func (s *scene) owned(h *host) int {
 	n := 0
 	for _, l := range s.list().Leases {
@@ -289,16 +291,17 @@ func (s *scene) owned(h *host) int {
 	return n
 }
 
-// redelivered returns the number of redeliveries.
+// redelivered returns how many changes were delivered again after they had been handled.
 func (s *scene) redelivered() int {
 	_, n := s.journal.counts()
 	return n
 }
 
-// missing returns the number of unhandled changes, of all that were written.
+// missing returns the number of changes that were written and have not been handled.
 func (s *scene) missing() int { return len(s.journal.unhandled(0)) }
 
-// made returns the number of calls of an operation without an object.
+// made returns how often the host has called an operation that has no key, such as a
+// listing.
 func (h *host) made(op string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -334,7 +337,8 @@ func (s *scene) initialised() {
 	s.t.Fatal("the processor is not initialised")
 }
 
-// nth returns a function that returns true on its n-th call only.
+// nth returns a function that returns true at its n-th call, and false at every other
+// call.
 func nth(n int) func() bool {
 	var mu sync.Mutex
 	calls := 0

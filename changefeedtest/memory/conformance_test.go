@@ -59,7 +59,8 @@ func TestMemoryLeasesConform(t *testing.T) { leasetest.Run(t, newLeaseFixture) }
 
 func TestMemoryLeasesConformInABubble(t *testing.T) { leasetest.RunInBubble(t, newLeaseFixture) }
 
-// The service's clock is off and fast. The container must conform nevertheless.
+// The service's clock is minutes off and runs too fast. The lease container must still
+// meet the conformance suite.
 func newLeaseFixture(*testing.T) leasetest.Fixture {
 	origin, ahead := time.Now(), -7*time.Minute
 	return leasetest.Fixture{

@@ -9,10 +9,10 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// The engine has a hash of its own, as feed.Source allows. Each component of a key is
-// hashed to 63 bits, written as 16 hexadecimal digits, and the hashes of a hierarchical key
-// are concatenated. So the EPK of a key's prefix is a prefix of its EPK, and every EPK is
-// below "8".
+// The engine hashes partition keys in its own way, as feed.Source allows. Each component
+// of a key is hashed to 63 bits, written as 16 hexadecimal digits. The EPK of a
+// hierarchical key is the concatenation of the hashes of its components. So the EPK of a
+// key's prefix is a prefix of the key's EPK, and every EPK is below "8".
 
 const keySpace = uint64(1) << 63
 
@@ -25,7 +25,8 @@ func EPK(key feed.PartitionKey) string {
 	return b.String()
 }
 
-// hash is FNV-1a with the finalizer of SplitMix64, which spreads similar texts.
+// hash returns the FNV-1a hash of a text, finalized as in SplitMix64 so that similar
+// texts get very different hashes.
 func hash(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
@@ -35,17 +36,18 @@ func hash(text string) uint64 {
 	return z ^ (z >> 31)
 }
 
-// number returns the number of a border of a range.
+// number converts a border of a range to a number below keySpace, or to keySpace for the
+// upper end.
 func number(border string) uint64 {
 	if border >= "8" {
 		return keySpace
 	}
 	border = border[:min(len(border), 16)]
-	n, _ := strconv.ParseUint(border+strings.Repeat("0", 16-len(border)), 16, 64) // 0 if it is not a number
+	n, _ := strconv.ParseUint(border+strings.Repeat("0", 16-len(border)), 16, 64) // an invalid border counts as 0
 	return n
 }
 
-// border returns the border of a number.
+// border converts a number back to a border of a range. It is the inverse of number.
 func border(n uint64) string {
 	switch {
 	case n == 0:

@@ -19,7 +19,7 @@ type Leases struct {
 
 	mu     sync.Mutex // guards the fields below; held for lookups only
 	docs   map[string]lease.Lease
-	marker map[string]time.Time // by prefix
+	marker map[string]time.Time // time at which the marker was written, by the prefix of the processor's ids
 	etag   int
 }
 
@@ -44,7 +44,7 @@ func (m *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return &leaseStore{Leases: m, prefix: prefix}, nil
 }
 
-// leaseStore holds the leases of one processor.
+// leaseStore is the lease store of one processor.
 type leaseStore struct {
 	*Leases
 	prefix string
@@ -135,7 +135,8 @@ func (m *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 	return nil
 }
 
-// match checks the If-Match of a write.
+// match returns an error if the store has no lease with l's ID, or if that lease has
+// another ETag than l.
 func (m *leaseStore) match(l lease.Lease) error {
 	current, ok := m.docs[l.ID]
 	if !ok {
@@ -147,7 +148,7 @@ func (m *leaseStore) match(l lease.Lease) error {
 	return nil
 }
 
-// put stores l under a new ETag and stamps it.
+// put stores l with a new ETag and the current time, and returns the stored lease.
 func (m *leaseStore) put(l lease.Lease) lease.Lease {
 	m.etag++
 	l.ETag = `"e` + strconv.Itoa(m.etag) + `"`

@@ -47,23 +47,23 @@ type Options struct {
 }
 
 // Source is a container in memory: a log of transactions, the partitions that divide its
-// keys, and their change feeds. It implements [feed.Source]. One counter assigns the LSNs,
-// so each partition's last LSN is the container's.
+// keys, and their change feeds. It implements [feed.Source]. One counter assigns all
+// LSNs, so every partition has the container's last LSN.
 type Source struct {
 	options  Options
 	identity feed.Identity
 
 	mu      sync.Mutex // guards the fields below; held for lookups and appends only
 	parts   []feed.Partition
-	merged  map[string]bool // live partitions with a merge among their ancestors
+	merged  map[string]bool // whether a live partition has a merge among its ancestors, by partition ID
 	nextID  int
 	lsn     int64
 	log     []entry
-	last    map[string]int // the index of an item's last entry in log
+	last    map[string]int // index in log of an item's last entry, by item
 	changed chan struct{}  // closed at the next commit, split or merge
 }
 
-// entry is one write of one item.
+// entry is the log's record of one write of one item.
 type entry struct {
 	change feed.Change
 	epk    string
@@ -160,7 +160,7 @@ func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 	defer s.mu.Unlock()
 	now, lsn := s.options.Now().UTC().Truncate(time.Second), s.lsn+1
 	staged := make([]entry, 0, len(writes))
-	current := map[string]feed.Change{} // the last change of each item of the transaction
+	current := map[string]feed.Change{} // the latest change of each item that this transaction writes
 	for _, w := range writes {
 		e := entry{epk: EPK(key), item: key.String() + "/" + w.ID}
 		e.change = feed.Change{LSN: lsn, Time: now, Op: feed.Create}
@@ -192,7 +192,8 @@ func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 	return lsn, nil
 }
 
-// stored returns a document with its system properties as the last members.
+// stored returns a document as the container stores it: with the system properties added
+// as its last members.
 func stored(document []byte, item string, lsn, ts int64) json.RawMessage {
 	document = bytes.TrimSpace(document)
 	b := slices.Clone(document[:len(document)-1])
@@ -202,7 +203,7 @@ func stored(document []byte, item string, lsn, ts int64) json.RawMessage {
 	return fmt.Appendf(b, `"_rid":"r%016X","_etag":"\"%d\"","_ts":%d,"_lsn":%d}`, hash(item), lsn, ts, lsn)
 }
 
-// wake wakes the waiting reads. The caller holds s.mu.
+// wake ends the waits of all reads that wait for changes. The caller holds s.mu.
 func (s *Source) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})

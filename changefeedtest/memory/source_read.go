@@ -44,7 +44,7 @@ func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	}
 }
 
-// page reads one page. from is the position after which the page begins.
+// page reads one page. from is the LSN after which the page begins.
 func (s *Source) page(r feed.Request) (page feed.Page, from int64, err error) {
 	keys, partition, err := s.selection(r)
 	if err != nil {
@@ -82,18 +82,18 @@ func (s *Source) page(r feed.Request) (page feed.Page, from int64, err error) {
 	return page, from, nil
 }
 
-// after returns the index of the first entry after a position.
+// after returns the index in s.log of the first entry whose LSN is greater than lsn.
 func (s *Source) after(lsn int64) int {
 	return sort.Search(len(s.log), func(i int) bool { return s.log[i].change.LSN > lsn })
 }
 
-// visible reports whether the feed of a mode has the entry at i.
+// visible reports whether the feed of a mode contains the log entry at index i.
 func (s *Source) visible(mode feed.Mode, i int) bool {
 	e := &s.log[i]
 	return mode == feed.AllVersionsAndDeletes || e.change.Op != feed.Delete && s.last[e.item] == i
 }
 
-// start returns the position after which a request of a partition begins.
+// start returns the LSN after which a request begins to read a partition.
 func (s *Source) start(r feed.Request, partition string) (int64, error) {
 	start := r.From
 	if r.Mode == feed.AllVersionsAndDeletes &&
@@ -147,12 +147,12 @@ func (s *Source) selection(r feed.Request) (feed.Range, string, error) {
 	return keys, partition, nil
 }
 
-// continuation returns the continuation of a position.
+// continuation returns the continuation that resumes after an LSN.
 func continuation(lsn int64) feed.Continuation {
 	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
 }
 
-// position returns the position of a continuation.
+// position returns the LSN after which a continuation resumes.
 func position(c feed.Continuation) (int64, error) {
 	n, err := strconv.ParseInt(strings.Trim(string(c), `"`), 10, 64)
 	if err != nil || n < 0 || continuation(n) != c {

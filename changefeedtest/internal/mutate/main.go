@@ -87,14 +87,16 @@ func run(ctx context.Context, only, part string, seeds int, verbose bool) error 
 	return nil
 }
 
-// mutant is one patch.
+// mutant is one patch: its name, its file, the rule that it removes, and the test that
+// must fail.
 type mutant struct {
 	name, file string
 	rule       string
-	test       []string // arguments of go test
+	test       []string // arguments of `go test` that run the test
 }
 
-// load reads the heads of the patches in the order of their names.
+// load returns the mutants whose names match pattern, sorted by name. It reads the rule
+// and the test from the head of each patch.
 func load(root string, pattern *regexp.Regexp) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(root, mutantDirectory, "*.patch"))
 	if err != nil {
@@ -133,8 +135,9 @@ func load(root string, pattern *regexp.Regexp) ([]mutant, error) {
 	return mutants, nil
 }
 
-// partOf returns the mutants whose index equals K modulo N, for a part "K/N". It returns
-// an error if the part has another form or contains no mutant.
+// partOf returns one part of the mutants. For the part "K/N" these are the mutants whose
+// index is K modulo N. It returns an error if the part has another form or contains no
+// mutant.
 func partOf(mutants []mutant, part string) ([]mutant, error) {
 	first, count, ok := strings.Cut(part, "/")
 	k, errK := strconv.ParseUint(first, 10, 32)
@@ -154,7 +157,7 @@ func partOf(mutants []mutant, part string) ([]mutant, error) {
 	return chosen, nil
 }
 
-// Reasons why a mutant is not killed.
+// These errors are the reasons why a mutant is not killed.
 var (
 	errApply    = errors.New("does not apply")
 	errCompile  = errors.New("does not compile")
@@ -162,7 +165,8 @@ var (
 	errRevert   = errors.New("cannot be reverted")
 )
 
-// try applies the mutant in dir, expects its test to fail, and reverts it.
+// try applies the mutant to the tree in dir and runs its test, which must fail. It then
+// reverts the patch.
 func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (err error) {
 	if out, err := command(ctx, dir, "git", "apply", "-p1", m.file); err != nil {
 		return fmt.Errorf("%w: %s", errApply, strings.TrimSpace(out))
@@ -198,13 +202,14 @@ func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (e
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
-	// Without this, git would use the index of a repository above the copy.
+	// Git must not find a repository in a directory above the copy and use its index.
 	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
 
-// moduleRoot returns the directory of go.mod, at or above the current one.
+// moduleRoot returns the directory of go.mod. This is the current directory or one above
+// it.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -221,7 +226,8 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// copyTree copies the module, without the directories that no test needs.
+// copyTree copies the module to the directory to, without subdirectories that no test
+// needs.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
 		if err != nil {

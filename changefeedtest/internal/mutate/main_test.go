@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Other changes touch the code that a mutant changes. A mutant that no longer applies
-// proves nothing.
+// Every patch must apply to the current code. A change of that code may break a patch,
+// and a patch that does not apply proves nothing.
 func TestEveryMutantAppliesToTheCodeAsItIs(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip(err)
@@ -24,7 +24,8 @@ func TestEveryMutantAppliesToTheCodeAsItIs(t *testing.T) {
 	}
 }
 
-// If a test were renamed, no test would run, and its mutant would survive.
+// Every mutant must name tests that exist. If a test were renamed, no test would run for
+// its mutant, and the mutant would survive.
 func TestEveryMutantNamesTestsThatExist(t *testing.T) {
 	root, mutants := everyMutant(t)
 	for _, m := range mutants {
@@ -41,7 +42,8 @@ func TestEveryMutantNamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// CI runs one part with each commit. A mutant outside all parts would never run.
+// CI runs one part of the mutants for each commit. Every mutant must be in exactly one
+// part, because a mutant in no part would never run.
 func TestEveryMutantIsInExactlyOnePart(t *testing.T) {
 	_, mutants := everyMutant(t)
 	parts := map[string]int{}
@@ -82,7 +84,7 @@ func everyMutant(t *testing.T) (root string, mutants []mutant) {
 	return root, mutants
 }
 
-// testsOf returns the text of a package's tests.
+// testsOf returns the concatenated source of a package's test files.
 func testsOf(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
