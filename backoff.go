@@ -28,7 +28,8 @@ type jitter struct {
 	n    uint64
 }
 
-// newJitter returns the jitter for the purpose that words name.
+// newJitter returns the random numbers of one purpose. words name the purpose, for
+// instance a lease's ID and "read".
 func newJitter(seed uint64, words ...string) jitter {
 	for _, w := range words {
 		seed = hashWord(seed, w)
@@ -61,7 +62,8 @@ func hashWord(seed uint64, w string) uint64 {
 	return scramble(h)
 }
 
-// scramble is the finalizer of SplitMix64.
+// scramble mixes the bits of z, so that similar inputs give unrelated numbers. It is the
+// finalizer of the generator SplitMix64.
 func scramble(z uint64) uint64 {
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
@@ -70,18 +72,19 @@ func scramble(z uint64) uint64 {
 
 // backoff computes the delays between the attempts at one operation.
 type backoff struct {
-	// first and most bound the delays. If zero, backoffFirst and backoffMost are used.
+	// first is the first delay and most is the longest one. If zero, backoffFirst and
+	// backoffMost are used.
 	first, most time.Duration
-	// yields makes the delay double also while a service throttles. So an operation of
-	// low priority leaves the capacity to the others.
+	// yields makes the delay double after throttled attempts too. So an operation of low
+	// priority leaves the service's capacity to the others.
 	yields   bool
 	jitter   jitter
 	failures int
 }
 
-// after returns the delay after an attempt that failed with err. If the service
-// throttled, that is the delay it asked for and up to a fifth more. Otherwise the delay
-// doubles with each failure.
+// after returns the delay after an attempt that failed with err. If the service throttled
+// the attempt, that is the delay that the service asked for, plus up to a fifth. After
+// any other error the delay doubles with each failure.
 func (b *backoff) after(err error) time.Duration {
 	if throttled, ok := errors.AsType[*feed.ThrottledError](err); ok && throttled.RetryAfter > 0 {
 		pause := min(throttled.RetryAfter, longestRetryAfter)
@@ -97,8 +100,8 @@ func (b *backoff) after(err error) time.Duration {
 	return b.jitter.spread(b.doubled(first), backoffSpread)
 }
 
-// doubled counts a failure. It returns first, doubled for each earlier failure, up to
-// most.
+// doubled counts a failure and returns the delay after it. The delay is first, doubled
+// once for each earlier failure, but at most b.most.
 func (b *backoff) doubled(first time.Duration) time.Duration {
 	most := b.most
 	if most == 0 {
@@ -112,7 +115,7 @@ func (b *backoff) doubled(first time.Duration) time.Duration {
 // done resets the count of failures after a success.
 func (b *backoff) done() { b.failures = 0 }
 
-// sleep waits for d. It returns early, with false, if ctx ends.
+// sleep waits for d and returns true. If ctx ends first, it returns false at once.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -124,8 +127,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// retry calls do until it succeeds, ctx ends, or final reports that its error is final.
-// It returns the last error. It calls failed with each error that it retries.
+// retry calls do until it succeeds, ctx ends, or final returns true for its error. Before
+// each further call it passes the error to failed and waits for the delay of b. It
+// returns the last error of do.
 func retry(ctx context.Context, b backoff, do func() error, final func(error) bool, failed func(error)) error {
 	for {
 		err := do()

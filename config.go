@@ -37,13 +37,15 @@ type Config struct {
 	Observer func(lease.Lease) (Observer, error)
 
 	// Start is the position from which the feed is read when the leases are created for
-	// the first time. It is ignored later. The zero value means now. A continuation can
-	// start one lease only. In all versions and deletes mode the feed cannot start at the
-	// beginning or at a time. A time in the future may be treated as now.
+	// the first time. Once the leases exist, Start is ignored. The zero value means now.
+	// If Start is a continuation, it can start one lease only. In all versions and
+	// deletes mode the feed cannot start at the beginning or at a time. A time in the
+	// future may be treated as now.
 	//
-	// Azure Cosmos DB may refuse a start time on merged partitions. Then the feed is read
-	// from the beginning, and older changes are dropped. Hosts of other implementations
-	// on the same leases may lose that bound. Then older changes are delivered.
+	// Azure Cosmos DB may refuse a start time on merged partitions. Then the processor
+	// reads the feed from the beginning and drops the older changes. It stores the start
+	// time in the lease as a bound. Hosts of other implementations may drop the bound.
+	// Then the older changes are delivered.
 	Start feed.Start
 	// Mode is latest version (the default) or all versions and deletes. It cannot change
 	// while the leases exist.
@@ -138,11 +140,12 @@ type Checkpointing struct {
 	Interval time.Duration
 }
 
-// everyBatch reports whether a checkpoint is written after every batch.
+// everyBatch reports whether a position is written after every batch, which is the
+// default.
 func (c Checkpointing) everyBatch() bool { return !c.Manual && c.Changes == 0 && c.Interval == 0 }
 
-// The defaults. The intervals are those in the documentation of the .NET processor. Its
-// code swaps acquire and renew.
+// These are the default values of Config. The intervals equal the documented intervals
+// of the .NET processor, whose code swaps the acquire and the renew interval.
 const (
 	defaultMaxItems   = 100
 	defaultPoll       = 5 * time.Second
@@ -154,11 +157,12 @@ const (
 	defaultDrain      = 30 * time.Second
 )
 
-// off is the value of a field that switches it off.
+// off is the value of a Config field that switches the field's feature off.
 const off = -1
 
-// maxDuration is the longest duration of a field. Sums and multiples of longer durations
-// would overflow: a stop would not wait at all, and the next read would never be due.
+// maxDuration is the longest duration that a Config field may have. Sums and multiples of
+// longer durations would overflow. Then a stop would not wait at all, or the next read
+// would never be due.
 const maxDuration = 365 * 24 * time.Hour
 
 func (c Config) withDefaults() Config {
@@ -267,8 +271,9 @@ func (c Config) validateStart() error {
 	return nil
 }
 
-// validateDialect refuses a source and a lease container of different dialects. It also
-// refuses a mode or range that the dialect of the leases cannot represent.
+// validateDialect returns an error if the source and the lease container have different
+// dialects. It also returns one if the leases' dialect cannot represent the mode or
+// range.
 func (c Config) validateDialect() error {
 	dialect := c.Leases.Dialect()
 	if source, ok := c.Source.(lease.DialectSource); ok && source.Dialect() != dialect {
@@ -287,9 +292,9 @@ func (c Config) validateDialect() error {
 	return nil
 }
 
-// validateTerms refuses intervals under which a lease cannot be kept. A renewal that is
-// due after RenewInterval and takes the whole request timeout must be answered before
-// trust in the lease ends.
+// validateTerms returns an error if the intervals are too short to keep a lease. A
+// renewal may start RenewInterval after the write before it and take RequestTimeout. It
+// must be answered before trust in the lease ends.
 func (c Config) validateTerms() error {
 	margin := c.terms().Margin()
 	if need := c.RenewInterval + c.RequestTimeout + margin; need >= c.ExpirationInterval {
@@ -300,7 +305,8 @@ func (c Config) validateTerms() error {
 	return nil
 }
 
-// terms returns the intervals that all hosts of the processor share.
+// terms returns the expiration and acquire intervals, which all hosts of the processor
+// share.
 func (c Config) terms() lease.Terms {
 	return lease.Terms{Expiration: c.ExpirationInterval, Acquire: c.AcquireInterval}
 }

@@ -77,7 +77,7 @@ func TestReadmesTwoCommandsMatchCI(t *testing.T) {
 }
 
 // Every test and every test flag that the Makefile names must exist. Otherwise a rarely
-// used target would fail when somebody needs it.
+// used target could be broken without notice.
 func TestMakefilesFlagsAndTestsExist(t *testing.T) {
 	makefile := document(t, "Makefile")
 	var code strings.Builder

@@ -10,17 +10,19 @@ import (
 // single-use.
 var ErrUsed = errors.New("changefeed: Run was called before")
 
-// errDrained is the cause of a handler's context that ended after the drain timeout.
+// errDrained is the cause with which a handler's context ends when a stop's drain timeout
+// is over.
 var errDrained = errors.New("changefeed: drain timeout of the stop is over")
 
-// errNotReturned and errInDoubt are reasons why a lease could not be released.
+// errNotReturned and errInDoubt are the reasons for which a stop leaves a lease
+// unreleased.
 var (
 	errNotReturned = errors.New("the call had not returned when the drain timeout was over")
 	errInDoubt     = errors.New("the outcome of an earlier write is unknown")
 )
 
-// errDenied means that the store answers "not found" to an update of a lease, but refuses
-// to create it because it exists.
+// errDenied reports contradictory answers of the lease store. It answers "not found" to
+// an update of a lease, but refuses to create the lease because it exists.
 var errDenied = errors.New("the lease store answers that the lease does not exist, and refuses to create it because it does")
 
 // HandlerError is a failure of the user's code. The handler, or Open or Close of an
@@ -56,7 +58,7 @@ func (e *HandlerError) Unwrap() error { return e.Err }
 // a feed.HistoryLostError, feed.ErrNotFound and so on. The failed operation is retried in
 // place, and the lease is kept.
 type SourceError struct {
-	// Op is the failed operation, for messages.
+	// Op names the operation that failed, for messages.
 	Op  string
 	Err error
 }
@@ -70,7 +72,7 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // LeaseStoreError is a failure of the lease container. The failed operation is retried
 // while the host may trust its lease.
 type LeaseStoreError struct {
-	// Op is the failed operation, for messages.
+	// Op names the operation that failed, for messages.
 	Op  string
 	Err error
 }

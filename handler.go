@@ -26,8 +26,8 @@ type HandlerFunc func(ctx context.Context, b *Batch) error
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, b *Batch) error { return f(ctx, b) }
 
-// Observer is a Handler of one lease with calls for the begin and the end of the work on
-// it. Its methods are called one at a time.
+// Observer is a Handler of one lease that is also called when work on the lease begins
+// and ends. Its methods are called one at a time.
 type Observer interface {
 	// Open is called before the first batch. If it returns an error, it is called again
 	// after a delay, like a handler.
@@ -44,12 +44,13 @@ type Observer interface {
 type Batch struct {
 	// Changes are in LSN order and never empty. They must not be modified.
 	Changes []feed.Change
-	// LeaseToken and Range name the lease.
+	// LeaseToken and Range identify the lease whose feed contains the changes.
 	LeaseToken string
 	Range      feed.Range
 	// Mode is the mode of the processor.
 	Mode feed.Mode
-	// Charge, SessionToken and Diagnostics belong to the page that was read.
+	// Charge, SessionToken and Diagnostics describe the read that returned the changes;
+	// see [feed.Page].
 	Charge       float64
 	SessionToken string
 	Diagnostics  feed.Diagnostics
@@ -57,15 +58,17 @@ type Batch struct {
 	checkpoint func(ctx context.Context) error
 }
 
-// Checkpoint makes the position after this batch durable and returns when it is. With
-// manual checkpoints, positions advance over delivered changes in no other way. It is
-// safe for concurrent use, and may be called during the handler's call or after it. If a
-// later batch of the lease has a checkpoint, it does nothing and returns nil. After the
-// loss of the lease it returns [lease.ErrLost]. If ctx ends first, Checkpoint returns its
-// error, but the position may still be written.
+// Checkpoint writes the position after this batch to the lease and returns when it is
+// stored. With manual checkpoints, only Checkpoint moves the position past delivered
+// changes. It is safe for concurrent use. It may be called while the handler runs or
+// later.
+//
+// If the position of a later batch is already stored, Checkpoint does nothing and returns
+// nil. After the loss of the lease it returns [lease.ErrLost]. If ctx ends first,
+// Checkpoint returns the context's error, but the position may still be written.
 func (b *Batch) Checkpoint(ctx context.Context) error { return b.checkpoint(ctx) }
 
-// plainObserver makes a Handler an Observer with empty Open and Close.
+// plainObserver makes an Observer of a Handler. Its Open and Close do nothing.
 type plainObserver struct{ Handler }
 
 func (plainObserver) Open(context.Context, lease.Lease) error { return nil }

@@ -6,14 +6,15 @@ import (
 	"runtime/debug"
 )
 
-// errGoexit is the failure of user code that ended its goroutine.
+// errGoexit reports that the user's code ended its goroutine by runtime.Goexit.
 var errGoexit = errors.New("the call ended its goroutine by runtime.Goexit, as FailNow, Fatal and Skip of package testing do; return an error instead")
 
-// callUser calls the user's code, and returns its failure as a *HandlerError: the error
-// that it returned, a panic with its stack, or a call of runtime.Goexit. Nothing stops a
-// Goexit, which would end the caller's goroutine, and the lease would be kept with no
-// further batch. So the call runs on a goroutine of its own. p is the page that the call
+// callUser calls the user's code and returns its failure as a *HandlerError. A failure is
+// a returned error, a panic, or a call of runtime.Goexit. p is the page that the call
 // handles, or nil.
+//
+// A Goexit on the worker's goroutine would end it, and the lease would stay owned without
+// being processed. So the call runs on a goroutine of its own.
 func callUser(op string, p *queuedPage, call func() error) error {
 	failure := &HandlerError{Op: op}
 	if p != nil && len(p.Changes) > 0 {

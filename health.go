@@ -14,36 +14,38 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// health records for [Processor.Healthy] whether the operations of a processor succeed.
-// It records when operations began that have not succeeded since. So a call that never
-// returns counts like a failure. Times come from the host's monotonic clock.
+// health records for [Processor.Healthy] which operations of a processor fail. For each
+// kind of operation it keeps the start of the first attempt since the last success. So a
+// call that never returns counts like a failure. Times are readings of the host's
+// monotonic clock.
 type health struct {
 	// listed is the start of the last listing that succeeded. Before the first one it is
 	// the start of Run.
 	listed atomic.Int64
-	// writing is pending from the first lease write without an answer until the store
-	// answers a write. A conflict is an answer, too. refused is the end of the last write
-	// that failed. Once it is old, Healthy ignores the failures before it, so that a host
-	// without writes becomes healthy again.
+	// writing is pending while lease writes fail: from the start of the first write that
+	// was not answered until the store answers one. A conflict is an answer, too. refused
+	// is the end of the last write that failed. When it is two expirations ago, Healthy
+	// ignores writing. So a host that has nothing to write becomes healthy again.
 	writing pending
 	refused atomic.Int64
 
 	mu sync.Mutex // guards the fields below; held for lookups only
-	// host is nil until Run works.
+	// host is the running host. It is nil until Run has opened the leases.
 	host  *host
 	ended bool
-	// workers are the workers that run now.
+	// workers holds the workers that run at present.
 	workers map[*worker]bool
 }
 
-// pending records when an unfinished operation was first attempted. The zero value means
-// none. It is safe for concurrent use.
+// pending records the start of the first attempt at an operation that has not succeeded
+// yet. The zero value means that there is no such operation. It is safe for concurrent
+// use.
 type pending struct {
-	since atomic.Int64 // monotonic time plus 1; 0 means none
+	since atomic.Int64 // the monotonic time of the first attempt plus 1, or 0 if there is none
 }
 
-// begin records an attempt at now. Only the first attempt of an unfinished operation
-// counts.
+// begin records that an attempt starts at now. It has no effect if an earlier attempt has
+// not succeeded yet.
 func (p *pending) begin(now time.Duration) { p.since.CompareAndSwap(0, int64(now)+1) }
 
 // end records that the operation succeeded or was given up.
@@ -60,7 +62,7 @@ func (p *pending) lasts(now time.Duration) time.Duration {
 
 func newHealth() *health { return &health{workers: map[*worker]bool{}} }
 
-// began records that Run works with host run.
+// began records the host that Run has started.
 func (h *health) began(run *host) {
 	h.listed.Store(int64(run.clock().Mono))
 	h.mu.Lock()
@@ -86,7 +88,7 @@ func (h *health) remove(w *worker) {
 	delete(h.workers, w)
 }
 
-// watchedStore is a lease.Store that records in health how its calls are answered.
+// watchedStore is a lease.Store that records in health which of its calls succeed.
 type watchedStore struct {
 	lease.Store
 	h *host
@@ -130,8 +132,8 @@ func (s watchedStore) Mark(ctx context.Context, initialised bool) error {
 
 func (s watchedStore) begin() { s.h.health.writing.begin(s.h.clock().Mono) }
 
-// answered records the result of a write. A store that answers with a conflict or "not
-// found" works.
+// answered records the result err of a write and returns err. A conflict and "not found"
+// count as success, because the store has answered.
 func (s watchedStore) answered(err error) error {
 	_, conflict := errors.AsType[*lease.ConflictError](err)
 	if err == nil || conflict || errors.Is(err, feed.ErrNotFound) {

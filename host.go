@@ -9,8 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is one run of a processor. The supervisor, its cycles and its workers share it. It
-// does not change once the supervisor runs, so it may be read concurrently.
+// host holds the values of one run of a processor that its supervisor, cycles and workers
+// share. The values do not change while the supervisor runs, so they are read without a
+// lock.
 type host struct {
 	cfg   Config
 	terms lease.Terms
@@ -19,14 +20,14 @@ type host struct {
 	dialect lease.Dialect
 	// container is the rid of the monitored container.
 	container string
-	// owner is the owner text of this run in its leases.
+	// owner identifies this run as the owner of leases.
 	owner string
 	store lease.Store
-	// metrics may be nil.
+	// metrics is nil if the user has not set Config.Metrics.
 	metrics *metrics
 	health  *health
 	costs   leaseCosts
-	// origin is the zero of the monotonic clock.
+	// origin is the time at which the host's monotonic clock is zero.
 	origin time.Time
 }
 
@@ -45,18 +46,20 @@ func newHost(cfg Config) *host {
 	}
 }
 
-// clock reads the monotonic and the wall clock.
+// clock returns the present readings of the monotonic clock and the wall clock.
 func (h *host) clock() lease.Reading {
 	now := time.Now()
 	return lease.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
 }
 
-// request returns a context that bounds one request to the source or the store.
+// request returns a context for one request to the source or the lease store. It ends
+// after Config.RequestTimeout.
 func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, h.cfg.RequestTimeout)
 }
 
-// notify logs a notification, counts it and passes it to the user.
+// notify writes a notification to the log and the metrics, and passes it to
+// Config.Notify.
 func (h *host) notify(n Notification) {
 	log := h.cfg.Logger.With("processor", h.cfg.Processor, "instance", h.owner)
 	if n.LeaseToken != "" {

@@ -28,11 +28,11 @@ import (
 //  5. B resolves "now", a position after change 1, and creates the lease of 1.
 //  6. A's lease of 0 finds the leases of its children, and change 1 is lost.
 
-// starts holds the positions that this host resolved for "now", per partition, during a
-// bootstrap that is not finished.
+// starts holds the positions to which this host has resolved "now", one for each
+// partition. It holds them until the marker exists.
 type starts struct {
-	// plain reports whether the configured start is not "now". If so, nothing is
-	// resolved.
+	// plain reports whether the configured start is not "now". If so, there is nothing to
+	// resolve.
 	plain bool
 	now   []startOf
 }
@@ -42,16 +42,17 @@ type startOf struct {
 	at feed.Continuation
 }
 
-// resolved reports whether the positions are resolved.
+// resolved reports whether leases can be created: the start is plain, or "now" was
+// resolved.
 func (s *starts) resolved() bool { return s.plain || len(s.now) > 0 }
 
-// forget drops the positions, because the marker exists. If the marker vanishes, a new
-// bootstrap resolves a new "now".
+// forget drops the positions after the marker was found. If the marker is deleted later,
+// "now" is resolved again.
 func (s *starts) forget() { s.now = nil }
 
-// of returns the position for a lease of range r. It is the position of the partition
-// that held the range when "now" was resolved. It is also valid for descendants of the
-// partition, whose feed continues the partition's.
+// of returns the start position of a new lease of range r. It is the position of the
+// partition that contained r when "now" was resolved. The partition may have split since.
+// The position remains valid, because the feeds of its descendants continue its feed.
 func (s *starts) of(r feed.Range) (feed.Continuation, bool) {
 	for _, start := range s.now {
 		if start.r.Contains(r) {
@@ -61,8 +62,8 @@ func (s *starts) of(r feed.Range) (feed.Continuation, bool) {
 	return "", false
 }
 
-// prepare lists the partitions. Before that it resolves the start, unless the start is
-// resolved or the leases are marked as initialised.
+// prepare returns the live partitions. It resolves "now" first, unless that was done
+// before or the leases are marked as initialised.
 func (c *cycle) prepare(marked bool) ([]feed.Partition, error) {
 	if !marked && !c.starts.resolved() {
 		if err := c.resolve(); err != nil {
@@ -72,7 +73,8 @@ func (c *cycle) prepare(marked bool) ([]feed.Partition, error) {
 	return c.partitions()
 }
 
-// resolve reads the end of each partition's feed, which is "now".
+// resolve reads the position at the end of each partition's feed, which is the meaning of
+// "now".
 func (c *cycle) resolve() error {
 	partitions, err := c.partitions()
 	if err != nil {
@@ -97,8 +99,8 @@ func (c *cycle) resolve() error {
 	return nil
 }
 
-// create creates the missing leases. A lease may exist already, because another host may
-// have created it first.
+// create creates the missing leases. It ignores a conflict, because another host may have
+// created the lease first.
 func (c *cycle) create(missing []lease.Lease, marked bool) error {
 	if !marked && len(missing) > 1 && c.cfg.Start.Kind() == feed.StartContinuation {
 		c.out.fatal = &ConfigError{"Start", fmt.Sprintf("is a continuation, which can start one lease only; there are %d to start", len(missing))}
@@ -122,10 +124,12 @@ func (c *cycle) create(missing []lease.Lease, marked bool) error {
 
 var errMerged = errors.New("partitions were merged while the start was resolved")
 
-// started returns l. If l starts at "now", it adds the position. During bootstrap that is
-// the resolved position. Afterwards l heals a gap in all versions and deletes mode, which
-// cannot be read from a time. Then it is the current position, and the versions written
-// since the lost one are lost as well.
+// started returns l with a position if l would start at "now"; otherwise it returns l.
+// Before the marker exists, that is the position to which the host has resolved "now".
+//
+// After that, l replaces a lost lease in all versions and deletes mode, which cannot be
+// read from a time. Then it is the current position. The versions since the last position
+// of the lost lease are lost as well.
 func (c *cycle) started(l lease.Lease, marked bool) (lease.Lease, error) {
 	if l.Start(feed.Now()).Kind() != feed.StartNow {
 		return l, nil

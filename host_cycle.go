@@ -21,7 +21,7 @@ import (
 // lease that was acquired must be released.
 type cycle struct {
 	*host
-	// ctx is Run's; base carries its values and never ends.
+	// ctx is the context of Run. base has the values of ctx and never ends.
 	ctx, base context.Context
 	regular   bool
 	memory    balance.Memory
@@ -32,24 +32,26 @@ type cycle struct {
 	acquired func(a acquisition)
 	starts   *starts
 	first    bool
-	// suspect reports whether the last listing looked as if another host had upgraded the
-	// leases.
+	// suspect reports whether the previous listing looked as if a Java host had upgraded
+	// the leases.
 	suspect bool
 
 	began time.Duration
 	out   cycleResult
 }
 
-// cycleResult is the result of a cycle.
+// cycleResult is the result of a cycle, which the supervisor receives.
 type cycleResult struct {
 	balance.Cycle
-	// memory is the input of the next cycle.
+	// memory is the state that the next cycle starts from.
 	memory balance.Memory
-	// shadowed holds the running leases that have an ancestor in the listing.
+	// shadowed holds the IDs of leases that have a worker, although an ancestor of the
+	// lease exists. Their workers must stop.
 	shadowed []string
-	// listed reports whether a listing succeeded.
+	// listed reports whether the cycle has listed the leases at least once.
 	listed bool
-	// err ended the cycle early and was notified. fatal ends Run.
+	// err is the error that ended the cycle early; the user was notified of it. fatal is
+	// an error that must end Run.
 	err, fatal error
 }
 
@@ -77,8 +79,8 @@ func (c *cycle) run() cycleResult {
 // plan lists the leases and creates missing ones until none is missing. It returns the
 // plan of the last listing, or nil if there is none.
 func (c *cycle) plan() (*balance.Plan, error) {
-	// A first start takes three listings. The first shows the gap. The second comes after
-	// the start was resolved and the partitions were listed. The third shows no gap.
+	// A first start takes three listings: one that shows that leases are missing, one
+	// after "now" was resolved, and one that shows all leases.
 	const most = 6
 	var partitions []feed.Partition
 	var plan *balance.Plan
@@ -127,11 +129,12 @@ func (c *cycle) plan() (*balance.Plan, error) {
 	return plan, nil
 }
 
-// withRanges returns listing with the ranges of leases that have no range. partitions
-// points to the partitions that the cycle has listed, or to nil. They may be older than
-// the listing and lack a new partition. A lease of that partition would remain without a
-// range, and would be acquired while its parent's lease exists. So the partitions are
-// listed again then.
+// withRanges returns listing after it has added the ranges of leases whose documents have
+// none. partitions points to the partitions that the cycle has listed, or to nil.
+//
+// A list of partitions that is older than the listing may lack a new partition. Without a
+// range, the lease of that partition would be acquired although its parent's lease
+// exists. So withRanges lists the partitions again if one is missing.
 func (c *cycle) withRanges(listing lease.Listing, partitions *[]feed.Partition) (lease.Listing, error) {
 	if listing.Rangeless() && *partitions != nil {
 		listing = listing.WithRanges(*partitions)
@@ -170,8 +173,9 @@ func (c *cycle) list() (lease.Listing, error) {
 	return listing, nil
 }
 
-// report notifies an error for each lease document that cannot be read. It is called once
-// per acquire interval. No host of this processor reads the keys of such a document.
+// report notifies the user of each lease document that cannot be read, because no host of
+// this processor reads the changes of such a lease. It is called once per acquire
+// interval.
 func (c *cycle) report(unreadable []lease.Unreadable) {
 	for _, u := range unreadable {
 		c.fail(u.Token, &LeaseStoreError{Op: "read lease document " + u.ID, Err: u.Err})
@@ -197,10 +201,10 @@ func (c *cycle) createMarker() error {
 	return nil
 }
 
-// insist writes again while the store throttles the write. A throttled write was not
-// applied. Starting over with a listing would cost more request units than the write
-// does, and no write might ever succeed. After an acquire interval insist returns the
-// error, and the next cycle tries again.
+// insist repeats a write while the store throttles it, for at most an acquire interval.
+// Then it returns the error, and the next cycle tries again. Ending the cycle at once
+// would cost another listing, which is dearer than the write. Then no write might ever
+// succeed.
 func (c *cycle) insist(op string, write func(ctx context.Context) error) error {
 	pause := backoff{jitter: newJitter(c.seed, op)}
 	for {
@@ -221,8 +225,8 @@ func (c *cycle) insist(op string, write func(ctx context.Context) error) error {
 	}
 }
 
-// checkModes refuses leases of another mode, because a position of one mode is
-// meaningless in the other.
+// checkModes returns an error if a lease has another mode than the processor, because a
+// position of one mode is meaningless in the other.
 func (c *cycle) checkModes(listing lease.Listing) error {
 	for i := range listing.Leases {
 		if l := &listing.Leases[i]; l.Mode != c.cfg.Mode {
@@ -237,8 +241,8 @@ func (c *cycle) checkModes(listing lease.Listing) error {
 	return nil
 }
 
-// failed notifies an error, unless the end of Run caused it. During the start an error
-// that waiting does not heal ends Run, and Run returns it.
+// failed notifies the user of err, unless the end of Run caused it. Before the first
+// successful cycle, an error that waiting cannot heal ends Run instead.
 func (c *cycle) failed(err error) error {
 	switch {
 	case c.ctx.Err() != nil:
@@ -250,8 +254,8 @@ func (c *cycle) failed(err error) error {
 	return err
 }
 
-// balance carries out the moves of the plan. It stops after many conflicts, because they
-// show that the listing is too old.
+// balance carries out the moves of the plan. After balance.MaxConflicts conflicts it
+// stops, because the listing is too old.
 func (c *cycle) balance(plan *balance.Plan) {
 	for c.out.Conflicts < balance.MaxConflicts && c.ctx.Err() == nil && c.out.fatal == nil {
 		move := plan.Decide()
@@ -266,13 +270,13 @@ func (c *cycle) balance(plan *balance.Plan) {
 	}
 }
 
-// acquire takes or steals a lease. It repeats an attempt of unknown outcome while the
-// trust that the attempt would have begun still lasts. A conflict may then show that an
-// earlier attempt was applied. In that case acquire writes the document once more, so
-// that trust always begins with an answered write.
+// acquire acquires a free lease, or steals one from a foreign host. If the outcome of an
+// attempt is unknown, it writes again while the trust that the attempt would have begun
+// lasts. A conflict may show that the attempt was applied. Then acquire writes the
+// document once more, because trust must begin with a write that was answered.
 func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	l := m.Lease
-	// inDoubt reports whether an attempt may have been applied.
+	// inDoubt reports whether an attempt of unknown outcome may have been applied.
 	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
 	first, pause := began.Mono, c.writeBackoff(l, "acquire")
 	for {
@@ -309,8 +313,8 @@ func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 		}
 		running := sleep(c.ctx, pause.after(err))
 		now := c.clock()
-		// Other leases wait for this one. If the store throttles it for long, the next
-		// cycle tries again.
+		// The other leases of the plan wait for this one. After an acquire interval of
+		// throttling, leave it to the next cycle.
 		throttled := !inDoubt && now.Mono-first > c.cfg.AcquireInterval
 		if !running || throttled || !c.terms.Trusted(began, now) {
 			plan.Skip(l.ID)
@@ -319,14 +323,15 @@ func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	}
 }
 
-// took records a lease that was acquired.
+// took updates the plan with an acquired lease and reports it to the supervisor.
 func (c *cycle) took(plan *balance.Plan, a acquisition) {
 	c.out.Acquired++
 	plan.Amend(a.lease)
 	c.acquired(a)
 }
 
-// conflict updates the plan with the document that a conflict returned.
+// conflict counts a conflict. It replaces the lease in the plan by the stored document,
+// which err contains.
 func (c *cycle) conflict(plan *balance.Plan, err error) {
 	c.out.Conflicts++
 	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
@@ -334,8 +339,8 @@ func (c *cycle) conflict(plan *balance.Plan, err error) {
 	}
 }
 
-// ask requests a lease from its owner. If the outcome is unknown, the next listing shows
-// it.
+// ask marks a lease as wanted, so that its owner hands it over to this host. If the
+// outcome is unknown, the next listing shows it.
 func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 	asked := l.Asked(c.owner)
 	asked.Timestamp = c.clock().Wall.UTC()
@@ -355,7 +360,7 @@ func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 		plan.Remove(l.ID)
 	case refused, unknown:
 		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
-		c.out.Asked++ // it may have been applied, so the next cycle comes soon
+		c.out.Asked++ // the mark may have been written, so the next cycle must come soon
 		plan.Skip(l.ID)
 	}
 }

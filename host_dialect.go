@@ -6,12 +6,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// refuses ends Run if the lease container must not be used. It checks every listing at
-// the start. In the dialect of Java's handleChanges it checks every listing, because
-// there the leases of a running host vanish when another host upgrades them. It returns
-// nil if the listing can be used. A listing that looks like an upgrade may be torn:
-// another host may have created the first leases while it was read. So the first such
-// listing only sets again, and Run ends if the next one looks the same.
+// refuses checks whether the listing shows that the lease container must not be used. It
+// returns the error that must end Run, or nil. It checks every listing at the start. In
+// the dialect JavaHandleChanges it checks later ones too, because an upgrade by a Java
+// host deletes the leases.
+//
+// A listing that looks like an upgrade may be torn: another host may have created the
+// first leases while it was read. So the first such listing only sets again, and the
+// leases are listed once more. Run ends if that listing looks the same.
 func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 	for _, l := range listing.Leases {
 		if err := l.Strange(c.dialect, c.container); err != nil {
@@ -32,10 +34,11 @@ func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 	return false, c.failed(c.out.fatal)
 }
 
-// create creates a lease. In the dialect of Java's handleChanges it refuses to put back a
-// lease that another host deleted for an upgrade. The hosts of the upgraded leases
-// continue its work. An upgrade creates its leases before it deletes the old ones, so a
-// listing shows them.
+// create creates a lease. A lease with an owner is one that its host puts back after a
+// deletion. In the dialect JavaHandleChanges an upgrade by a Java host also deletes
+// leases. The hosts of the upgraded leases continue their work, so create must not put
+// them back. It lists the leases first. An upgrade creates its leases before it deletes
+// the old ones, so the listing shows them.
 func (s watchedStore) create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	if s.h.dialect == lease.JavaHandleChanges && !l.Free() {
 		listing, err := s.Store.List(ctx)

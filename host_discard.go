@@ -9,15 +9,17 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// inUseError ends a discard, because owner holds a lease.
+// inUseError reports that a discard was refused, because the host owner holds a lease.
 type inUseError struct{ owner string }
 
 func (e *inUseError) Error() string { return e.owner + " holds a lease" }
 
-// discard deletes the existing leases, so that the processor starts over. It deletes the
-// marker first. A crash after that leaves a store that is not initialised and gets the
-// missing leases. Then it deletes the leases by compare-and-set. It refuses to begin
-// while a lease is held, because the owner would put it back.
+// discard deletes the existing leases, so that the processor starts over. It refuses to
+// begin while a host holds a lease, because that host would put the lease back.
+//
+// It deletes the marker first, and then each lease by compare-and-set. So a crash in
+// between leaves a store without a marker, in which the next host creates the missing
+// leases.
 func (h *host) discard(ctx context.Context) error {
 	final := func(err error) bool {
 		_, inUse := errors.AsType[*inUseError](err)
@@ -41,7 +43,7 @@ func (h *host) discardOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(listing.Foreign) > 0 { // a discard also removes a marker without leases
+	if len(listing.Foreign) > 0 { // a marker without leases is deleted too
 		return listing.Refusal(h.dialect)
 	}
 	for _, l := range listing.Leases {
@@ -63,8 +65,8 @@ func (h *host) discardOnce(ctx context.Context) error {
 	return nil
 }
 
-// held reports whether another host may be working on a lease. Without a clock of the
-// store, a dead owner cannot be distinguished from a live one.
+// held reports whether another host may be working on the lease. Without a clock of the
+// store, any owner counts, because a dead one cannot be recognised.
 func (h *host) held(l lease.Lease, listing lease.Listing) bool {
 	return !l.Free() && (listing.Now.IsZero() || listing.Now.Sub(l.Modified) < h.terms.Takeover())
 }

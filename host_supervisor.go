@@ -25,27 +25,29 @@ type supervisor struct {
 	workers map[string]*worker // by lease ID
 	inbox   chan func()
 
-	// cycling reports whether a cycle is running.
+	// cycling reports whether a balance cycle is running.
 	cycling bool
 	memory  balance.Memory
 	pace    balance.Pace
 	starts  *starts
-	// listed reports whether a cycle has succeeded.
+	// listed reports whether a cycle has succeeded. Before that, an error that waiting
+	// cannot heal ends Run.
 	listed bool
-	// regularAt and quickAt are the times of the next cycles. A quick cycle is never
-	// later than the next regular one.
+	// regularAt is the time of the next regular cycle and quickAt that of the next quick
+	// one, by the host's monotonic clock. A quick cycle is never later than the next
+	// regular one.
 	regularAt, quickAt time.Duration
 	failure            backoff
 	jitter             jitter
 
-	// again requests a cycle at once.
+	// again makes the supervisor start the next cycle at once.
 	again bool
 
 	// group waits for the cycle and the workers.
 	group sync.WaitGroup
-	// stillRunning holds the leases whose handlers did not return in time.
+	// stillRunning holds the tokens of the leases whose handlers did not return in time.
 	stillRunning []string
-	// fatal ends the run.
+	// fatal is the error that must end the run, or nil.
 	fatal error
 }
 
@@ -66,7 +68,7 @@ func newSupervisor(h *host) *supervisor {
 	}
 }
 
-// run supervises until ctx has ended and every worker has finished.
+// run starts cycles and workers until ctx has ended and every worker has finished.
 func (s *supervisor) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -100,7 +102,7 @@ func (s *supervisor) run(ctx context.Context) error {
 	return s.fatal
 }
 
-// step starts a cycle when one is due, and returns the time until the next.
+// step starts a cycle if one is due. It returns the time until the next one.
 func (s *supervisor) step(ctx context.Context) time.Duration {
 	if s.cycling || ctx.Err() != nil {
 		return never
@@ -132,7 +134,7 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 	return never
 }
 
-// cycled takes the result of a cycle and schedules the next one.
+// cycled handles the result of a cycle and schedules the next cycle.
 func (s *supervisor) cycled(out cycleResult) {
 	s.cycling = false
 	s.costs.count()
@@ -141,7 +143,7 @@ func (s *supervisor) cycled(out cycleResult) {
 		if w := s.workers[id]; w != nil {
 			select {
 			case w.shadowed <- struct{}{}:
-			default: // already signalled
+			default: // the worker was signalled before
 			}
 		}
 	}
@@ -164,8 +166,8 @@ func (s *supervisor) cycled(out cycleResult) {
 	}
 }
 
-// scaled returns the delay before a quick cycle. The delay is defined for the default
-// acquire interval and shrinks with a shorter one.
+// scaled returns the delay before a quick cycle. pause is the delay for the default
+// acquire interval; scaled shortens it in proportion to a shorter interval.
 func (s *supervisor) scaled(pause time.Duration) time.Duration {
 	if s.cfg.AcquireInterval >= defaultAcquire {
 		return pause
@@ -183,13 +185,13 @@ func (s *supervisor) start(ctx context.Context, a acquisition) {
 	})
 }
 
-// ended takes a worker's result.
+// ended handles the result of the worker of lease l.
 func (s *supervisor) ended(l lease.Lease, r result) {
 	delete(s.workers, l.ID)
 	if r.stillRunning {
 		s.stillRunning = append(s.stillRunning, l.Token)
 	}
-	// The leases of children are acquired through a listing, like any lease. A cycle at
-	// once saves them the wait.
+	// New children are acquired by a cycle, like any lease. Start one at once, so that
+	// they do not wait.
 	s.again = s.again || r.children > 0
 }

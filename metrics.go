@@ -43,8 +43,8 @@ type metrics struct {
 	duration                                          metric.Float64Histogram
 	units                                             metric.Float64Counter
 
-	// ctx is the context of every measurement: no measurement belongs to a request of the
-	// user.
+	// ctx is the context of every measurement. It is not a context of the user, because
+	// no measurement belongs to one of the user's requests.
 	ctx               context.Context
 	name              attribute.KeyValue
 	plain, ok, failed metric.MeasurementOption
@@ -95,8 +95,8 @@ func (m *metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(append(more, m.name)...))
 }
 
-// handled counts a call of the handler. again reports whether the handler had the batch
-// before.
+// handled records a call of the handler with changes changes, which took took and
+// returned err. again reports whether the handler was called with the batch before.
 func (m *metrics) handled(changes int, took time.Duration, again bool, err error) {
 	if m == nil {
 		return
@@ -112,21 +112,21 @@ func (m *metrics) handled(changes int, took time.Duration, again bool, err error
 	m.changes.Add(m.ctx, int64(changes), m.plain)
 }
 
-// checkpointed counts a write that moved a lease's position.
+// checkpointed counts one write that moved a lease's position.
 func (m *metrics) checkpointed() {
 	if m != nil {
 		m.checkpoints.Add(m.ctx, 1, m.plain)
 	}
 }
 
-// read counts the request units of a read.
+// read adds the request units of the read that returned p.
 func (m *metrics) read(p feed.Page) {
 	if m != nil && p.Charge > 0 {
 		m.units.Add(m.ctx, p.Charge, m.feedUnits)
 	}
 }
 
-// notified counts a notification.
+// notified updates the metrics of leases, moves and errors by a notification.
 func (m *metrics) notified(n Notification) {
 	if m == nil {
 		return
@@ -161,11 +161,11 @@ func origin(err error) string {
 	return "other"
 }
 
-// leaseCosts counts the request units of a lease store. It is not safe for concurrent
-// use.
+// leaseCosts adds the request units of a lease store to the metrics. It is not safe for
+// concurrent use.
 type leaseCosts struct {
 	m *metrics
-	// store is nil before the leases are opened, and if there are no metrics.
+	// store is the open lease store. It is nil if there are no metrics.
 	store   lease.Store
 	counted float64
 }
@@ -177,7 +177,7 @@ func newLeaseCosts(m *metrics, s lease.Store) leaseCosts {
 	return leaseCosts{m: m, store: s}
 }
 
-// count adds the charges since the last call.
+// count adds the request units that the store has charged since the last call of count.
 func (c *leaseCosts) count() {
 	if c.store == nil {
 		return

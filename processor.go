@@ -73,7 +73,8 @@ func (p *Processor) Run(ctx context.Context) error {
 	return newSupervisor(h).run(ctx)
 }
 
-// unlessOver returns err, or nil if ctx has ended.
+// unlessOver returns err. If ctx has ended, it returns nil, because the end caused the
+// error.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -77,14 +77,15 @@ func Each[T any](handle func(ctx context.Context, c Change[T]) error) Handler {
 	})
 }
 
-// handleOne calls handle, and adds the item to a panic in it.
+// handleOne calls handle with c. If handle panics, handleOne adds the ID of c's item to
+// the panic.
 func handleOne[T any](ctx context.Context, handle func(context.Context, Change[T]) error, c Change[T]) error {
 	defer namePanic(&c.Raw)
 	return handle(ctx, c)
 }
 
-// namePanic must be deferred. It panics again with an error that names the item of a
-// change. The stack still shows where the first panic began.
+// namePanic is a deferred call. It recovers a panic and panics again with an error that
+// contains the ID of the changed item. The stack still shows where the first panic began.
 func namePanic(change *feed.Change) {
 	v := recover()
 	if v == nil {
@@ -100,9 +101,9 @@ func namePanic(change *feed.Change) {
 	panic(fmt.Errorf("%s: %v", item, v))
 }
 
-// Batches returns a [Handler] that calls handle with all changes of a batch, decoded with
-// encoding/json, and the batch itself. If a change cannot be decoded ([DecodeError]),
-// handle is not called.
+// Batches returns a [Handler] that calls handle once for each batch. changes are the
+// changes of the batch, decoded with encoding/json, and b is the batch itself. If a
+// change cannot be decoded ([DecodeError]), handle is not called.
 func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Batch) error) Handler {
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
 		changes := make([]Change[T], len(b.Changes))
@@ -116,7 +117,8 @@ func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Bat
 	})
 }
 
-// decode decodes one change. T may have an UnmarshalJSON method that panics.
+// decode returns raw with its documents decoded into T. If an UnmarshalJSON method of T
+// panics, decode adds the item's ID to the panic.
 func decode[T any](raw feed.Change) (Change[T], error) {
 	defer namePanic(&raw)
 	c := Change[T]{Op: raw.Op, LSN: raw.LSN, Time: raw.Time, Raw: raw}
@@ -134,7 +136,7 @@ func decode[T any](raw feed.Change) (Change[T], error) {
 	return c, nil
 }
 
-// decodeItem decodes an item. It returns nil if there is none.
+// decodeItem returns the decoded item, or nil if item is empty.
 func decodeItem[T any](item json.RawMessage) (*T, error) {
 	if item == nil {
 		return nil, nil

@@ -44,11 +44,12 @@ import (
 // state, Run's context included.
 type worker struct {
 	*host
-	// token names the lease.
+	// token is the token of the worker's lease.
 	token string
-	// stop is Run's context. Its end stops the worker. No request uses it.
+	// stop is the context of Run. The worker stops when it ends. No request uses it,
+	// because requests may outlive it.
 	stop context.Context
-	// base carries the values of Run's context and never ends.
+	// base has the values of Run's context and never ends.
 	base  context.Context
 	trust *trust
 
@@ -62,11 +63,11 @@ type worker struct {
 	inbox    chan answer
 	asks     chan *checkpointAsk
 	shadowed chan struct{}
-	// reading and splitting are for health. They are pending while reads, and the
-	// creation of children for a gone lease, do not succeed.
+	// reading is pending while reads fail, and splitting while the children of a gone
+	// lease cannot be created. Health reads both.
 	reading, splitting pending
-	// done is closed when the worker is over. finished is the page of the last durable
-	// position.
+	// done is closed when the worker has ended. finished is then the number of the page
+	// whose position was stored last.
 	done     chan struct{}
 	finished int64
 
@@ -99,13 +100,14 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	return w
 }
 
-// backoff returns the delays between attempts at one operation on a lease.
+// backoff returns the delays between the attempts at the operation what on the lease.
 func (h *host) backoff(l lease.Lease, what string) backoff {
 	return backoff{jitter: newJitter(h.seed, l.ID, what)}
 }
 
-// writeBackoff returns the delays between attempts to write a lease. They are short
-// compared with the expiration, so that several attempts fit in while trust lasts.
+// writeBackoff returns the delays between the attempts at the write what of a lease. They
+// are short compared with the expiration, so that several attempts fit in while trust
+// lasts.
 func (h *host) writeBackoff(l lease.Lease, what string) backoff {
 	b := h.backoff(l, what)
 	b.first = min(backoffFirst, h.terms.Expiration/50)
@@ -113,15 +115,16 @@ func (h *host) writeBackoff(l lease.Lease, what string) backoff {
 	return b
 }
 
-// result is the result of a worker.
+// result is the result of a worker, which the supervisor receives.
 type result struct {
-	// children is the number of leases that replaced a gone one.
+	// children is the number of leases that replaced the worker's lease after a split or
+	// merge.
 	children int
-	// stillRunning reports whether the handler did not return in time.
+	// stillRunning reports whether the handler had not returned when the worker ended.
 	stillRunning bool
 }
 
-// run works until the worker is over.
+// run processes the lease until it is released, lost or gone.
 func (w *worker) run() result {
 	defer close(w.done)
 	w.health.add(w)
@@ -152,8 +155,8 @@ func (w *worker) run() result {
 	return w.finish()
 }
 
-// step starts every step that is due and sets the timer to the next one. It reports
-// whether the worker is over.
+// step starts every step that is due and sets the timer for the next one. It reports
+// whether the worker has ended.
 func (w *worker) step() bool {
 	w.now = w.clock()
 	w.alarm = math.MaxInt64
@@ -171,15 +174,15 @@ func (w *worker) step() bool {
 	return false
 }
 
-// wake requests a step not later than a moment of the monotonic clock.
+// wake makes the timer fire at the monotonic time at or earlier, for the next step.
 func (w *worker) wake(at time.Duration) { w.alarm = min(w.alarm, at) }
 
-// working reports whether reads and new batches are allowed. They are not while the
-// worker ends, after its partition is gone, and during the wait after a steal.
+// working reports whether the worker may read and deliver. It may not while it ends,
+// after its partition is gone, and while it waits after a steal.
 func (w *worker) working() bool { return !w.ending.begun && !w.split.gone && !w.claim.waiting }
 
-// finish closes everything. It does not wait for the handler's goroutine if the handler
-// did not return in time.
+// finish ends the worker's goroutines and returns its result. It does not wait for the
+// handler's goroutine if the handler has not returned in time.
 func (w *worker) finish() result {
 	w.trust.giveUp()
 	w.reader.cancel()
@@ -208,18 +211,20 @@ func (w *worker) finish() result {
 // trust, and stop.
 type caller struct {
 	work chan func() answer
-	// busy is true from start until the answer. Only the worker uses it.
+	// busy is true from the start of a call until the worker has received its result.
+	// Only the worker uses it.
 	busy bool
 	done sync.WaitGroup
 }
 
-// answer is the result of a call, and the function that handles it.
+// answer is a function that handles the result of a call, and the caller that made the
+// call.
 type answer struct {
 	caller *caller
 	then   func()
 }
 
-// newCaller returns a caller. open starts its goroutine, and close ends it.
+// newCaller returns a caller, whose goroutine open starts.
 func newCaller() *caller { return &caller{work: make(chan func() answer, 1)} }
 
 // open starts the goroutine of the caller. inbox must have room for one answer of each
@@ -232,11 +237,12 @@ func (l *caller) open(inbox chan<- answer) {
 	})
 }
 
-// start makes a call. The caller must not be busy.
+// start makes a call on the caller's goroutine. then handles its result on the worker's
+// goroutine. The caller must not be busy.
 func (l *caller) start(call func() (then func())) {
 	l.busy = true
 	l.work <- func() answer { return answer{l, call()} }
 }
 
-// close ends the goroutine after the current call has returned.
+// close ends the caller's goroutine when the current call has returned.
 func (l *caller) close() { close(l.work) }

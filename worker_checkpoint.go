@@ -7,8 +7,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// mark is a position and the number of the page that ends there. Positions are opaque, so
-// the numbers order them. The position at which the lease was acquired has number 0.
+// mark is the position after a page, with the page's number. Positions are opaque, so
+// only the numbers show which of two marks is later. Page 0 ends at the position at which
+// the lease was acquired.
 type mark struct {
 	page int64
 	at   feed.Continuation
@@ -22,28 +23,28 @@ type mark struct {
 // Invariant: due is never after a change that was not delivered, or that was delivered
 // and not acknowledged.
 type progress struct {
-	// due is the position that the lease may have. durable is the position in the store.
-	// due is never before durable.
+	// due is the latest position that may be stored in the lease. durable is the position
+	// that is stored. due is never before durable.
 	due, durable mark
-	// handed is the last page that was delivered. acked is the last page that was
-	// acknowledged.
+	// handed is the number of the last page that was delivered. acked is the number of
+	// the last page that was acknowledged.
 	handed, acked int64
-	// idle is the last page without changes for the handler that could not become due at
-	// once.
+	// idle is the mark of the last page without changes for the handler that waits for an
+	// earlier page to be acknowledged.
 	idle mark
 }
 
-// newProgress returns a progress that starts at the position in the document.
+// newProgress returns the progress of a lease whose document has the position durable.
 func newProgress(durable feed.Continuation) progress {
 	at := mark{at: durable}
 	return progress{due: at, durable: at}
 }
 
-// handedOut records a delivered page, for which the handler has returned.
+// handedOut records that page was delivered: the handler has returned.
 func (p *progress) handedOut(page int64) { p.handed = max(p.handed, page) }
 
-// acknowledge records that all changes up to a mark are done. An older mark after a newer
-// one has no effect.
+// acknowledge records that all changes before the mark at were handled. It has no effect
+// if a later mark was acknowledged before.
 func (p *progress) acknowledge(at mark) {
 	if at.page <= p.acked {
 		return
@@ -57,7 +58,7 @@ func (p *progress) acknowledge(at mark) {
 	}
 }
 
-// pass records a page without changes for the handler. The page ends at a mark.
+// pass records a page that has no changes for the handler. at is the page's mark.
 func (p *progress) pass(at mark) {
 	if p.acked >= p.handed {
 		p.due = at
@@ -66,7 +67,7 @@ func (p *progress) pass(at mark) {
 	p.idle = at
 }
 
-// stored records the position in the store.
+// stored records that the lease store holds the position at.
 func (p *progress) stored(at mark) {
 	if at.page > p.durable.page {
 		p.durable = at
@@ -76,13 +77,15 @@ func (p *progress) stored(at mark) {
 // behind reports whether the position in the store is older than the due one.
 func (p *progress) behind() bool { return p.durable.page < p.due.page }
 
-// handledBatch is a batch whose position is not durable yet.
+// handledBatch is a batch that was handled and whose position is not stored yet. page is
+// its number and changes its size.
 type handledBatch struct {
 	page    int64
 	changes int
 }
 
-// handled acknowledges a batch for which the handler returned nil.
+// handled records a batch for which the handler returned nil. at is its mark and changes
+// its size.
 func (lw *leaseWriter) handled(at mark, changes int) {
 	lw.progress.acknowledge(at)
 	lw.unsaved = append(lw.unsaved, handledBatch{at.page, changes})
@@ -99,7 +102,7 @@ func (lw *leaseWriter) positionDue() bool {
 	case !lw.anchored || w.split.gone || len(lw.asks) > 0:
 		return true
 	case len(lw.unsaved) == 0:
-		return false // there are only idle pages, or checkpoints are manual
+		return false // the due position is after pages without changes only, or checkpoints are manual
 	case every.everyBatch() || every.Changes > 0 && lw.changes >= every.Changes:
 		return true
 	case every.Interval > 0:
@@ -111,8 +114,8 @@ func (lw *leaseWriter) positionDue() bool {
 	return false
 }
 
-// markDurable records a position in the store and answers the checkpoints that waited for
-// it.
+// markDurable records that the lease store holds the position at. It answers the calls of
+// Batch.Checkpoint that waited for that position.
 func (lw *leaseWriter) markDurable(at mark) {
 	if at.page > lw.progress.durable.page {
 		lw.since = lw.w.now.Mono
@@ -137,7 +140,8 @@ func (lw *leaseWriter) markDurable(at mark) {
 	lw.asks = rest
 }
 
-// stored counts a checkpoint when the stored position moves.
+// stored records the stored position in progress. If the position has moved, it counts a
+// checkpoint in the metrics.
 func (lw *leaseWriter) stored(at mark) {
 	if at.page > lw.progress.durable.page && at.at != lw.progress.durable.at {
 		lw.w.metrics.checkpointed()
@@ -145,14 +149,14 @@ func (lw *leaseWriter) stored(at mark) {
 	lw.progress.stored(at)
 }
 
-// checkpointAsk is a call of Batch.Checkpoint that waits for its answer.
+// checkpointAsk is a call of Batch.Checkpoint that waits until its position is stored.
 type checkpointAsk struct {
 	at    mark
-	reply chan error // of capacity 1
+	reply chan error // receives the call's result; it has a capacity of 1
 }
 
-// checkpoint asks the worker to make a position durable, and waits. The user calls it,
-// from any goroutine.
+// checkpoint asks the worker to store the position at, and waits for the result. It is
+// the body of Batch.Checkpoint, which the user may call on any goroutine.
 func (w *worker) checkpoint(ctx context.Context, at mark) error {
 	ask := &checkpointAsk{at: at, reply: make(chan error, 1)}
 	select {
@@ -170,7 +174,8 @@ func (w *worker) checkpoint(ctx context.Context, at mark) error {
 	}
 }
 
-// afterwards answers a checkpoint that arrives after the worker is over.
+// afterwards returns the result of a checkpoint that is called after the worker has
+// ended.
 func (w *worker) afterwards(at mark) error {
 	if at.page <= w.finished {
 		return nil
@@ -178,9 +183,9 @@ func (w *worker) afterwards(at mark) error {
 	return lease.ErrLost
 }
 
-// asked takes a checkpoint of the user. The position cannot move after trust has ended,
-// nor while the children of a gone lease are created. In the second case the checkpoint
-// is answered when the worker ends.
+// asked handles a call of Batch.Checkpoint. It refuses the call if trust in the lease has
+// ended. While the children of a gone lease are created, the position cannot move. Then
+// the call is answered when the worker ends.
 func (lw *leaseWriter) asked(ask *checkpointAsk) {
 	if ask.at.page <= lw.progress.durable.page {
 		ask.reply <- nil
@@ -196,7 +201,7 @@ func (lw *leaseWriter) asked(ask *checkpointAsk) {
 	lw.asks = append(lw.asks, ask)
 }
 
-// settle answers the waiting checkpoints when the worker is over.
+// settle answers the waiting calls of Batch.Checkpoint when the worker has ended.
 func (lw *leaseWriter) settle() {
 	for _, ask := range lw.asks {
 		if ask.at.page <= lw.progress.durable.page {

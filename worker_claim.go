@@ -6,7 +6,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// claim is the wait between the steal of a lease and its use.
+// claim is the wait between the steal of a lease and its first use.
 //
 // Only a lease of a live foreign owner is stolen. That is a host of another
 // implementation, which obeys no request and has no trust that ends by itself. The steal
@@ -31,17 +31,18 @@ import (
 type claim struct {
 	w       *worker
 	waiting bool
-	// until is the end of the wait, by the host's monotonic clock.
+	// until is the time at which the wait ends, by the host's monotonic clock.
 	until time.Duration
 }
 
-// acquisition is a lease that a cycle has acquired. Its worker starts from it.
+// acquisition is a lease that a cycle has acquired and for which the supervisor starts a
+// worker.
 type acquisition struct {
 	lease lease.Lease
-	// attempt is the start of the write that acquired the lease.
+	// attempt is the time at which the write that acquired the lease was sent.
 	attempt lease.Reading
-	// stolen reports whether the lease had a live foreign owner. If so, it must not be
-	// used before until.
+	// stolen reports whether the lease was stolen from a live foreign host. If so, the
+	// worker must not use it before until.
 	stolen bool
 	until  time.Duration
 }
@@ -50,7 +51,8 @@ func newClaim(w *worker, a acquisition) claim {
 	return claim{w: w, waiting: a.stolen, until: a.until}
 }
 
-// begin notifies that work on the lease begins, or logs that a claim does.
+// begin notifies the user that work on the lease begins. If a claim begins, it only
+// writes to the log.
 func (c *claim) begin() {
 	if c.waiting {
 		w := c.w
@@ -61,7 +63,8 @@ func (c *claim) begin() {
 	c.w.notify(Notification{Event: Acquired, LeaseToken: c.w.writer.doc.Token})
 }
 
-// due reports whether the wait is over, so that the confirming renewal is due.
+// due reports whether the wait is over, so that the renewal that confirms the claim must
+// be sent.
 func (c *claim) due() bool {
 	if !c.waiting {
 		return false
@@ -73,7 +76,8 @@ func (c *claim) due() bool {
 	return true
 }
 
-// renewed records a renewal that succeeded.
+// renewed handles a renewal that was sent at attempt and succeeded. If it was sent after
+// the wait, the claim ends and work begins.
 func (c *claim) renewed(attempt lease.Reading) {
 	if c.waiting && attempt.Mono >= c.until {
 		c.waiting = false
@@ -81,8 +85,8 @@ func (c *claim) renewed(attempt lease.Reading) {
 	}
 }
 
-// end notifies that work on the lease has ended, if it began. err is set if r is
-// Abandoned.
+// end notifies the user that work on the lease has ended, unless it had not begun. err is
+// the error that prevented the release; it is set if r is Abandoned.
 func (c *claim) end(r Reason, err error) {
 	w := c.w
 	if c.waiting {

@@ -26,10 +26,12 @@ type deliverer struct {
 	observer Observer
 	opened   bool
 	closed   bool
-	// op is the last call of the user's code: "open", "handle" or "close".
+	// op names the last call of the user's code, "open", "handle" or "close", for
+	// messages.
 	op string
 
-	// hand is the current page of the handler, also while a retry waits, or nil.
+	// hand is the page that the handler works on, or that waits for a retry. It is nil if
+	// there is none.
 	hand       *queuedPage
 	notBefore  time.Duration
 	retryDelay backoff
@@ -43,7 +45,8 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 	return d
 }
 
-// step opens the observer or delivers the next batch, if it is due.
+// step opens the observer if it is not open. Otherwise it delivers the next batch, if one
+// may be delivered now.
 func (d *deliverer) step() {
 	w := d.w
 	if d.calls.busy || !w.working() {
@@ -63,8 +66,9 @@ func (d *deliverer) step() {
 	d.handle()
 }
 
-// takeNext moves the next page with changes to hand. It passes over pages without
-// changes.
+// takeNext takes the next page with changes from the reader's queue and puts it into
+// hand. It records the pages without changes before it. It reports whether there is a
+// page in hand.
 func (d *deliverer) takeNext() bool {
 	w := d.w
 	for len(w.reader.queue) > 0 {
@@ -81,14 +85,15 @@ func (d *deliverer) takeNext() bool {
 	return false
 }
 
-// mayHandOut reports whether the durable position is recent enough.
+// mayHandOut reports whether the stored position is recent enough to deliver a batch; see
+// the conditions at deliverer.
 func (d *deliverer) mayHandOut() bool {
 	const most = 1
 	lw := &d.w.writer
 	return lw.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(lw.unsaved) <= most)
 }
 
-// open creates the observer, if there is none yet, and opens it.
+// open creates the observer, if it does not exist yet, and calls its Open.
 func (d *deliverer) open() {
 	w, doc := d.w, d.w.writer.doc
 	observer := d.observer
@@ -110,7 +115,7 @@ func (d *deliverer) open() {
 	})
 }
 
-// handle delivers the batch.
+// handle calls the handler with the page in hand.
 func (d *deliverer) handle() {
 	w, p := d.w, d.hand
 	batch := &Batch{
@@ -133,8 +138,8 @@ func (d *deliverer) handle() {
 	})
 }
 
-// applyFilter reduces a page to the changes that are not older than the bound and pass
-// the filter. The bound has a resolution of one second. It runs on the caller.
+// applyFilter removes the changes that are older than bound, in whole seconds, and those
+// that Config.Filter rejects. It calls user code, so it runs on the deliverer's caller.
 func (h *host) applyFilter(p *queuedPage, bound time.Time) {
 	if p.filtered {
 		return
@@ -149,14 +154,15 @@ func (h *host) applyFilter(p *queuedPage, bound time.Time) {
 	p.Changes, p.filtered = changes, true
 }
 
-// wants calls the filter, and adds the item to a panic in it.
+// wants returns the result of Config.Filter for c. If the filter panics, wants adds the
+// ID of c's item to the panic.
 func (h *host) wants(c feed.Change) bool {
 	defer namePanic(&c)
 	return h.cfg.Filter(c)
 }
 
-// keep returns the changes for which wanted returns true. It returns changes itself if
-// that is all of them, and never modifies it.
+// keep returns the changes for which wanted returns true. It never modifies changes, and
+// returns the slice itself if all are wanted.
 func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 	for i := range changes {
 		if wanted(changes[i]) {
@@ -173,7 +179,7 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 	return changes
 }
 
-// handled takes the handler's result.
+// handled handles the result err of the handler's call for page p.
 func (d *deliverer) handled(p *queuedPage, err error) {
 	d.returned(err)
 	if err != nil {
@@ -192,8 +198,8 @@ func (d *deliverer) handled(p *queuedPage, err error) {
 	lw.handled(p.mark, len(p.Changes))
 }
 
-// returned handles the result of a call that is repeated if it failed. An error after the
-// end of the call's context is not notified.
+// returned handles the result err of a call of user code that is repeated after a
+// failure. It does not notify an error that follows the end of the call's context.
 func (d *deliverer) returned(err error) {
 	w := d.w
 	if err == nil {
@@ -207,7 +213,7 @@ func (d *deliverer) returned(err error) {
 	d.notBefore = w.now.Mono + d.retryDelay.after(err)
 }
 
-// close calls Close of the observer.
+// close calls the observer's Close with the reason r.
 func (d *deliverer) close(r Reason) {
 	w, observer := d.w, d.observer
 	d.op = "close"

@@ -28,14 +28,15 @@ type ending struct {
 	w      *worker
 	begun  bool
 	reason Reason
-	// stopping reports whether Run's context has ended. If so, drained and abandonAt are
-	// set.
+	// stopping reports whether Run's context has ended. If so, drained is the time at
+	// which the handler's context ends, and abandonAt the time at which the worker stops
+	// waiting.
 	stopping           bool
 	drained, abandonAt time.Duration
 	drainOver          bool
 
-	// sending reports whether trust was given up. If so, the last write is tried until
-	// giveUp.
+	// sending reports whether trust was given up. If so, the release or delete is
+	// repeated until the time giveUp.
 	sending    bool
 	giveUp     time.Duration
 	over       bool
@@ -47,7 +48,8 @@ type ending struct {
 	failure error
 }
 
-// begin ends the work. The first reason counts, but a loss overrides it.
+// begin starts the end of the work, for reason r. It has no effect if the end has begun;
+// see lose.
 func (e *ending) begin(r Reason) {
 	if e.begun {
 		return
@@ -58,7 +60,8 @@ func (e *ending) begin(r Reason) {
 	e.w.reader.cancel()
 }
 
-// lose ends the work because the lease was lost. Nothing is written after that.
+// lose ends the work because the lease was lost. It replaces any earlier reason. Nothing
+// is written to the lease after that.
 func (e *ending) lose() {
 	if e.sending {
 		return
@@ -68,10 +71,12 @@ func (e *ending) lose() {
 	e.w.trust.giveUp()
 }
 
-// observe checks for events that have no message: the end of Run's context, the end of
-// trust, and the request of another host for the lease. A worker whose partition is gone
-// ignores a request and continues the split. If the partition turns out to exist, the
-// worker hands over then.
+// observe starts the end of the work if Run's context has ended, trust has ended, or
+// another host asks for the lease. No message reports these events, so each step checks
+// them.
+//
+// A worker whose partition is gone ignores the request of another host and continues the
+// split. If the partition turns out to exist, it hands the lease over then.
 func (e *ending) observe() {
 	w := e.w
 	if !e.stopping && w.stop.Err() != nil {
@@ -94,7 +99,8 @@ func (e *ending) observe() {
 	}
 }
 
-// step takes the next step of the end. It reports whether the worker is over.
+// step makes the next of the steps 1 to 5 that is possible now. It reports whether the
+// worker is over.
 func (e *ending) step() bool {
 	w := e.w
 	switch {
@@ -109,7 +115,7 @@ func (e *ending) step() bool {
 		return e.drain()
 	case w.reader.calls.busy || w.writer.calls.busy:
 		return false
-	case e.reason == Lost, w.claim.waiting: // a claimed lease is left to expire
+	case e.reason == Lost, w.claim.waiting: // a claimed lease is not released; it expires
 		return true
 	case !w.writer.settled():
 		return e.doubt()
@@ -130,7 +136,9 @@ func (e *ending) step() bool {
 	return false
 }
 
-// drain waits for the handler. It reports whether the wait is over.
+// drain ends the handler's context when the drain timeout of a stop is over. It reports
+// whether the worker stops waiting for the handler, which happens one request timeout
+// later.
 func (e *ending) drain() bool {
 	w := e.w
 	if !e.stopping {
@@ -152,8 +160,8 @@ func (e *ending) drain() bool {
 	return false
 }
 
-// doubt waits until leaseWriter, which repeats its last write, has determined the
-// outcome. It reports whether the wait is over.
+// doubt reports whether a stop has waited long enough for the outcome of the last write.
+// Until then, leaseWriter repeats that write.
 func (e *ending) doubt() bool {
 	if !e.stopping {
 		return false
@@ -162,8 +170,9 @@ func (e *ending) doubt() bool {
 	return e.w.now.Mono >= e.abandonAt
 }
 
-// ended returns the reason for the end of the work. A lease that stays in the store under
-// our owner text is abandoned. Then err is the error that prevented its release.
+// ended returns the reason for the end of the work. If the lease stays in the store under
+// this host's owner text, the reason is Abandoned, and err is the error that prevented
+// the release.
 func (e *ending) ended() (r Reason, err error) {
 	d := &e.w.deliver
 	switch {
@@ -179,7 +188,7 @@ func (e *ending) ended() (r Reason, err error) {
 	return e.reason, nil
 }
 
-// op returns the name of the last write, for messages.
+// op returns the name of the worker's last write, with the lease's token, for messages.
 func (e *ending) op() string {
 	if e.reason == Gone {
 		return "delete gone lease " + e.w.token

@@ -24,33 +24,36 @@ type leaseWriter struct {
 	// position, and its ETag is the condition of the next write.
 	doc      lease.Lease
 	progress progress
-	// sent is the mark of the last write.
+	// sent is the mark whose position the last write contained.
 	sent mark
 	// bound is the time before which changes are not delivered. If zero, there is no
-	// bound. It is written with each position, because the position does not contain it.
+	// bound. Every write stores it beside the position, because the position does not
+	// contain it.
 	bound time.Time
 	// inDoubt reports whether the outcome of the last write is unknown. vanished reports
-	// whether the store found no document. again reports whether a conflict showed our
-	// own write. If so, the next write follows at once.
+	// whether the store found no document. again reports whether a conflict showed that
+	// an earlier write of this host was applied. Then the next write follows at once.
 	inDoubt, vanished, again bool
 
 	renewAt    time.Duration
 	notBefore  time.Duration
 	retryDelay backoff
-	// denial is the delay while the store finds no document on an update, but finds one
-	// on a create.
+	// denial is the delay between attempts while the store contradicts itself: an update
+	// finds no document, but a create finds one.
 	denial backoff
 	jitter jitter
 
-	// anchored reports whether the store or the configuration has a position to read
-	// again from. It is false until a start at "now" was stored as a continuation.
+	// anchored reports whether a reader can repeat the reads of this worker: the store or
+	// the configuration has their start. It is false until a start at "now" was stored as
+	// a continuation.
 	anchored bool
-	// unsaved holds the handled batches whose position is not durable. changes is the
-	// number of their changes. since is the time of the last write of a position.
+	// unsaved holds the handled batches whose position is not stored yet. changes is the
+	// number of their changes. since is the time at which a position was last stored.
 	unsaved []handledBatch
 	changes int
 	since   time.Duration
-	// asks holds the user's checkpoints that wait for their position.
+	// asks holds the user's calls of Batch.Checkpoint that wait for their position to be
+	// stored.
 	asks []*checkpointAsk
 }
 
@@ -67,9 +70,10 @@ func newLeaseWriter(w *worker, l lease.Lease, attempt lease.Reading) leaseWriter
 	return lw
 }
 
-// bind uses the start time that the source refused as the bound, if it is the user's. The
-// time of a healed lease comes from the clock of the lease store. No change may be
-// dropped because that clock is fast.
+// bind sets the bound to the start time that the source refused, if that is the
+// configured start. A lease that was recreated after a loss starts at a time of the lease
+// store's clock. That clock may be fast, so that time does not become a bound, and no
+// change is dropped.
 func (lw *leaseWriter) bind(refused time.Time) {
 	if refused.Equal(lw.w.cfg.Start.Time()) {
 		lw.bound = refused
@@ -78,8 +82,8 @@ func (lw *leaseWriter) bind(refused time.Time) {
 		"instance", lw.w.owner, "lease", lw.doc.Token, "start", refused, "bounded", !lw.bound.IsZero())
 }
 
-// document returns doc with the bound. A conflict may have returned a document that was
-// written before the bound.
+// document returns doc with the bound. doc may lack it, because a conflict has returned a
+// document that was written before the bound.
 func (lw *leaseWriter) document() lease.Lease {
 	if lw.bound.IsZero() {
 		return lw.doc
@@ -87,13 +91,14 @@ func (lw *leaseWriter) document() lease.Lease {
 	return lw.doc.Bounded(lw.bound)
 }
 
-// renewed sets the time of the next renewal.
+// renewed sets renewAt, the time of the next renewal, after a write that was sent at
+// attempt.
 func (lw *leaseWriter) renewed(attempt time.Duration) {
 	const spread = 0.1
 	lw.renewAt = attempt + lw.jitter.less(lw.w.cfg.RenewInterval, spread)
 }
 
-// step writes the document if a write is due.
+// step sends a write of the document if one is due. Otherwise it sets the worker's timer.
 func (lw *leaseWriter) step() {
 	w := lw.w
 	if lw.calls.busy || !w.trust.holds(w.now) {
@@ -116,8 +121,8 @@ func (lw *leaseWriter) write() {
 	at, doc := lw.progress.due, lw.document()
 	switch {
 	case lw.vanished || w.split.cutting():
-		// A document is put back as it was. Children that are being created start at the
-		// position that the gone lease keeps.
+		// A deleted document is put back with its last position. While children are
+		// created, the position must not move either, because the children start there.
 		at = lw.progress.durable
 	case lw.inDoubt:
 		at = lw.sent
@@ -137,11 +142,12 @@ func (lw *leaseWriter) write() {
 	})
 }
 
-// answered handles the answer to a write.
+// answered handles the answer doc and err to the write op, which was sent at attempt with
+// the position at.
 func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc lease.Lease, err error) {
 	w := lw.w
 	if !w.trust.holds(w.now) {
-		return // trust that has ended is lost, so a late success is ignored
+		return // trust that has ended does not come back, so a late success is ignored
 	}
 	o, current := judge(err, w.owner, lw.progress.durable.at, at.at)
 	switch o {
@@ -159,7 +165,7 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 			at = lw.progress.durable
 		}
 		lw.markDurable(at)
-		if denied { // writing at once would loop without end
+		if denied { // writing again at once would loop without end
 			w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
 			lw.notBefore = w.now.Mono + lw.denial.after(nil)
 		}
@@ -167,7 +173,7 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 		w.ending.lose()
 	case absent:
 		if w.claim.waiting {
-			w.ending.lose() // the victim may be recreating it
+			w.ending.lose() // the foreign host that lost the lease may be recreating it
 			return
 		}
 		lw.vanished, lw.inDoubt, lw.notBefore = true, false, 0
@@ -179,21 +185,22 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 	}
 }
 
-// failed notifies an error and delays the next attempt.
+// failed notifies the user of the error of the write op, and delays the next attempt.
 func (lw *leaseWriter) failed(op string, err error) {
 	lw.w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: err})
 	lw.notBefore = lw.w.now.Mono + lw.retryDelay.after(err)
 }
 
-// requested reports whether another host asks for the lease. A conflict shows the
-// request. It stays in the document until a host acquires the lease.
+// requested reports whether another host has asked for the lease. The request is a mark
+// in the document, which a conflict returns. It stays there until a host acquires the
+// lease.
 func (lw *leaseWriter) requested() bool {
 	mark := lw.doc.Wanted()
 	return mark != "" && mark != lw.w.owner
 }
 
-// settled reports whether the document in the store is known. No write is under way, and
-// no outcome is unknown.
+// settled reports whether the worker knows the document in the store. No write is under
+// way, no outcome is unknown, and the document was not deleted.
 func (lw *leaseWriter) settled() bool { return !lw.calls.busy && !lw.inDoubt && !lw.vanished }
 
 // outcome is the meaning of the answer to a write of a lease document.

@@ -24,19 +24,20 @@ import (
 // at once, also after changes. Its first empty page shows whether it waits.
 type polling struct {
 	interval time.Duration
-	// active is the time of the last page with changes, or of the start of the work on
-	// the lease.
+	// active is the time of the last page with changes. Before the first one it is the
+	// time at which work on the lease began.
 	active time.Duration
 	// prompt reports whether the source returned an empty page without waiting.
 	prompt bool
 }
 
 const (
-	pollShare = 20 // the first pause is this part of the interval
-	quietPart = 4  // a pause is this part of the time without changes
+	pollShare = 20 // the shortest delay is the interval divided by pollShare
+	quietPart = 4  // a delay is the time since the last change divided by quietPart
 )
 
-// afterChanges returns the time of the next read after a page with changes.
+// afterChanges returns the time of the next read after a page with changes. started is
+// the time at which that page's read was sent.
 func (p *polling) afterChanges(started, now time.Duration, page feed.Page) time.Duration {
 	p.active = now
 	if atEnd := page.End >= 0 && page.LSN >= page.End; !p.prompt || !atEnd {
@@ -45,7 +46,8 @@ func (p *polling) afterChanges(started, now time.Duration, page feed.Page) time.
 	return started + p.interval/pollShare
 }
 
-// afterEmpty returns the time of the next read after an empty page.
+// afterEmpty returns the time of the next read after an empty page. started is the time
+// at which that page's read was sent.
 func (p *polling) afterEmpty(started, now time.Duration) time.Duration {
 	p.prompt = now-started < p.interval/2
 	return started + min(p.interval, max(p.interval/pollShare, (started-p.active)/quietPart))

@@ -16,16 +16,16 @@ type reader struct {
 	w     *worker
 	calls *caller
 
-	// from is the start of the next read. unresolved reports whether from is "now" and
-	// has no position yet.
+	// from is the start of the next read. unresolved reports whether from is "now" and no
+	// read has returned a position yet.
 	from       feed.Start
 	unresolved bool
-	// startTime is the time at which the lease was started. In the dialect that keeps it,
-	// every later read carries it. If zero, there is none.
+	// startTime is the time at which the lease's feed started. It is set in the dialect
+	// JavaLatestVersion, where every later read contains it. If zero, there is none.
 	startTime time.Time
 
-	// queue holds the pages that were read and not taken yet. queued is their size in
-	// bytes. read counts the pages.
+	// queue holds the pages that were read and not delivered yet. queued is their total
+	// size in bytes. read is the number of pages read so far.
 	queue  []*queuedPage
 	queued int
 	read   int64
@@ -38,11 +38,11 @@ type reader struct {
 	cancel context.CancelFunc
 }
 
-// queuedPage is a page that was read for the handler.
+// queuedPage is a page that waits in the queue for delivery.
 type queuedPage struct {
 	mark
 	feed.Page
-	// filtered reports whether the filter was applied to the changes. handed reports
+	// filtered reports whether Config.Filter was applied to the changes. handed reports
 	// whether the handler was called with them.
 	filtered, handed bool
 }
@@ -63,7 +63,7 @@ func newReader(w *worker, l lease.Lease) reader {
 	return r
 }
 
-// step starts a read if one is due.
+// step starts the next read if it is due.
 func (r *reader) step() {
 	w := r.w
 	if r.calls.busy || !w.working() || !r.wanted() {
@@ -85,7 +85,7 @@ func (r *reader) step() {
 	})
 }
 
-// wanted reports whether there is room for another page.
+// wanted reports whether the queue has room for another page.
 func (r *reader) wanted() bool {
 	if r.w.cfg.ReadAhead < 0 {
 		return len(r.queue) == 0 && r.w.deliver.hand == nil
@@ -105,7 +105,7 @@ func (r *reader) request() feed.Request {
 	return request
 }
 
-// requestFor returns a request for the range of a lease, without a start.
+// requestFor returns a request for the range of lease l. The caller sets its start.
 func (h *host) requestFor(l lease.Lease) feed.Request {
 	request := feed.Request{Mode: h.cfg.Mode}
 	if l.PartitionID != "" {
@@ -118,8 +118,9 @@ func (h *host) requestFor(l lease.Lease) feed.Request {
 
 var errNoContinuation = errors.New("the source returned a page without a continuation")
 
-// answered handles the answer to a read. oldest is the position to resume at if the user
-// chose to skip lost changes.
+// answered handles the answer page and err to a read that was sent at started. oldest is
+// the position from which to resume if the user chose to skip lost changes; otherwise it
+// is "".
 func (r *reader) answered(started time.Duration, page feed.Page, err error, oldest feed.Continuation) {
 	if !r.w.working() {
 		return
@@ -153,8 +154,8 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	}
 }
 
-// push queues a page. A page without changes replaces such a page before it, because only
-// the later position matters.
+// push adds a page to the queue. If the page and the last one of the queue have no
+// changes, it replaces that one, because only the later position matters.
 func (r *reader) push(page feed.Page) {
 	r.read++
 	p := &queuedPage{mark: mark{page: r.read, at: page.Continuation}, Page: page}
@@ -183,7 +184,7 @@ func (r *reader) take() *queuedPage {
 	return p
 }
 
-// failed handles the error of a read.
+// failed handles the error err of a read.
 func (r *reader) failed(err error) {
 	w := r.w
 	if gone, ok := errors.AsType[*feed.GoneError](err); ok {
@@ -192,14 +193,16 @@ func (r *reader) failed(err error) {
 		return
 	}
 	if errors.Is(err, feed.ErrUnsupported) && r.from.Kind() == feed.StartTime {
-		// Merged partitions may refuse a start time. A read from the beginning misses
-		// nothing. The lease's bound drops older changes.
+		// Merged partitions may refuse a start time. Read from the beginning, which
+		// misses nothing, and drop the older changes by the lease's bound.
 		w.writer.bind(r.from.Time())
 		r.from, r.startTime = feed.Beginning(), time.Time{}
 		return
 	}
 	if errors.Is(err, feed.ErrUnsupported) && !r.from.Since().IsZero() {
-		// A read from the position alone misses nothing.
+		// The source refuses the time that accompanies the position. Read from the
+		// position alone, which misses nothing, and drop the older changes by the lease's
+		// bound.
 		w.writer.bind(r.from.Since())
 		r.from = feed.After(r.from.Continuation())
 		r.startTime = time.Time{}
@@ -209,9 +212,9 @@ func (r *reader) failed(err error) {
 	r.notBefore = w.now.Mono + r.retryDelay.after(err)
 }
 
-// askToSkip asks the user whether to skip lost changes, if the feed no longer reaches
-// back to the position of the read. It returns the position to resume at, or "". It runs
-// on the caller, because it calls user code.
+// askToSkip calls OnHistoryLost if err reports that the feed no longer reaches back to
+// the position from. It returns the position at which to resume, or "" if the user does
+// not skip. It calls user code, so it runs on the reader's caller.
 func (h *host) askToSkip(l lease.Lease, from feed.Start, err error) (oldest feed.Continuation) {
 	lost, ok := errors.AsType[*feed.HistoryLostError](err)
 	if !ok || h.cfg.OnHistoryLost == nil || lost.Oldest == "" || from.Continuation() == lost.Oldest {

@@ -33,9 +33,10 @@ import (
 // Pages that were read ahead are dropped. The children read them again.
 type splitter struct {
 	w *worker
-	// gone reports whether a read found the partition gone.
+	// gone reports whether a read has found that the lease's partition is gone.
 	gone bool
-	// pieces are the children to create. made counts those that exist.
+	// pieces holds the children to create. made is the number of those that already
+	// exist.
 	pieces []lease.Lease
 	made   int
 
@@ -43,16 +44,16 @@ type splitter struct {
 	retryDelay backoff
 }
 
-// begin records that a read was answered with "gone".
+// begin records that a read has returned the error gone.
 func (s *splitter) begin(gone *feed.GoneError) {
 	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.writer.doc.Token, "reason", gone.Error())
 	s.gone = true
 }
 
-// cutting reports whether the position of the children is fixed.
+// cutting reports whether the children are known, so that their position is fixed.
 func (s *splitter) cutting() bool { return s.pieces != nil }
 
-// step starts the next step of the split.
+// step starts the next of the steps above if it is possible now.
 func (s *splitter) step() {
 	w := s.w
 	if !s.gone || w.ending.begun || w.deliver.calls.busy || w.reader.calls.busy || w.writer.calls.busy {
@@ -75,8 +76,8 @@ func (s *splitter) step() {
 	}
 }
 
-// cut lists the partitions that replaced the gone one and cuts the lease into pieces at
-// its durable position.
+// cut lists the partitions that replaced the gone one. It divides the lease into children
+// at its durable position.
 func (s *splitter) cut() {
 	w, doc, position := s.w, s.w.writer.document(), s.w.writer.progress.durable
 	w.splitting.begin(w.now.Mono)
@@ -89,8 +90,9 @@ func (s *splitter) cut() {
 	})
 }
 
-// pieces returns the children of a gone lease. A lease that starts now and is gone at its
-// first read has no position yet. Then each piece gets its own.
+// pieces returns the children of a gone lease. same reports whether the only child is the
+// lease itself. If the lease starts now and has no position yet, pieces resolves a
+// position for each child.
 func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err error) {
 	ctx, cancel := w.request(w.reader.ctx)
 	defer cancel()
@@ -110,7 +112,7 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 	return pieces, same, nil
 }
 
-// resolveNow returns the position of "now".
+// resolveNow reads the feed of request from "now" and returns the position.
 func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Continuation, error) {
 	ctx, cancel := h.request(ctx)
 	defer cancel()
@@ -123,9 +125,10 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 	return page.Continuation, err
 }
 
-// answered takes the pieces, which were cut at a position. If the user has checkpointed a
-// later position since, the children would revert it. Then the pieces are dropped, and
-// the next step cuts the lease again when the later position is durable.
+// answered handles the result of cut, which has cut the lease at position. If the user
+// has checkpointed a later position since, children at the old one would undo that. Then
+// it drops the pieces. The next step cuts the lease again when the later position is
+// stored.
 func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err error) {
 	w := s.w
 	switch {
@@ -134,8 +137,8 @@ func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err 
 		w.fail(w.writer.doc.Token, &SourceError{Op: "find what replaced the partition of lease " + w.writer.doc.Token, Err: err})
 		s.notBefore = w.now.Mono + s.retryDelay.after(err)
 	case same:
-		// A source may report "gone" and list the same partition again. Then it is read
-		// again with the delays of a failure.
+		// A source may report "gone" and still list the partition. Then read it again,
+		// with the delays of a failure.
 		s.gone = false
 		w.splitting.end()
 		w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
@@ -145,7 +148,7 @@ func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err 
 	}
 }
 
-// create creates the next child. If the child exists already, it is left as it is.
+// create creates the next child. A child that exists already is left as it is.
 func (s *splitter) create() {
 	w, child := s.w, s.pieces[s.made]
 	child.Timestamp = w.now.Wall.UTC()

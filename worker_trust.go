@@ -32,7 +32,7 @@ type trust struct {
 	timer  *time.Timer
 }
 
-// newTrust returns the trust in a lease whose acquire started at attempt. The handlers'
+// newTrust returns the trust in a lease whose acquire was sent at attempt. The handlers'
 // context carries the values of ctx, which must not end.
 func newTrust(ctx context.Context, terms lease.Terms, attempt, now lease.Reading) *trust {
 	t := &trust{terms: terms, held: true}
@@ -42,24 +42,25 @@ func newTrust(ctx context.Context, terms lease.Terms, attempt, now lease.Reading
 	return t
 }
 
-// end returns the end of the trust by the monotonic clock.
+// end returns the time at which the trust ends, by the monotonic clock.
 func (t *trust) end() time.Duration {
 	return t.attempt.Mono + t.terms.Expiration - t.terms.Margin()
 }
 
-// holds reports whether the lease may be used, by both clocks.
+// holds reports whether the lease may be used at now, by the monotonic and the wall
+// clock.
 func (t *trust) holds(now lease.Reading) bool {
 	return t.held && t.terms.Trusted(t.attempt, now)
 }
 
-// renewed prolongs the trust after the write that began at attempt succeeded. The trust
-// must hold.
+// renewed prolongs the trust after a write succeeded that was sent at attempt. The trust
+// must not have ended.
 func (t *trust) renewed(attempt, now lease.Reading) {
 	t.attempt = attempt
 	t.timer.Reset(t.end() - now.Mono)
 }
 
-// giveUp ends the trust and the context of handlers.
+// giveUp ends the trust and the handlers' context at once.
 func (t *trust) giveUp() {
 	t.held = false
 	t.timer.Stop()
