@@ -115,9 +115,8 @@ func TestPageEndsAfterItsMaximumSize(t *testing.T) {
 	}
 }
 
-// A waiting read must return as soon as a change in its scope is written, and ignore
-// other changes. In the synctest bubble, no time may pass between the write and the
-// result.
+// A waiting read must return at a change in its scope, and ignore others. In the synctest
+// bubble, no time may pass between the write and the result.
 func TestWaitEndsWithTheFirstChangeInScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
