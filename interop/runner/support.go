@@ -12,29 +12,34 @@ import (
 
 const head = `# Supported operations and scenarios
 
-` + "`make support`" + ` generates this page from the server's table of routes and from the last
-recorded results of the interop suites (` + "`make interop-record`" + `). Official SDKs, unmodified,
-ran against ` + "`changefeed serve`" + ` over TLS and plain HTTP. No .NET client was run. The support
-for .NET is tested with requests in the form of its SDK. The column REST shows requests
-without an SDK.
+The interop suites run the official SDKs of Azure Cosmos DB, unmodified, against
+` + "`changefeed serve`" + `. They run over TLS and over plain HTTP. This page shows their last recorded
+results (` + "`make interop-record`" + `). The column REST shows a suite that sends requests without an
+SDK. There is no column for .NET, because no .NET client was run; see [.NET](dotnet.md).
+
+` + "`make support`" + ` generates this page from these results and from the server's table of routes.
 
 ## Operations
 
-"yes" means that the server carried out the operation for the SDK's suite. An empty cell
-means that the suite does not use it.
+An operation is a kind of request that the server carries out. In its path, ` + "`*`" + ` represents the
+id of a resource. "yes" means that the server carried out the operation for the SDK's suite. An
+empty cell means that the suite did not use the operation.
 
 `
 
 const middle = `
-The server refuses these operations with status 400 and names them in the message:
+The server refuses requests for the following features. The answer has status 400 and a
+message that names the feature:
 
 `
 
 const tail = `
 ## Scenarios
 
-"yes" means that the scenario passed. A number means that the SDK cannot run it; the note
-gives the reason. "not recorded" means that the scenario is newer than the last record.
+A scenario is a task that the suites of several SDKs run, with assertions about its result. "yes"
+means that it passed. A number means that the SDK cannot run it; the note with this number, after
+the table, gives the reason. "not recorded" means that there is no result yet. An empty cell means
+that the scenario is not intended for the SDK.
 
 `
 
