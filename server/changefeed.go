@@ -16,20 +16,22 @@ import (
 // Supported: latest version mode, and all versions and deletes mode. A read starts from
 // the beginning, from now (*), from a time or from an etag. It covers a partition, a
 // range of effective partition keys, a logical key, a prefix of a hierarchical key, or
-// the container. It may combine these. Both modes can return the form {current,
-// metadata}. The old form of a start from a time (x-ms-version 2016-07-11) works, too.
-// Not supported: a query over the feed.
+// the container. It may combine these. Both modes can return each change in the form
+// {current, metadata}. A start from a time as in the old REST API (x-ms-version
+// 2016-07-11) works, too. Not supported: a query over the feed.
 //
-// The etag is the position after the page, the decimal LSN in quotes. Every answer has
-// it, also 304, because a client without an etag starts again. An etag is valid for every
-// range of the container. The position of a parent partition is valid for its children,
-// and the positions of two children are valid for their merged partition.
+// The etag of an answer is the position after the page: the LSN as a decimal number, in
+// quotes. Every answer has an etag, also a 304, because a client without one would start
+// again. An etag is valid for every range of the container. The position in a parent
+// partition is valid for its children, and the positions in two children are valid for
+// their merged partition.
 
-// wireFormat is the version of the form {current, previous, metadata}.
+// wireFormat is the only supported version of the form {current, previous, metadata} of a
+// change.
 const wireFormat = "2021-09-15"
 
-// lastTimeless is the last version of the REST API that answers a start from a time with
-// a position and no documents.
+// lastTimeless is the last version of the REST API in which a start from a time is
+// answered with a position and no documents.
 const lastTimeless = "2016-07-11"
 
 func (s *Server) readChangeFeed(x *request) error {
@@ -54,7 +56,8 @@ func (s *Server) readChangeFeed(x *request) error {
 	return x.sendFeed(c, r)
 }
 
-// sendFeed answers with a page of the change feed.
+// sendFeed reads a page of the change feed from the store and answers with it. If the
+// page is empty, it answers 304.
 func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	if err := x.acquireSlot(readSlots); err != nil {
 		return err
@@ -63,7 +66,7 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {
 		var lost *feed.HistoryLostError
-		if errors.As(err, &lost) { // for clients that do not parse the message
+		if errors.As(err, &lost) { // a header for clients that do not parse the message
 			x.etag = string(lost.Oldest)
 		}
 		return feedFailure(c, err)
@@ -83,7 +86,7 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 		err = x.sendPage(n, currents(page.Changes))
 	default:
 		if !x.sendText(n, buffer.Text()) {
-			return nil // the client has disconnected, and the connection may still use the buffer
+			return nil // the client has disconnected; its connection may still read the buffer, so the pool must not reuse it
 		}
 	}
 	if err == nil && buffer.Size() <= maxKeptBuffer {
@@ -92,23 +95,24 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	return err
 }
 
-// feedBuffers is a pool of memory for pages. Without it, allocating and collecting memory
-// is most of the cost of a page.
+// feedBuffers is a pool of buffers for pages. Without it, most of the time of a page
+// would be spent on allocating and collecting memory.
 var feedBuffers = sync.Pool{New: func() any { return new(engine.PageBuffer) }}
 
-// maxKeptBuffer is the size of the largest buffer that is reused, in bytes. Only pages
-// with a rare large transaction need more.
+// maxKeptBuffer is the size of the largest buffer that returns to feedBuffers, in bytes.
+// Larger buffers are only needed for the page of a rare large transaction.
 const maxKeptBuffer = 6 << 20
 
-// feedPosition sets the headers of a page: the position, and the highest LSN of the
-// selection. Clients compute their lag from that LSN.
+// feedPosition sets the headers of a page: the etag, the charge, and the highest LSN of
+// the partitions that were read. Clients compare that LSN with their position to compute
+// their lag.
 func (x *request) feedPosition(page engine.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
 	x.setPartitions(page.Served)
 }
 
-// setPartitions sets the partitions that answered. The session token has a part for each,
-// and the LSN header has the highest LSN.
+// setPartitions sets the headers for the partitions that were read. The session token has
+// an entry for each partition, and the lsn header has the highest LSN of all.
 func (x *request) setPartitions(all []engine.PartitionEnd) {
 	if len(all) == 1 {
 		x.setPartition(all[0].ID, all[0].End)
@@ -124,7 +128,8 @@ func (x *request) setPartitions(all []engine.PartitionEnd) {
 
 var comma = []byte(",")
 
-// feedRequest parses the request for a page.
+// feedRequest parses the headers of a change feed request: the selection, the mode, the
+// start and the page size.
 func (x *request) feedRequest(c *engine.Container) (r feed.Request, err error) {
 	s, err := x.selection(c)
 	if err != nil {
@@ -141,7 +146,8 @@ func (x *request) feedRequest(c *engine.Container) (r feed.Request, err error) {
 	return r, err
 }
 
-// feedMode returns the mode of the request. SDKs differ in upper and lower case.
+// feedMode returns the change feed mode in the A-IM header. It ignores case, because SDKs
+// write the header differently.
 func (x *request) feedMode() (feed.Mode, error) {
 	if v := x.header(wire.HeaderWireFormat); v != "" && v != wireFormat {
 		return 0, badRequest("the header x-ms-cosmos-changefeed-wire-format-version is %.40q; this server writes %s", v, wireFormat)
@@ -156,8 +162,9 @@ func (x *request) feedMode() (feed.Mode, error) {
 	return 0, badRequest("the header A-IM is %.40q; it is %q or %q", mode, wire.AIMIncremental, wire.AIMFullFidelity)
 }
 
-// feedStart returns the start of the request. An etag or * takes precedence over a time:
-// SDKs repeat their start time with every page, and the etag is the newer position.
+// feedStart returns the position at which the request starts to read. An etag or * takes
+// precedence over a time. SDKs repeat their first start time with every page, so the etag
+// is the newer position.
 func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 	tag, since := strings.TrimSpace(x.header("If-None-Match")), x.header("If-Modified-Since")
 	switch {
@@ -173,14 +180,14 @@ func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 		return feed.Beginning(), nil
 	}
 	at, err := x.modifiedSince()
-	// The service returns the changes after that second. The store also returns those
-	// within it.
+	// The service returns the changes after the second in the header. feed.At also
+	// returns the changes within its second, so one second is added.
 	return feed.At(at.Add(time.Second)), err
 }
 
 const startVersions = "send If-None-Match: * to start now, or the etag of an earlier answer to resume after it"
 
-// modifiedSince returns the time of the header If-Modified-Since.
+// modifiedSince parses the header If-Modified-Since.
 func (x *request) modifiedSince() (time.Time, error) {
 	at, err := wire.ParseTime(x.header("If-Modified-Since"))
 	if err != nil {
@@ -189,7 +196,8 @@ func (x *request) modifiedSince() (time.Time, error) {
 	return at, nil
 }
 
-// quoted returns an etag of digits in quotes, because some clients strip them.
+// quoted returns an etag that consists of digits in quotes, because some clients strip
+// the quotes. It returns any other etag unchanged.
 func quoted(tag string) string {
 	if tag != "" && strings.Trim(tag, "0123456789") == "" {
 		return `"` + tag + `"`
@@ -197,7 +205,8 @@ func quoted(tag string) string {
 	return tag
 }
 
-// feedFailure returns the answer to an error of the feed.
+// feedFailure converts an error of a feed read to the answer, with a message that names a
+// remedy.
 func feedFailure(c *engine.Container, err error) error {
 	var lost *feed.HistoryLostError
 	switch {
@@ -213,8 +222,9 @@ func feedFailure(c *engine.Container, err error) error {
 	return err
 }
 
-// timeless reports whether the request starts from a time in the old REST API. The answer
-// to such a request is the position before that second, without documents.
+// timeless reports in asked whether the request is a start from a time in the old REST
+// API. The answer to such a request has the position before the second since, and no
+// documents.
 func (x *request) timeless() (since time.Time, asked bool, err error) {
 	version := x.header(wire.HeaderVersion)
 	if version == "" || version > lastTimeless || x.header("If-Modified-Since") == "" || x.header("If-None-Match") != "" {

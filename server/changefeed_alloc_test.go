@@ -12,9 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A page of a feed consists of the stored bytes. If each document were decoded, encoded
-// or copied on its own, it would cost an allocation. So a page of 1,000 documents must
-// have as many allocations as a page of 10.
+// The server copies the stored bytes of a page to the answer. If it decoded, encoded or
+// copied each document, it would allocate memory for each. So a page of 1,000 documents
+// must make no more allocations than a page of 10.
 func TestAPageCostsNoAllocationForADocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
@@ -52,7 +52,7 @@ func TestAPageCostsNoAllocationForADocument(t *testing.T) {
 		many, bytes := measure(documents)
 		t.Logf("%s: %.0f allocations for 10 documents, %.0f for %d, of %d bytes together", name, few, many, documents, bytes)
 		if raceDetector {
-			continue // the race detector empties pools at random
+			continue // the race detector empties pools at random, which makes allocations
 		}
 		if many > few+20 {
 			t.Errorf("%s: a page of %d documents takes %.0f allocations, one of 10 takes %.0f", name, documents, many, few)

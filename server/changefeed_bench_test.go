@@ -16,10 +16,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// pageDocuments is the number of documents of 1 KB in the pages of the benchmarks.
+// pageDocuments is the number of documents in a page of these benchmarks. Each document
+// has 1 KB.
 const pageDocuments = 1000
 
-// withPage creates orders with one page of documents of 1 KB.
+// withPage creates the container orders with pageDocuments documents.
 func withPage(b *testing.B) (*testServer, *engine.Container) {
 	b.Helper()
 	ts := newTestServer(b, Options{})
@@ -32,11 +33,11 @@ func withPage(b *testing.B) (*testServer, *engine.Container) {
 	return ts, c
 }
 
-// BenchmarkFeedPage reads pages of 1,000 documents of 1 KB. It reads them over loopback
-// HTTP with one connection from the server, over HTTP from a handler that writes the same
-// bytes from memory, and in process. The three take turns, so that they run under the
-// same conditions. It reports the ratios of their rates. The target for "of-handler" is
-// at least 0.35.
+// BenchmarkFeedPage reads pages of 1,000 documents of 1 KB in three ways. It reads them
+// from the server over loopback HTTP, from a handler that writes the same bytes from
+// memory, and in process without HTTP. The three ways alternate, so that they run under
+// the same conditions. The benchmark reports the ratios of their rates. The server should
+// reach at least 0.35 of the handler's rate ("of-handler").
 func BenchmarkFeedPage(b *testing.B) {
 	ts, c := withPage(b)
 	h := latest(items(pageDocuments))
@@ -75,8 +76,8 @@ func BenchmarkFeedPage(b *testing.B) {
 	b.ReportMetric(float64(20*b.N)/spent[1].Seconds(), "handler-pages/s")
 }
 
-// reader serves a handler on loopback. It returns a function that sends a request and
-// reads the whole answer.
+// reader starts a loopback HTTP server for handler. It returns a function that sends the
+// request r once and reads the whole answer, of size bytes.
 func reader(b *testing.B, handler http.Handler, r *http.Request, size int) func() {
 	b.Helper()
 	server := httptest.NewServer(handler)
@@ -106,11 +107,12 @@ func reader(b *testing.B, handler http.Handler, r *http.Request, size int) func(
 	}
 }
 
-// onlyWriter hides the ReadFrom method of io.Discard, which reads in parts of 8 KB.
+// onlyWriter hides the ReadFrom method of io.Discard, which would read in parts of only 8
+// KB.
 type onlyWriter struct{ io.Writer }
 
-// BenchmarkFeedPageInHandler measures the server's own work on a page, without a
-// connection.
+// BenchmarkFeedPageInHandler calls the handler without a connection, to measure the
+// server's own work for a page.
 func BenchmarkFeedPageInHandler(b *testing.B) {
 	ts, _ := withPage(b)
 	r := ts.request("GET", orders+"/docs", latest(items(pageDocuments)), "")
@@ -125,8 +127,8 @@ func BenchmarkFeedPageInHandler(b *testing.B) {
 	}
 }
 
-// BenchmarkQueryFilter measures a filter over 1,000 documents of 1 KB, of which ten
-// match.
+// BenchmarkQueryFilter measures a query whose WHERE clause selects ten of 1,000 documents
+// of 1 KB.
 func BenchmarkQueryFilter(b *testing.B) {
 	ts, _ := withPage(b)
 	body := queryBody(b, "SELECT c.id FROM c WHERE c.pk > @low AND ENDSWITH(c.id, '00')", "@low", "a")
@@ -140,7 +142,7 @@ func BenchmarkQueryFilter(b *testing.B) {
 	}
 }
 
-// discard is a ResponseWriter that discards the answer.
+// discard is an http.ResponseWriter that drops the answer.
 type discard struct {
 	header http.Header
 	status int

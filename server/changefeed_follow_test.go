@@ -12,17 +12,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// follower reads a feed as SDKs do. It has a position for each range of keys, and reads
-// each range from the partition that holds it. After a 410 it reads the ranges again.
-// After a split, each child gets its part of the range and the parent's etag. After a
-// merge, the ranges stay the same, and the merged partition serves them by their bounds.
+// follower reads a change feed as SDKs do. It has a list of key ranges, each with an
+// etag, and reads each range from the partition that contains it.
+//
+// After a 410 it lists the partitions again. If the partition of a range was split, the
+// range is divided among the children, which all resume from its etag. After a merge the
+// ranges stay the same, and each is read as a part of the merged partition.
 type follower struct {
 	ts     *testServer
 	mode   headers
 	live   []keyRange
 	ranges []followed
-	// seen holds the highest version of each document, and got the number of times that
-	// each version arrived.
+	// seen holds the highest version of each document that has arrived. got counts how
+	// often each version has arrived.
 	seen map[string]int
 	got  map[string]int
 }
@@ -49,7 +51,7 @@ func (f *follower) refresh() {
 	f.live = list.Ranges
 }
 
-// step reads one page of one range. more reports whether there were new documents.
+// step reads one page of range number i. more reports whether the page had documents.
 func (f *follower) step(i int) (more bool) {
 	r := f.ranges[i]
 	var parts []followed
@@ -87,7 +89,7 @@ func (f *follower) step(i int) (more bool) {
 	return a.status == 200
 }
 
-// page returns the documents of a page of either mode.
+// page returns the documents in an answer, in the follower's change feed mode.
 func (f *follower) page(a response) []feedItem {
 	if a.status == 304 || f.mode == nil {
 		return a.page()
@@ -99,7 +101,7 @@ func (f *follower) page(a response) []feedItem {
 	return all
 }
 
-// drain reads until no range has new documents.
+// drain reads all ranges until none has a new document.
 func (f *follower) drain() {
 	for idle := false; !idle; {
 		idle = true
@@ -111,8 +113,8 @@ func (f *follower) drain() {
 	}
 }
 
-// Every change arrives once in both modes, while partitions are split and merged between
-// any two pages.
+// A follower reads a feed while documents are written and partitions are split and merged
+// between its pages. In both modes, every change must arrive exactly once.
 func TestAReaderThatFollowsSplitsAndMergesMissesNothing(t *testing.T) {
 	for name, mode := range map[string]headers{
 		"latest":   nil,

@@ -15,24 +15,25 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// latest returns the headers of a read in latest version mode, together with others.
+// latest returns the headers of a change feed request in latest version mode, merged with
+// more.
 func latest(more ...headers) headers {
 	return together(append([]headers{{"A-IM": "Incremental Feed"}}, more...)...)
 }
 
-// after returns the header of a read after an etag. inRange and items return the headers
-// of a partition and a page size.
+// after returns the header of a read that starts after an etag. inRange returns the
+// header that selects a partition, and items the header for a page size.
 func after(etag string) headers { return headers{"If-None-Match": etag} }
 func inRange(id string) headers { return headers{"x-ms-documentdb-partitionkeyrangeid": id} }
 func items(n int) headers       { return headers{"x-ms-max-item-count": strconv.Itoa(n)} }
 
-// read reads a page of the feed of orders.
+// read requests one page of the change feed of orders, in latest version mode.
 func (ts *testServer) read(h ...headers) response {
 	ts.t.Helper()
 	return ts.do("GET", orders+"/docs", latest(h...), "")
 }
 
-// feedItem holds the members of a document in a feed or a query that tests check.
+// feedItem holds the members of a document that tests of feeds and queries check.
 type feedItem struct {
 	ID  string `json:"id"`
 	V   int    `json:"v"`
@@ -40,7 +41,8 @@ type feedItem struct {
 	LSN int64  `json:"_lsn"`
 }
 
-// page checks the frame of a page and returns its documents.
+// page returns the documents of a page. It fails the test if the JSON around the
+// documents, or a header that repeats their number, is wrong.
 func (a response) page() []feedItem {
 	a.t.Helper()
 	if a.status == 304 {
@@ -63,7 +65,7 @@ func (a response) page() []feedItem {
 	return body.Documents
 }
 
-// names returns the IDs of documents, joined by spaces.
+// names returns the IDs of the documents, joined by spaces.
 func names(items []feedItem) string {
 	ids := make([]string, len(items))
 	for i, item := range items {
@@ -72,7 +74,8 @@ func names(items []feedItem) string {
 	return strings.Join(ids, " ")
 }
 
-// drain reads a feed to its end, page by page, as every SDK does.
+// drain reads pages of a feed from each etag to the next, until a 304. It returns all
+// documents and the last etag.
 func (ts *testServer) drain(h ...headers) (all []feedItem, etag string) {
 	ts.t.Helper()
 	for range 1000 {
@@ -205,8 +208,9 @@ func TestATransactionIsNeverCut(t *testing.T) {
 	}
 }
 
-// An SDK repeats the time with every page, and Go sends "UTC" for "GMT". Changes within
-// that second are not returned.
+// A read with If-Modified-Since returns the changes after that second, and not the
+// changes within it. An etag in the same request takes precedence, because SDKs repeat
+// the time with every page. The zone may be "UTC", as Go writes it, or "GMT".
 func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
@@ -236,9 +240,9 @@ func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 	})
 }
 
-// The REST API of 2016 answers a time with a position. That position must not be the
-// current one. Otherwise a client of that API would lose the documents written from that
-// second on.
+// In the REST API of 2016, a start from a time is answered with an etag and no documents.
+// The etag must be the position before that second. With the current position, the client
+// would miss the documents written since.
 func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
@@ -285,11 +289,11 @@ func TestEtagsThatAreNoPositionAreRefused(t *testing.T) {
 	for _, tag := range []string{`"x"`, `"00000000-0000-0000-0000-000000000000"`, `"-1"`, `"1e3"`, `"99999999999999999999"`, `W/"1"`} {
 		ts.read(after(tag)).want(400).wantBody("continuation")
 	}
-	// An etag without quotes has the same meaning, because some clients strip the quotes.
+	// Some clients strip the quotes of an etag. Without them, it has the same meaning.
 	if got := names(ts.read(after("0")).page()); got != "1" {
 		t.Errorf("an etag without quotes: %q", got)
 	}
-	// After a restore, a client may be ahead of the store.
+	// The etag is ahead of the store, as after a restore of an older backup.
 	ts.read(after(`"1000"`)).want(304).wantHeader("Etag", `"1000"`)
 }
 
@@ -314,7 +318,7 @@ func TestFeedsOfKeysPrefixesAndRangesOfKeys(t *testing.T) {
 	put(t, c, `{"id":"1","t":"t1","u":"u1"}`)
 	put(t, c, `{"id":"2","t":"t1","u":"u2"}`)
 	put(t, c, `{"id":"3","t":"t2","u":"u1"}`)
-	// The headers of the JavaScript SDK for the prefix t1.
+	// These are the headers that the JavaScript SDK sends for the key prefix t1.
 	prefix := headers{
 		"x-ms-start-epk": "3D48BB14DA9D090D22112C96695028B6", "x-ms-end-epk": "3D48BB14DA9D090D22112C96695028B6FF",
 		"x-ms-read-key-type": "EffectivePartitionKeyRange",
@@ -356,7 +360,8 @@ func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 	for id, end := range ends {
 		a := ts.read(inRange(id), items(1)).want(200)
 		a.wantHeader("x-ms-session-token", wire.SessionToken(id, end)).wantHeader("lsn", fmt.Sprint(end))
-		// .NET and Java compute their lag from the session token.
+		// .NET and Java compare their position with this LSN in the session token to
+		// compute their lag.
 		lsn, ok := wire.SessionLSN(a.header.Get("x-ms-session-token"), id)
 		if !ok || lsn != end {
 			t.Errorf("partition %s: token %q", id, a.header.Get("x-ms-session-token"))
@@ -375,7 +380,7 @@ func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
 	if len(byPartition) != 2 {
 		t.Fatalf("the documents are in %v", byPartition)
 	}
-	for round, highest := range []string{"0", "1", "0"} { // each round writes more documents to one partition than the other has
+	for round, highest := range []string{"0", "1", "0"} { // in each round the other partition gets the highest LSN
 		var last int64
 		for range 50 * (round + 1) {
 			i := byPartition[highest][0]
@@ -401,7 +406,7 @@ func TestTheWireFormatInLatestVersionMode(t *testing.T) {
 	}
 }
 
-// version is a change in the form of all versions and deletes mode.
+// version is the JSON of one change in all versions and deletes mode.
 type version struct {
 	Current  feedItem        `json:"current"`
 	Previous json.RawMessage `json:"previous"`

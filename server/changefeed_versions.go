@@ -11,10 +11,11 @@ import (
 )
 
 // This file writes changes in the form {current, metadata, previous}. All versions and
-// deletes mode always has this form. Latest version mode has it for clients that request
-// it. The images are the stored bytes, and the JSON around them is written by hand.
+// deletes mode always uses this form. Latest version mode uses it if the client requests
+// it. The documents are copied from the store, so the JSON around them is written by
+// hand.
 
-// The constant parts of a change in JSON, and the names of operations.
+// These are the constant parts of a change in JSON, and the names of operations in it.
 var (
 	beginChange     = []byte(`{"current":`)
 	noImage         = []byte(`{}`)
@@ -23,8 +24,8 @@ var (
 	versionsWritten = map[feed.Op]string{feed.Create: "create", feed.Replace: "replace", feed.Delete: "delete", feed.Upsert: "replace"}
 )
 
-// currents returns changes of latest version mode. The store does not keep the operation
-// that made them.
+// currents returns the parts of a page in latest version mode, each change in the form
+// {current, metadata}. The metadata has no operation, because the store does not keep it.
 func currents(changes []feed.Change) pageParts {
 	return func(emit func([]byte)) {
 		var space [96]byte
@@ -44,8 +45,9 @@ func currents(changes []feed.Change) pageParts {
 	}
 }
 
-// versions returns changes of all versions and deletes mode. keys are the names of the
-// components of the container's partition key.
+// versions returns the parts of a page in all versions and deletes mode. keys are the
+// names under which the metadata shows the components of a deleted document's partition
+// key.
 func versions(changes []feed.Change, keys []string) pageParts {
 	return func(emit func([]byte)) {
 		var space [512]byte
@@ -70,8 +72,8 @@ func versions(changes []feed.Change, keys []string) pageParts {
 	}
 }
 
-// appendMetadata appends the metadata of a version. crts is the commit time as a Unix
-// time in seconds. .NET requires it.
+// appendMetadata appends the member metadata of a change to b. Its member crts is the
+// commit time, as a Unix time in seconds, without which .NET fails.
 func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 	b = append(b, `,"metadata":{"operationType":"`...)
 	b = append(b, versionsWritten[c.Op]...)
@@ -89,7 +91,8 @@ func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 		b = append(b, `,"partitionKey":{`...)
 		first := true
 		for i, name := range keys {
-			// A component that the document does not have is omitted.
+			// If the document had no value for this component of its key, the metadata
+			// omits the component.
 			if i >= len(c.DeletedKey) || c.DeletedKey[i] == any(feed.Undefined) {
 				continue
 			}
@@ -105,11 +108,11 @@ func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 	return append(b, '}')
 }
 
-// lastLSN returns the _lsn of a stored document, which is the last member. It returns 0
-// if there is no document.
+// lastLSN returns the _lsn of a stored document, which is always its last member. It
+// returns 0 if image is empty.
 func lastLSN(image []byte) int64 {
 	if len(image) == 0 {
-		return 0 // ParseInt's error would be two allocations for each change of a page
+		return 0 // parsing an empty text would allocate an error, for each change of a page
 	}
 	digits := bytes.TrimSuffix(image, endChange)
 	digits = digits[bytes.LastIndexByte(digits, ':')+1:]
@@ -120,18 +123,19 @@ func lastLSN(image []byte) int64 {
 	return n
 }
 
-// appendJSON appends a string, a number, true, false or null.
+// appendJSON appends the JSON of a component of a partition key: a string, a number,
+// true, false or null.
 func appendJSON(b []byte, v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return append(b, `null`...) // none of these values can fail
+		return append(b, `null`...) // no component of a key can fail
 	}
 	return append(b, text...)
 }
 
 // keyNames returns the names under which metadata shows the components of a partition
-// key. For a path with one name, such as /pk, it returns that name. For a longer path it
-// returns the path without its first slash. names holds the names in each path.
+// key. For a path of one name, such as /pk, the name is "pk". For a longer path, such as
+// /a/b, the name is the path without its first slash. names holds the names in each path.
 func keyNames(paths []string, names [][]string) []string {
 	all := make([]string, len(paths))
 	for i, path := range paths {

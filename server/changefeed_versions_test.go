@@ -11,13 +11,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// readVersions reads a page of orders in all versions and deletes mode.
+// readVersions requests one page of the change feed of orders, in all versions and
+// deletes mode.
 func (ts *testServer) readVersions(more ...headers) response {
 	ts.t.Helper()
 	return ts.read(append([]headers{{"A-IM": "Full-Fidelity Feed", "x-ms-cosmos-changefeed-wire-format-version": "2021-09-15"}}, more...)...)
 }
 
-// versions returns the changes of a page.
+// versions returns the changes in a page of all versions and deletes mode.
 func (a response) versions() []version {
 	a.t.Helper()
 	var body struct {
@@ -107,7 +108,9 @@ func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 	}
 }
 
-// Refused requests are answered with the reason and the remedy.
+// The test starts reads in all versions and deletes mode from the beginning, from a time,
+// and from a position that is too old. Each must be answered 400, with a message that
+// names the reason.
 func TestInvalidStartsOfVersionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
@@ -115,7 +118,7 @@ func TestInvalidStartsOfVersionsAreRefused(t *testing.T) {
 		ts.readVersions().want(400).wantBody("If-None-Match: *")
 		ts.readVersions(headers{"If-Modified-Since": "Fri, 20 Nov 2026 18:45:41 GMT"}).want(400).wantBody("If-None-Match: *")
 		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
-		// The etag takes precedence over a time.
+		// If a request has an etag and a time, the etag is used and the time is ignored.
 		ts.readVersions(after(etag), headers{"If-Modified-Since": "Fri, 20 Nov 2026 18:45:41 GMT"}).want(304)
 		put(t, c, `{"id":"1","pk":"a"}`)
 		time.Sleep(2 * time.Minute)

@@ -21,24 +21,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testServer is a server over a store in memory, with a client that signs its requests
-// and needs no connection.
+// testServer is a server over a store in memory, with methods that act as its client.
+// Requests are signed, and reach the server without a connection.
 type testServer struct {
 	*Server
 	t  testing.TB
 	db *engine.DB
-	// key signs the requests. It is the account key at first.
+	// key signs the requests. It is the account key unless a test sets it.
 	key wire.Key
 }
 
-// newTestServer returns a server over an empty store. At the end of the test the store is
-// checked and closed. It may be called inside a synctest bubble.
+// newTestServer returns a server over an empty store in memory. When the test ends, the
+// store is checked for consistency and closed. It may be called inside a synctest bubble.
 func newTestServer(t testing.TB, o Options) *testServer {
 	t.Helper()
 	return newTestServerOver(t, engine.Options{IgnoreThroughput: !o.EnforceThroughput}, o)
 }
 
-// newTestServerOver is like newTestServer, but opens the store with the given options.
+// newTestServerOver is like newTestServer, but opens the store with the options so.
 func newTestServerOver(t testing.TB, so engine.Options, o Options) *testServer {
 	t.Helper()
 	db, err := engine.OpenMemory(so)
@@ -60,10 +60,10 @@ func newTestServerOver(t testing.TB, so engine.Options, o Options) *testServer {
 	return &testServer{Server: s, t: t, db: db, key: s.keys[0].key}
 }
 
-// headers holds the headers of a request. Names may be in upper or lower case.
+// headers holds the headers of a request by name. Names may be in upper or lower case.
 type headers map[string]string
 
-// with returns a copy of the headers with one more.
+// with returns a copy of the headers that also has the header name, with the given value.
 func (h headers) with(name, value string) headers {
 	h = maps.Clone(h)
 	if h == nil {
@@ -73,7 +73,8 @@ func (h headers) with(name, value string) headers {
 	return h
 }
 
-// together merges headers.
+// together returns the union of several sets of headers. If they share a name, the last
+// value is used.
 func together(all ...headers) headers {
 	h := headers{}
 	for _, more := range all {
@@ -82,14 +83,15 @@ func together(all ...headers) headers {
 	return h
 }
 
-// pk returns the header of a partition key, which is a JSON array.
+// pk returns the header with a partition key. array is the key as a JSON array.
 func pk(array string) headers { return headers{wire.HeaderPartitionKey: array} }
 
-// queryHeaders returns the header of a query.
+// queryHeaders returns the Content-Type header that marks a POST as a query.
 func queryHeaders() headers { return headers{"Content-Type": wire.ContentTypeQuery} }
 
-// request returns a signed request for an escaped path. A given "Authorization" or
-// "x-ms-date" header replaces the correct one. An empty one is not sent.
+// request returns a signed request. path is percent-encoded. If h has "Authorization" or
+// "x-ms-date", that value is sent instead of the correct one. A header in h with an empty
+// value is not sent.
 func (ts *testServer) request(method, path string, h headers, body string) *http.Request {
 	ts.t.Helper()
 	r := httptest.NewRequestWithContext(ts.t.Context(), method, path, strings.NewReader(body))
@@ -113,7 +115,7 @@ func (ts *testServer) request(method, path string, h headers, body string) *http
 	return r
 }
 
-// do sends a signed request for an escaped path and returns the answer.
+// do sends a signed request and returns the answer. path is percent-encoded.
 func (ts *testServer) do(method, path string, h headers, body string) response {
 	ts.t.Helper()
 	w := httptest.NewRecorder()
@@ -123,8 +125,8 @@ func (ts *testServer) do(method, path string, h headers, body string) response {
 	return a
 }
 
-// must is like do, but fails the test if the status is not 2xx. Tests use it for their
-// preparations.
+// must is like do, but fails the test if the status is not 2xx. Tests use it to prepare
+// their data.
 func (ts *testServer) must(method, path string, h headers, body string) response {
 	ts.t.Helper()
 	a := ts.do(method, path, h, body)
@@ -134,10 +136,10 @@ func (ts *testServer) must(method, path string, h headers, body string) response
 	return a
 }
 
-// orders is the path of the container of most tests.
+// orders is the path of the container that most tests use.
 const orders = "/dbs/shop/colls/orders"
 
-// withOrders creates the database shop and the container orders with the partition key
+// withOrders creates the database shop and its container orders, with the partition key
 // /pk.
 func (ts *testServer) withOrders() *testServer {
 	ts.t.Helper()
@@ -146,7 +148,7 @@ func (ts *testServer) withOrders() *testServer {
 	return ts
 }
 
-// response is an answer of the server.
+// response is the answer to a request. what names the request in failure messages.
 type response struct {
 	t      testing.TB
 	what   string
@@ -155,7 +157,7 @@ type response struct {
 	body   []byte
 }
 
-// checkRules checks the properties that every answer has.
+// checkRules fails the test if the answer lacks a property that every answer must have.
 func (a response) checkRules() {
 	a.t.Helper()
 	if a.header.Get(wire.HeaderActivityID) == "" {
@@ -193,13 +195,14 @@ func (a response) checkRules() {
 	}
 }
 
-// sub returns the sub-status.
+// sub returns the sub-status of the answer.
 func (a response) sub() int {
 	n, _ := strconv.Atoi(a.header.Get(wire.HeaderSubStatus))
 	return n
 }
 
-// want fails the test unless the answer has the status and, if given, the sub-status.
+// want fails the test unless the answer has the given status and, if given, the
+// sub-status.
 func (a response) want(status int, sub ...int) response {
 	a.t.Helper()
 	wantSub := 0
@@ -212,7 +215,7 @@ func (a response) want(status int, sub ...int) response {
 	return a
 }
 
-// wantBody fails the test unless the body contains the text.
+// wantBody fails the test unless the body contains text.
 func (a response) wantBody(text string) response {
 	a.t.Helper()
 	if !bytes.Contains(a.body, []byte(text)) {
@@ -221,7 +224,7 @@ func (a response) wantBody(text string) response {
 	return a
 }
 
-// wantHeader fails the test unless a header has the value.
+// wantHeader fails the test unless the header name has the given value.
 func (a response) wantHeader(name, value string) response {
 	a.t.Helper()
 	if got := a.header.Get(name); got != value {
@@ -230,7 +233,7 @@ func (a response) wantHeader(name, value string) response {
 	return a
 }
 
-// decode parses the body into v.
+// decode parses the JSON body into v.
 func (a response) decode(v any) response {
 	a.t.Helper()
 	if err := json.Unmarshal(a.body, v); err != nil {
@@ -239,7 +242,7 @@ func (a response) decode(v any) response {
 	return a
 }
 
-// object returns the body as an object.
+// object returns the body, which must be a JSON object.
 func (a response) object() map[string]any {
 	a.t.Helper()
 	var m map[string]any

@@ -12,11 +12,11 @@ import (
 // This file serves /dbs/<id>/colls and /dbs/<id>/colls/<id>. Supported: create, read,
 // replace, list, delete.
 //
-// Every property that a client sends is stored and returned (container_properties.go).
-// The store uses the partition key, unique keys, the default time to live and the
-// retention of versions. Throughput at creation creates an offer, and determines the
-// number of physical partitions. Indexes, computed properties, vectors and full text are
-// stored as settings and have no effect.
+// The server stores and returns every property of a container that a client sends
+// (container_properties.go). The store uses four of them: the partition key, unique keys,
+// the default time to live and the retention of versions. Throughput at creation creates
+// an offer and determines the number of physical partitions. Settings of indexes,
+// computed properties, vectors and full text have no effect.
 
 func (s *Server) createContainer(x *request) error {
 	d, err := x.parent()
@@ -75,9 +75,10 @@ func (s *Server) replaceContainer(x *request) error {
 	return x.sendContainer(http.StatusOK, c)
 }
 
-// changeContainer calls change with the properties of a container and stores the result.
-// If another request replaces the properties meanwhile, it calls change again, so that no
-// change is lost. It returns an error if the client sent a condition that does not hold.
+// changeContainer reads the properties of a container, calls change to modify them, and
+// stores the result. If another request stores other properties in between, it starts
+// again, so that no change is lost. It returns an error if the If-Match of the request
+// does not hold.
 func (x *request) changeContainer(c *engine.Container, change func(*engine.ContainerProperties) error) error {
 	for {
 		p, err := c.Properties(x.r.Context())
@@ -116,7 +117,8 @@ func (s *Server) deleteContainer(x *request) error {
 	return x.sendDeleted()
 }
 
-// parent returns the database of the path, and sets the headers of the owner to it.
+// parent returns the database in the path. It also sets the answer's headers that name
+// the owner resource.
 func (x *request) parent() (engine.DatabaseProperties, error) {
 	d, err := x.database()
 	if err != nil {
@@ -126,8 +128,8 @@ func (x *request) parent() (engine.DatabaseProperties, error) {
 	return d, nil
 }
 
-// addressedContainer returns the container of the path, for a request for the container
-// itself.
+// addressedContainer returns the container in the path, for a request that addresses the
+// container itself. It also sets the answer's headers that name the owner: the database.
 func (x *request) addressedContainer() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
@@ -138,7 +140,7 @@ func (x *request) addressedContainer() (*engine.Container, error) {
 	return c, nil
 }
 
-// containers returns all containers of the path's database, sorted by name.
+// containers returns all containers of the database in the path, sorted by name.
 func (s *Server) containers(x *request) (resourceList, error) {
 	d, err := x.parent()
 	l := resourceList{owner: d.RID, name: "DocumentCollections"}
@@ -152,7 +154,7 @@ func (s *Server) containers(x *request) (resourceList, error) {
 	for _, c := range all {
 		p, err := c.Properties(x.r.Context())
 		if errors.Is(err, feed.ErrNotFound) {
-			continue // it was deleted meanwhile
+			continue // the container was deleted after the list was read
 		}
 		if err != nil {
 			return l, err
@@ -172,8 +174,8 @@ func (x *request) sendContainer(status int, c *engine.Container) error {
 
 func containerSelf(database, rid string) string { return databaseSelf(database) + "colls/" + rid + "/" }
 
-// storedMembers returns the members of a container that are stored: all except the ID and
-// the members that the server writes.
+// storedMembers returns the members of a container's JSON that are stored as the client
+// sent them. It omits the ID and the members that the server writes.
 func storedMembers(m object) json.RawMessage {
 	var rest object
 	for _, e := range m {
@@ -184,8 +186,8 @@ func storedMembers(m object) json.RawMessage {
 	return json.RawMessage(rest.json())
 }
 
-// containerSystem are the members of a container that the server writes. It ignores those
-// that a client sends.
+// containerSystem holds the names of the members of a container that only the server
+// writes. If a client sends them, they are ignored.
 var containerSystem = map[string]bool{
 	"_rid": true, "_self": true, "_etag": true, "_ts": true, "_lsn": true,
 	"_docs": true, "_sprocs": true, "_triggers": true, "_udfs": true, "_conflicts": true,

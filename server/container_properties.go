@@ -14,20 +14,20 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// This file converts between the body of a container and the properties in the store.
+// This file converts between the JSON of a container and the properties in the store.
 
-// keyDefinition is the member partitionKey.
+// keyDefinition is the JSON of a container's partition key: the member partitionKey.
 type keyDefinition struct {
 	Paths   []string    `json:"paths"`
 	Kind    string      `json:"kind"`
 	Version *keyVersion `json:"version"`
 }
 
-// keyVersion is the version of a partition key: 1 or 2. Java's SDK writes the name of its
-// constant, "V1" or "V2".
+// keyVersion is the version of a partition key's hash: 1 or 2. In JSON it is a number, or
+// a string such as "V2", which Java's SDK writes.
 type keyVersion int
 
-// UnmarshalJSON parses a number, or a string of a number that may begin with V.
+// UnmarshalJSON parses a number, or a string with a number after an optional V.
 func (v *keyVersion) UnmarshalJSON(text []byte) error {
 	plain := strings.TrimLeft(strings.Trim(string(text), `"`), "vV")
 	n, err := strconv.Atoi(plain)
@@ -38,8 +38,9 @@ func (v *keyVersion) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// newContainer returns the properties in the body of a new container, and completes the
-// partition key in m.
+// newContainer returns the store's properties for the JSON m of a new container. It also
+// adds missing members to the partition key in m. versions is the retention of a
+// container that sets none.
 func newContainer(m *object, versions time.Duration) (p engine.ContainerProperties, err error) {
 	key := m.get("partitionKey")
 	if key == nil {
@@ -55,9 +56,10 @@ func newContainer(m *object, versions time.Duration) (p engine.ContainerProperti
 	return p, readSettings(*m, &p, versions)
 }
 
-// readKeyDefinition reads a partition key. Without a version it returns version 2,
-// although the service uses version 1. SDKs take the version from the answer, and not all
-// of them implement version 1 in the same way.
+// readKeyDefinition returns the paths and the version in the JSON of a partition key. If
+// the JSON has no version, it returns version 2, although the service assumes version 1.
+// SDKs use the version in the answer, and not all of them implement version 1 in the same
+// way.
 func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion, err error) {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
@@ -87,7 +89,7 @@ func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion
 	return nil, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
 }
 
-// uniqueKeyPolicy is the member uniqueKeyPolicy.
+// uniqueKeyPolicy is the JSON of a container's unique keys: the member uniqueKeyPolicy.
 type uniqueKeyPolicy struct {
 	UniqueKeys []uniqueKey `json:"uniqueKeys"`
 }
@@ -96,7 +98,8 @@ type uniqueKey struct {
 	Paths []string `json:"paths"`
 }
 
-// readUniqueKeys reads the paths of unique keys. The store validates them.
+// readUniqueKeys returns the paths of each unique key in the JSON of a unique key policy.
+// The store validates them.
 func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 	if v == nil {
 		return nil, nil
@@ -105,19 +108,19 @@ func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 	if err := json.Unmarshal(v, &policy); err != nil {
 		return nil, badRequest("cannot read the unique key policy of the container: %v; send \"uniqueKeyPolicy\":{\"uniqueKeys\":[{\"paths\":[\"/name\"]}]}", err)
 	}
-	keys = [][]string{} // not nil, which would keep the previous keys
+	keys = [][]string{} // nil would mean that the container keeps its unique keys
 	for _, k := range policy.UniqueKeys {
 		keys = append(keys, k.Paths)
 	}
 	return keys, nil
 }
 
-// completeKey adds the missing members of a definition, because SDKs differ in the
-// version that they assume. The version is written as a number.
+// completeKey returns the JSON of a partition key with its missing members added, and the
+// version as a number. Without this, SDKs would assume different versions.
 func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	m, err := parseObject(v)
 	if err != nil {
-		return v // readKeyDefinition has parsed it
+		return v // readKeyDefinition has parsed it before, so it cannot fail
 	}
 	kind, version := kindOf(hash)
 	m.setDefault("kind", strconv.Quote(kind))
@@ -136,8 +139,8 @@ func kindOf(hash engine.KeyVersion) (kind string, version keyVersion) {
 	}
 }
 
-// readSettings reads the properties that can be replaced. versions is the retention of a
-// container without one of its own.
+// readSettings reads the properties of a container that can be replaced, from its JSON m
+// into p. versions is the retention of a container that sets none.
 func readSettings(m object, p *engine.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
@@ -153,13 +156,13 @@ func readSettings(m object, p *engine.ContainerProperties, versions time.Duratio
 	return err
 }
 
-// maxRetention is the longest retention, in minutes. It is limited by time.Duration to
-// 292 years.
+// maxRetention is the longest retention in minutes, about 292 years. A time.Duration
+// cannot hold more.
 const maxRetention = int64(math.MaxInt64 / time.Minute)
 
-// readRetention returns the retention in a change feed policy, and the policy itself. If
-// a user of the JavaScript SDK passes a plain object, the duration in the policy is an
-// object. plain is the policy with a number instead, which all other SDKs expect.
+// readRetention returns the retention in the JSON of a change feed policy. plain is the
+// policy with the retention as a number of minutes, which all SDKs can read. The
+// JavaScript SDK sends an object instead of a number if its user passes a plain object.
 func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value, err error) {
 	if policy == nil {
 		return 0, nil, nil
@@ -188,8 +191,8 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 	return time.Duration(minutes) * time.Minute, m.json(), nil
 }
 
-// replaceProperties replaces the properties of a container by those of a body. It keeps
-// the partition key.
+// replaceProperties replaces the properties of a container by those in the JSON m. The
+// partition key always stays the same.
 func replaceProperties(p *engine.ContainerProperties, m object, versions time.Duration) (err error) {
 	m = slices.Clone(m)
 	e := readExtra(p.Extra)
@@ -201,7 +204,7 @@ func replaceProperties(p *engine.ContainerProperties, m object, versions time.Du
 		}
 	}
 	m.set("partitionKey", key)
-	// A body without a unique key policy keeps the existing one.
+	// A replacement without a unique key policy keeps the current one.
 	if v := m.get("uniqueKeyPolicy"); v == nil {
 		m.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(*p, sent))
 	} else if p.UniqueKeys, err = readUniqueKeys(v); err != nil {
@@ -215,8 +218,8 @@ func replaceProperties(p *engine.ContainerProperties, m object, versions time.Du
 	return err
 }
 
-// sameKey returns an error if a definition differs from the key of the container. It
-// ignores missing members.
+// sameKey returns an error if the JSON v of a partition key differs from the container's
+// own key. Members that v does not have are not compared.
 func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value) error {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
@@ -229,8 +232,8 @@ func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value)
 	return nil
 }
 
-// keyOf returns the partition key as the client sent it. If the server did not create the
-// container, it returns an equivalent definition.
+// keyOf returns the JSON of a container's partition key, as the client sent it. If the
+// container was created without the server, it derives the JSON from the properties.
 func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	if v := sent.get("partitionKey"); v != nil {
 		return v
@@ -239,8 +242,8 @@ func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	return mustJSON(keyDefinition{p.KeyPaths, kind, &version})
 }
 
-// uniquePolicyOf returns the unique key policy as the client sent it, or an equivalent
-// one. It returns nil if the container has no unique keys.
+// uniquePolicyOf returns the JSON of a container's unique keys, as the client sent it or
+// else derived from the properties. It returns nil if the container has no unique keys.
 func uniquePolicyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	if len(p.UniqueKeys) == 0 {
 		return nil
@@ -255,7 +258,8 @@ func uniquePolicyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	return mustJSON(policy)
 }
 
-// mustJSON returns the JSON of a value that consists of strings and numbers.
+// mustJSON returns the JSON of a value that contains only strings and numbers, which
+// cannot fail.
 func mustJSON(v any) jsontext.Value {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -264,17 +268,17 @@ func mustJSON(v any) jsontext.Value {
 	return b
 }
 
-// The default policies of a container.
+// These are the policies, in JSON, of a container that was created without them.
 const (
 	defaultIndexing  = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
 	defaultConflicts = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
 	defaultGeography = `{"type":"Geography"}`
 )
 
-// containerBody returns a container in the form of the protocol. It has the members that
-// the client sent, defaults for missing ones, and the properties of the store. A program
-// can create and change a container without the server, so the properties of the store
-// come last.
+// containerBody returns the JSON of a container for an answer. It has the members that
+// the client sent, and defaults for missing ones. Members that the store also holds are
+// written last, with the value in the store. A program can change them through the store,
+// without the server.
 func containerBody(database string, p engine.ContainerProperties) []byte {
 	sent := readExtra(p.Extra).sent()
 	m := object{{"id", jsonString(p.ID)}}
@@ -299,8 +303,8 @@ func containerBody(database string, p engine.ContainerProperties) []byte {
 	return m.json()
 }
 
-// setRetention sets the change feed policy. It keeps the policy of the client if its
-// retention is still current.
+// setRetention sets the change feed policy in the JSON m to the retention. If the policy
+// that the client sent has the same retention, it is kept as it is.
 func (m *object) setRetention(sent jsontext.Value, retention time.Duration) {
 	was, plain, err := readRetention(sent)
 	switch {

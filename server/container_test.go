@@ -46,12 +46,13 @@ func TestBodiesOfResourcesAreValidated(t *testing.T) {
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":0}`, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":"x"}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":1.5}}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":-1}}`,
-		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":307445735}}`, // a time.Duration overflows to 26 seconds
+		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":307445735}}`, // as a time.Duration this would overflow to 26 seconds
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":7}`,
 	} {
 		ts.do("POST", "/dbs/shop/colls", nil, body).want(400)
 	}
-	// The store's own message allows 0 for off, which the protocol does not have.
+	// The error must be the server's own. The store's error allows 0 for "off", which is
+	// not valid in the protocol.
 	for _, ttl := range []string{"0", "-2", "2147483648", `"5"`, "1.5"} {
 		ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":`+ttl+`}`).want(400).wantBody("a number of seconds from 1 to 2147483647, or -1")
 	}
@@ -67,7 +68,7 @@ func TestContainersShowKindAndVersionOfTheirKey(t *testing.T) {
 		`{"paths":["/a"],"version":1}`:                         `{"paths":["/a"],"version":1,"kind":"Hash"}`,
 		`{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`: `{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`,
 		`{"paths":["/t","/u"],"kind":"MultiHash"}`:             `{"paths":["/t","/u"],"kind":"MultiHash","version":2}`,
-		// Java writes the name of its constant.
+		// Java's SDK sends the name of its constant, "V1" or "V2", as the version.
 		`{"paths":["/t","/u"],"version":"V2","kind":"MultiHash"}`: `{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`,
 		`{"paths":["/a"],"version":"V1"}`:                         `{"paths":["/a"],"version":1,"kind":"Hash"}`,
 		`{"paths":["/\"quoted name\"/x"],"kind":"Hash"}`:          `{"paths":["/\"quoted name\"/x"],"kind":"Hash","version":2}`,

@@ -10,8 +10,8 @@ import (
 
 const uniqueUsers = "/dbs/shop/colls/users"
 
-// withUsers creates a container with a unique key and two items in the partition key p: a
-// (mail 1) and b (mail 2).
+// withUsers creates the container users with a unique key on /mail. It has two items in
+// the partition key p: item a with mail 1, and item b with mail 2.
 func (ts *testServer) withUsers() *testServer {
 	ts.t.Helper()
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"users","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}`)
@@ -95,7 +95,8 @@ func TestUniqueKeyPoliciesAreValidatedAndCannotBeChanged(t *testing.T) {
 		ts.do("POST", uniqueUsers+"/docs", pk(`["p"]`), `{"id":"c","pk":"p","mail":2}`).want(409)
 	}
 	ts.do("GET", uniqueUsers, nil, "").want(200).wantBody(kept)
-	// The server also shows the unique keys of a container that was created without it.
+	// A program creates this container through the store. The server must show its unique
+	// keys, although no client has sent a unique key policy.
 	_, err := ts.db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "own", KeyPaths: []string{"/pk"}, UniqueKeys: [][]string{{"/a", "/b"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// With continuous backup, every container of an account can be read in all versions and
-// deletes mode. The SDKs' samples of this mode create containers without a retention.
+// With Options.Versions, a container without a retention keeps versions, as in an account
+// with continuous backup. The SDKs' samples of all versions and deletes mode rely on
+// this. Without the option, such a container refuses this mode.
 func TestContainersWithoutRetentionKeepVersionsWithOptionsVersions(t *testing.T) {
 	for _, versions := range []time.Duration{0, 10 * time.Minute} {
 		ts := newTestServer(t, Options{Versions: versions})
@@ -25,8 +26,8 @@ func TestContainersWithoutRetentionKeepVersionsWithOptionsVersions(t *testing.T)
 			want = 304
 		}
 		ts.readVersions(after("*")).want(want)
-		// A container with its own retention keeps it, and a replacement without one does
-		// not change it.
+		// A container that sets its own retention keeps it. A replacement whose JSON has
+		// no retention does not change it.
 		ts.must("POST", "/dbs/shop/colls", nil, `{"id":"own","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":5}}`)
 		var own struct {
 			ChangeFeedPolicy struct{ RetentionDuration int }

@@ -12,18 +12,20 @@ import (
 )
 
 // This file serves /dbs and /dbs/<id>. Supported: create, read, list, delete. Throughput
-// at creation creates an offer (see offer.go), which the containers of the database would
-// share. It is stored and shown, but not enforced.
+// at creation creates an offer (see offer.go) that the containers of the database share.
+// It is stored and shown, but not enforced.
 
-// Charges of operations on databases, containers and offers, in request units. As in the
-// service, they do not count against any throughput. They are only sent in the answer.
+// These are the charges of operations on databases, containers and offers, in request
+// units. As in the service, they do not use up any provisioned throughput. They only
+// appear in the answer.
 const (
 	metadataReadCharge  = 1
 	metadataWriteCharge = 5
 	listCharge          = 1
 )
 
-// maxMetadataBody limits the body of a database, container or offer, in bytes.
+// maxMetadataBody limits the body of a request that writes a database, container, offer,
+// user or permission, in bytes.
 const maxMetadataBody = 1 << 20
 
 func (s *Server) createDatabase(x *request) error {
@@ -69,7 +71,7 @@ func (s *Server) deleteDatabase(x *request) error {
 	return x.sendDeleted()
 }
 
-// databases returns all databases, sorted by name.
+// databases returns the list of all databases, sorted by name.
 func (s *Server) databases(x *request) (resourceList, error) {
 	l := resourceList{name: "Databases"}
 	all, err := s.db.Databases(x.r.Context())
@@ -79,8 +81,8 @@ func (s *Server) databases(x *request) (resourceList, error) {
 	return l, err
 }
 
-// sendResource answers with a database, container, offer, user or permission. A read
-// whose If-None-Match names its version is answered with 304.
+// sendResource answers with the JSON of a database, container, offer, user or permission.
+// If a read has an If-None-Match that equals etag, it answers 304.
 func (x *request) sendResource(status int, etag string, body []byte) error {
 	x.charge, x.etag = metadataWriteCharge, etag
 	if x.r.Method == http.MethodGet {
@@ -93,13 +95,13 @@ func (x *request) sendResource(status int, etag string, body []byte) error {
 	return x.send(status, body)
 }
 
-// sendDeleted answers that a resource was deleted.
+// sendDeleted answers 204, with the charge of a write.
 func (x *request) sendDeleted() error {
 	x.charge = metadataWriteCharge
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// databaseBody returns a database in the form of the protocol.
+// databaseBody returns the JSON of a database for an answer.
 func databaseBody(d engine.DatabaseProperties) []byte {
 	m := object{{"id", jsonString(d.ID)}}
 	m.setSystem(d.RID, databaseSelf(d.RID), d.ETag, d.Modified.Unix())
@@ -110,7 +112,8 @@ func databaseBody(d engine.DatabaseProperties) []byte {
 
 func databaseSelf(rid string) string { return "dbs/" + rid + "/" }
 
-// setSystem sets the system properties that every resource has.
+// setSystem sets the members that the JSON of every resource has: _rid, _self, _etag and
+// _ts.
 func (m *object) setSystem(rid, self, etag string, modified int64) {
 	m.set("_rid", jsonString(rid))
 	m.set("_self", jsonString(self))
@@ -118,8 +121,8 @@ func (m *object) setSystem(rid, self, etag string, modified int64) {
 	m.set("_ts", jsontext.Value(fmt.Sprint(modified)))
 }
 
-// resource reads the body of a database, container, user or permission, and its ID. The
-// store validates the ID.
+// resource parses the body of a request that writes a database, container, user or
+// permission. It also returns the ID in it, which the store validates.
 func (x *request) resource() (m object, id string, err error) {
 	body, err := x.body(maxMetadataBody)
 	if err != nil {
@@ -134,9 +137,9 @@ func (x *request) resource() (m object, id string, err error) {
 	return m, id, nil
 }
 
-// checkIfMatch compares If-Match with the version of a resource. The store deletes
-// databases and containers without a condition, so it does not notice a replacement
-// between the two.
+// checkIfMatch returns an error if the request has an If-Match that differs from etag.
+// The store deletes databases and containers without a condition. So a replacement
+// between this check and the deletion is not noticed.
 func (x *request) checkIfMatch(etag string) error {
 	if tag := x.header("If-Match"); tag != "" && tag != "*" && tag != etag {
 		return fmt.Errorf("If-Match: %w", engine.ErrPreconditionFailed)
@@ -144,36 +147,36 @@ func (x *request) checkIfMatch(etag string) error {
 	return nil
 }
 
-// extra holds the data that the server stores with a database or container, beyond the
-// properties of the store.
+// extra holds the data that only the server uses. The store keeps it as JSON with each
+// database or container.
 type extra struct {
-	// Resource is the container as the client sent it, without its id and system
-	// properties.
+	// Resource is the JSON of a container as the client sent it, without its ID and the
+	// members that the server writes.
 	Resource json.RawMessage `json:"resource,omitempty"`
-	// Throughput is the throughput of a database, in RU/s. 0 means none. The store keeps
-	// the throughput of a container.
+	// Throughput is the throughput of a database in RU/s. 0 means none. The throughput of
+	// a container is not here, but among the store's own properties.
 	Throughput int `json:"throughput,omitempty"`
-	// Autoscale holds the autoscale settings of an offer, as the client sent them. nil
-	// means that the offer is manual.
+	// Autoscale holds the autoscale settings of the throughput, as the client sent them.
+	// nil means that the throughput is manual.
 	Autoscale json.RawMessage `json:"autoscale,omitempty"`
 }
 
-// json returns e as JSON, or nil if there is nothing to store.
+// json returns the JSON of e, or nil if e is empty.
 func (e extra) json() (json.RawMessage, error) {
 	if e.Resource == nil && e.Throughput == 0 && e.Autoscale == nil {
 		return nil, nil
 	}
 	var b bytes.Buffer
 	w := json.NewEncoder(&b)
-	w.SetEscapeHTML(false) // clients receive it as they sent it
+	w.SetEscapeHTML(false) // so that "<" and "&" are stored as the client sent them
 	if err := w.Encode(e); err != nil {
 		return nil, fmt.Errorf("encode the properties: %w", err)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// readExtra parses the data that the server stored. It ignores data that other programs
-// stored there.
+// readExtra parses the JSON that json returned. If another program stored other data
+// there, it is ignored.
 func readExtra(kept json.RawMessage) extra {
 	var e extra
 	if kept == nil || json.Unmarshal(kept, &e) != nil {
@@ -182,8 +185,8 @@ func readExtra(kept json.RawMessage) extra {
 	return e
 }
 
-// sent returns the container as the client sent it. It returns nil if the server did not
-// create it.
+// sent returns the container's JSON as the client sent it. It returns nil if the
+// container was created without the server.
 func (e extra) sent() object {
 	m, err := parseObject(e.Resource)
 	if err != nil {

@@ -15,34 +15,36 @@ import (
 // and DELETE docs/<id>.
 //
 // Supported: the partition key from its header, or (create, upsert, replace) from the
-// document; If-Match and If-None-Match; Prefer: return=minimal. A container that is
-// addressed by rid may have its documents addressed by rid, too. A document without an ID
-// is refused, as in the service. SDKs that generate IDs do so themselves. Requests with
-// triggers are refused. x-ms-indexing-directive and x-ms-consistency-level have no
-// effect, since there is no index and every answer is strongly consistent.
+// document; If-Match and If-None-Match; Prefer: return=minimal. If a container is
+// addressed by its rid, its documents may be, too. A document without an ID is refused,
+// as in the service, where only SDKs generate IDs. Requests with triggers are refused.
+// x-ms-indexing-directive and x-ms-consistency-level have no effect, because there is no
+// index and every answer is strongly consistent.
 //
 // The session token of a request is ignored. There is one replica, which always answers
-// from its newest state. A token ahead of it comes from before a restore of the data
-// directory. If the server refused such a token, the client would only retry until it
-// gives up.
+// from its newest state. A token can be ahead of that state only after the data directory
+// was restored from a backup. If the server refused such a token, the client would only
+// retry until it gives up.
 
-// maxDocumentBody limits the body of a request with a document, in bytes. The store
-// refuses documents over its own limit with its own message. A longer body is not read to
-// its end.
+// maxDocumentBody limits the body of a request with a document, in bytes. It exceeds the
+// store's limit of a document, so that a slightly too large document gets the store's
+// error message. A longer body is not read to its end.
 const maxDocumentBody = engine.MaxDocumentSize + 64<<10
 
-// documentBodies is a pool of memory for the bodies of requests with documents. The store
-// keeps no part of a body after the call that writes it.
+// documentBodies is a pool of buffers for the bodies of requests with documents. The
+// store keeps no reference to a body after a write has returned, so a buffer can be
+// reused.
 var documentBodies = sync.Pool{New: func() any { return new(documentBody) }}
 
-// documentBody is the memory for the body of one request.
+// documentBody is a buffer that holds the body of one request.
 type documentBody struct{ text []byte }
 
-// keptBody is the size of the largest documentBody that is reused, in bytes.
+// keptBody is the capacity of the largest buffer that returns to documentBodies, in
+// bytes.
 const keptBody = 64 << 10
 
 // readDocumentBody reads the body of a request with a document. The caller must call
-// release, also after an error.
+// release on the result, even if it returns an error.
 func (x *request) readDocumentBody() (*documentBody, error) {
 	b := documentBodies.Get().(*documentBody) //nolint:errcheck // the pool holds nothing else
 	var err error
@@ -50,14 +52,14 @@ func (x *request) readDocumentBody() (*documentBody, error) {
 	return b, err
 }
 
-// release returns the memory to the pool.
+// release returns the buffer to documentBodies, unless it is larger than keptBody.
 func (b *documentBody) release() {
 	if cap(b.text) <= keptBody {
 		documentBodies.Put(b)
 	}
 }
 
-// postDocument creates or upserts a document.
+// postDocument creates a document, or upserts it if the request has the upsert header.
 func (s *Server) postDocument(x *request) error {
 	c, key, err := x.documentWrite()
 	if err != nil {
@@ -76,8 +78,8 @@ func (s *Server) postDocument(x *request) error {
 	return x.sendWritten(r, err)
 }
 
-// idOf returns the ID of a document. It returns "" if the document has no ID, or one that
-// is not a string.
+// idOf returns the ID in a document's JSON. It returns "" if the ID is missing or is not
+// a string.
 func idOf(body []byte) string {
 	s := jsonscan.New(body, engine.MaxDepth)
 	for more, err := s.Object(1); more && err == nil; more, err = s.Next('}') {
@@ -104,9 +106,9 @@ func (s *Server) readDocument(x *request) error {
 	if err != nil {
 		return err
 	}
-	// If-Match is a condition of writes, so reads ignore it. Java's change feed processor
-	// sends it with the read by which it finds the new owner of a lease. If that read
-	// failed with 412, the processor would lose the lease.
+	// The read ignores If-Match, which is a condition of writes. Java's change feed
+	// processor sends If-Match when it reads a lease to find the lease's new owner. If
+	// that read failed with 412, the processor would lose the lease.
 	o := engine.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
 	if err := x.acquireSlot(readSlots); err != nil {
 		return err
@@ -157,8 +159,9 @@ func (s *Server) deleteDocument(x *request) error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// documentWrite returns the container and the key of a request that writes a document.
-// The key is nil if only the document has it.
+// documentWrite returns the container in the path and the partition key in the header,
+// for a request that writes a document. The key is nil if only the document has it. It
+// returns an error if the request has triggers.
 func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) {
 	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
 		return nil, nil, unsupported("a trigger")
@@ -171,7 +174,8 @@ func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) 
 	return c, key, err
 }
 
-// documentKey is like documentWrite, for an operation without a document in its body.
+// documentKey is like documentWrite, for a request that has no document in its body. It
+// returns an error if the header has no key, unless the container is addressed by rid.
 func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	c, key, err := x.documentWrite()
 	if err == nil && key == nil && !x.byRID(c) {
@@ -184,8 +188,9 @@ func (x *request) writeOptions() engine.WriteOptions {
 	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
 }
 
-// onDocument calls do for the document of the path. In a container that is addressed by
-// its rid, the document may be addressed by its rid too, unless a document has that ID.
+// onDocument calls do for the document that the path addresses by its ID. If the
+// container is addressed by its rid and has no document with this ID, the ID may be a
+// document's rid.
 func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
 	do func(key feed.PartitionKey, id string) (engine.Result, error),
 ) (engine.Result, error) {
@@ -205,7 +210,8 @@ func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
 	return do(found.Key, found.ID)
 }
 
-// sendWritten answers a write of a document.
+// sendWritten answers a write of one document: 201 if the document was created, 200
+// otherwise.
 func (x *request) sendWritten(r engine.Result, err error) error {
 	if err != nil {
 		return x.setFailure(r, err)
@@ -221,8 +227,8 @@ func (x *request) sendWritten(r engine.Result, err error) error {
 	return x.send(status, r.Body)
 }
 
-// setFailure sets the charge and the partition of a failed operation. SDKs also use the
-// session token of a 404, 409 or 412.
+// setFailure sets the headers of an error answer: the charge, the partition and the
+// session token. SDKs use the session token also of a 404, 409 or 412. It returns err.
 func (x *request) setFailure(r engine.Result, err error) error {
 	x.charge += r.Charge
 	x.setPartition(r.Partition, r.End)

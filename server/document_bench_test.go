@@ -10,7 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// sink is a ResponseWriter that discards the answer.
+// sink is an http.ResponseWriter that drops the answer.
 type sink struct {
 	header http.Header
 	status int
@@ -20,7 +20,9 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 
-// serveAgain serves one request n times. body returns the body of each time.
+// serveAgain serves the request r once for each iteration of the benchmark. body returns
+// the request's body for iteration i. It fails the benchmark if a status differs from
+// want.
 func serveAgain(b *testing.B, ts *testServer, r *http.Request, want int, body func(i int) []byte) {
 	b.Helper()
 	b.ReportAllocs()
@@ -46,7 +48,7 @@ type readCloser struct{ *bytes.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// kilobyte returns a document of 1 KB.
+// kilobyte returns a document of 1 KB with the given ID.
 func kilobyte(id int) []byte {
 	return fmt.Appendf(nil, `{"id":"%06d","pk":"p","text":"%s"}`, id, strings.Repeat("x", 1000))
 }

@@ -9,10 +9,10 @@ import (
 // This file serves GET docs without the header A-IM: the read feed, which returns all
 // documents of a container.
 //
-// Supported: the selections of a change feed; x-ms-max-item-count; x-ms-continuation,
-// which remains valid after splits and merges. The selections are container, partition,
-// range of effective partition keys, and logical key or a prefix of one, in any
-// combination. The order is by effective partition key and ID. A document that exists
+// Supported: x-ms-max-item-count; x-ms-continuation, which remains valid after splits and
+// merges; and a selection of documents. A selection may name a partition, a range of
+// effective partition keys, and a logical key or a prefix of one, in any combination.
+// Documents are sorted by effective partition key and ID. A document that exists
 // throughout the reading is returned exactly once.
 
 func (s *Server) readDocuments(x *request) error {
@@ -54,13 +54,13 @@ func (s *Server) readDocuments(x *request) error {
 	})
 }
 
-// tokenRead is the first part of a continuation of the read feed: r~<rid of the
-// container>~<position>~<checksum>. A continuation does not hold the selection. After a
-// split, SDKs send the continuation of a range for each of its parts.
+// tokenRead marks a continuation of the read feed. The continuation is r~<rid of the
+// container>~<position>~<checksum>. It does not contain the selection, because SDKs send
+// the continuation of a range for each of its parts after a split.
 const tokenRead = "r"
 
-// readToken returns the position in a continuation of the read feed. It returns "" for
-// the first page.
+// readToken parses a continuation of the read feed and returns the position in it. It
+// returns "" for an empty text, which means the first page.
 func readToken(text, rid string) (position string, err error) {
 	if text == "" {
 		return "", nil

@@ -29,8 +29,8 @@ import (
 // is still the last. If other writes come first three times, the answer is 449
 // (RetryWith), as in the service.
 
-// maxInlinePatch limits the patches that run in the sequencer, in bytes. It limits the
-// sum of the sizes of the patch and the document.
+// maxInlinePatch is the largest sum of the sizes of a patch and its document, in bytes,
+// for which the patch runs in the sequencer.
 const maxInlinePatch = 64 << 10
 
 // maxPatchAttempts is the number of attempts to write a patch before the answer is 449.
@@ -45,7 +45,7 @@ func (s *Server) patchDocument(x *request) error {
 	if err != nil {
 		return err
 	}
-	if err := x.acquireSlot(readSlots); err != nil { // its answer may be much longer than its body
+	if err := x.acquireSlot(readSlots); err != nil { // the request is small, but the item in its answer may be large
 		return err
 	}
 	p, err := parsePatch(body, unpatchable(c))
@@ -60,25 +60,28 @@ func (s *Server) patchDocument(x *request) error {
 	return x.sendWritten(r, err)
 }
 
-// errCondition is the answer to a patch whose condition is false.
+// errCondition is the answer to a patch whose condition is false for the item.
 var errCondition = failure(http.StatusPreconditionFailed, 0, "the condition of the patch is false for the item")
 
-// errContended is the answer to a patch if another write came first in every attempt.
+// errContended is the answer to a patch if other writes changed the item during each of
+// maxPatchAttempts attempts.
 var errContended = failure(statusRetryWith, 0, "other writes changed the item %d times while the patch was prepared; send it again", maxPatchAttempts)
 
-// errNotInline reports a patch that is too large for the sequencer.
+// errNotInline is returned by inline if the patch and the document are too large for the
+// sequencer.
 var errNotInline = errors.New("the patch is too large to be applied while other writes wait")
 
-// itemPatch is a parsed patch.
+// itemPatch is a parsed patch of an item.
 type itemPatch struct {
 	patch.Patch
-	// condition is nil if the patch has none.
+	// condition is the condition of the patch, or nil if there is none.
 	condition *query.Filter
-	// size is the length of the patch in bytes.
+	// size is the length of the patch's JSON in bytes.
 	size int
 }
 
-// parsePatch parses the body of a patch.
+// parsePatch parses the body of a patch. It returns an error if the patch changes one of
+// the unpatchable paths.
 func parsePatch(body []byte, unpatchable [][]string) (*itemPatch, error) {
 	p, err := patch.Parse(body)
 	if err == nil {
@@ -96,8 +99,9 @@ func parsePatch(body []byte, unpatchable [][]string) (*itemPatch, error) {
 	return parsed, nil
 }
 
-// inline applies a patch without a condition in the sequencer. It returns errNotInline if
-// the patch would take too long.
+// inline applies a patch without a condition to the document old and returns the new
+// document. The store calls it in the sequencer. It returns errNotInline if the patch and
+// the document are too large.
 func (p *itemPatch) inline(old []byte) ([]byte, error) {
 	if len(old)+p.size > maxInlinePatch {
 		return nil, errNotInline
@@ -106,8 +110,9 @@ func (p *itemPatch) inline(old []byte) ([]byte, error) {
 	return after, patchFailure(err)
 }
 
-// patchItem patches an item. It runs a small patch without a condition in the sequencer,
-// and any other patch with attemptPatch.
+// patchItem patches an item. A small patch without a condition runs in the store's
+// sequencer. Any other patch is prepared outside the sequencer by attemptPatch, up to
+// maxPatchAttempts times.
 func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (engine.Result, error) {
 	if p.condition == nil {
 		r, err := c.Change(x.r.Context(), key, id, p.inline, o)
@@ -131,8 +136,8 @@ func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id strin
 // item, the new item, and the copy that the store writes.
 const patchCopies = 3
 
-// attemptPatch prepares a patch on the last version of an item and writes it. again
-// reports whether another write came first.
+// attemptPatch applies a patch to the current version of an item and writes the result.
+// again reports that another request wrote the item in between, so nothing was written.
 func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (r engine.Result, again bool, err error) {
 	held := patchCopies * engine.MaxDocumentSize
 	if err := x.items.take(held); err != nil {
@@ -159,7 +164,8 @@ func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id st
 	return r, errors.Is(err, engine.ErrPreconditionFailed), err
 }
 
-// patched evaluates the condition of a patch and returns the patched document.
+// patched returns the document old with the patch applied. It returns errCondition if the
+// condition is false.
 func (x *request) patched(p *itemPatch, old []byte) ([]byte, error) {
 	if p.condition != nil {
 		holds, err := x.holds(p.condition, old)
@@ -174,13 +180,14 @@ func (x *request) patched(p *itemPatch, old []byte) ([]byte, error) {
 	return after, patchFailure(err)
 }
 
-// unpatchable returns the paths that no patch may change.
+// unpatchable returns the paths that no patch may change: the ID, the partition key and
+// the system properties.
 func unpatchable(c *engine.Container) [][]string {
 	return append(slices.Clone(c.KeyPaths()), []string{"id"}, []string{"_rid"}, []string{"_self"}, []string{"_etag"},
 		[]string{"_attachments"}, []string{"_ts"}, []string{"_lsn"})
 }
 
-// patchFailure returns the answer to an error of a patch.
+// patchFailure converts an error of a patch to the answer.
 func patchFailure(err error) error {
 	if p := (*patch.Error)(nil); errors.As(err, &p) {
 		return badRequest("%s", p.Error())
@@ -188,49 +195,53 @@ func patchFailure(err error) error {
 	return err
 }
 
-// Conditions of patches run outside the store's sequencer, so other writes do not wait
-// for them. Their time is limited because each occupies a processor.
+// These limits apply to the conditions of patches. Conditions run outside the store's
+// sequencer, so other writes do not wait for them. Their time is limited because each
+// occupies a processor.
 const (
-	// maxCondition limits one evaluation.
+	// maxCondition limits the time of one evaluation of a condition.
 	maxCondition = time.Second
-	// maxRequestConditions limits all evaluations of a request together.
+	// maxRequestConditions limits the total time of all evaluations for one request.
 	maxRequestConditions = 2 * time.Second
-	// maxSignerConditions limits the time that the conditions of one key, or of the
-	// resource tokens of one permission, may take in a burst. A signer regains time at
-	// half the speed of the clock.
+	// maxSignerConditions is the evaluation time that one signer can use at once. A
+	// signer is an account key, or a permission with all of its resource tokens. Used
+	// time is restored at half the speed of the clock.
 	maxSignerConditions = 5 * time.Second
 )
 
-// signer identifies the credential that signed a request. The zero value represents all
-// AAD tokens.
+// signer identifies the account key or the permission whose time a condition uses. All
+// AAD tokens together are one signer, which is the zero value.
 type signer struct {
-	// key is the number of an account key, from 1. It is 0 for tokens.
+	// key is the number of an account key, counted from 1. It is 0 for tokens.
 	key int
-	// database, user and permission identify the permission of a resource token.
+	// database, user and permission identify the permission of a resource token. They are
+	// zero for other credentials.
 	database         [4]byte
 	user, permission uint32
 }
 
-// conditionTimes limits the time of conditions by signer. It is safe for concurrent use.
+// conditionTimes holds the evaluation time that each signer has used recently. It is safe
+// for concurrent use.
 type conditionTimes struct {
 	mu sync.Mutex // guards the rest
-	// free is the time at which a signer has its full allowance again.
+	// free is the time at which all used time of a signer is restored.
 	free map[signer]time.Time
 }
 
-// maxConditionSigners is the number of signers at which those with their full allowance
-// are dropped.
+// maxConditionSigners is the size of conditionTimes.free at which signers whose time is
+// fully restored are deleted from it.
 const maxConditionSigners = 10_000
 
-// wait returns how long a signer must wait until it has time again. It returns 0 if the
-// signer has time now.
+// wait returns how long a signer must wait before it may evaluate another condition. It
+// returns 0 if the signer has time left.
 func (t *conditionTimes) wait(s signer) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return max(max(time.Until(t.free[s]), 0)-2*maxSignerConditions, 0)
 }
 
-// spend takes time from a signer. It may take more than the signer has left.
+// spend records that a condition of the signer s took the time took. That may be more
+// than the signer had left.
 func (t *conditionTimes) spend(s signer, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,16 +263,16 @@ func (t *conditionTimes) spend(s signer, took time.Duration) {
 	t.free[s] = at.Add(2 * took)
 }
 
-// requestConditions is the time that the conditions of one request have taken.
+// requestConditions holds the total time of the conditions of one request.
 type requestConditions struct {
 	mu    sync.Mutex // held while a condition of the request is evaluated
 	spent time.Duration
 }
 
 // holds reports whether the condition of a patch is true for a document. The conditions
-// of one request are evaluated one after the other. An error is the answer to the
-// operation. It is 400 if the condition cannot be evaluated or takes more than
-// [maxCondition]. It is 429 if the request or its signer has no time left.
+// of one request run one after the other. If holds returns an error, it is the answer to
+// the operation. The status is 400 if the condition cannot be evaluated or takes more
+// than [maxCondition]. It is 429 if the request or its signer has no time left.
 func (x *request) holds(condition *query.Filter, document []byte) (bool, error) {
 	x.conditions.mu.Lock()
 	defer x.conditions.mu.Unlock()
@@ -269,8 +280,8 @@ func (x *request) holds(condition *query.Filter, document []byte) (bool, error) 
 	if limit <= 0 {
 		return false, errSlowConditions
 	}
-	// Conditions that share a processor would slow each other down, and their signers
-	// would be charged for that time.
+	// The number of conditions that run at once is limited. Otherwise conditions would
+	// slow each other down, and their signers would be charged for the longer time.
 	turns := x.s.conditionSlots
 	select {
 	case turns <- struct{}{}:
@@ -304,8 +315,8 @@ func (x *request) holds(condition *query.Filter, document []byte) (bool, error) 
 	return false, badRequest("cannot evaluate the condition of the patch: %v", err)
 }
 
-// errSlowConditions is the answer to a patch if the conditions of its request have used
-// up their time.
+// errSlowConditions is the answer to a patch if the conditions of its request took longer
+// than maxRequestConditions together.
 var errSlowConditions = &statusError{
 	status: http.StatusTooManyRequests, substatus: wire.SubNone, retryAfter: maxCondition,
 	message: "not done, because the conditions of the patches in this request take more than " + maxRequestConditions.String() +

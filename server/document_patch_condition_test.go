@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// conditionalPatch increments v if it is below 1000.
+	// conditionalPatch increments v if v is below 1000.
 	conditionalPatch = `{"operations":[{"op":"incr","path":"/v","value":1}],"condition":"from c where c.v < 1000"}`
-	// conditionalOperation is the same patch in a batch.
+	// conditionalOperation is a batch of one operation: conditionalPatch of item 1.
 	conditionalOperation = `[{"operationType":"Patch","id":"1","partitionKey":"[\"p\"]","resourceBody":` + conditionalPatch + `}]`
 )
 
-// patches are the ways to send a conditional patch of the item 1. Each returns the status
-// of the patch.
+// patches holds the three ways to send conditionalPatch for item 1. Each function returns
+// the status of the patch.
 var patches = map[string]func(ts *testServer) int{
 	"patch": func(ts *testServer) int {
 		return ts.do("PATCH", orders+"/docs/1", pk(`["p"]`), conditionalPatch).status
@@ -30,15 +30,16 @@ var patches = map[string]func(ts *testServer) int{
 	"transaction": func(ts *testServer) int { return ts.batchStatus(transaction) },
 }
 
-// batchStatus sends the conditional patch in a batch and returns its status.
+// batchStatus sends conditionalOperation with the headers h and returns the status of the
+// patch.
 func (ts *testServer) batchStatus(h headers) int {
 	var ends []struct{ StatusCode int }
 	ts.do("POST", orders+"/docs", h, conditionalOperation).decode(&ends)
 	return ends[0].StatusCode
 }
 
-// If the condition of a patch were evaluated in the sequencer, all writes to all
-// databases would wait for it.
+// A patch has a condition that takes long. Meanwhile, all other writes must complete. If
+// the condition ran in the sequencer, it would block them.
 func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +64,7 @@ func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 				}()
 				select {
 				case <-written:
-				case <-time.After(time.Hour): // passes only if all goroutines are blocked
+				case <-time.After(time.Hour): // fake time advances only if every goroutine is blocked
 					t.Error("other writes wait for the condition")
 				}
 				close(release)
@@ -77,8 +78,9 @@ func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 	}
 }
 
-// A write to another item causes no further evaluation. Each concurrent write to the same
-// item causes one, and the third such write makes the answer 449.
+// Other requests write while the condition of a patch is evaluated. A write to another
+// item must cause no second evaluation. Each write to the same item must cause one, and
+// after the third such write the answer must be 449.
 func TestAConditionIsEvaluatedAgainOnlyIfTheItemHasChanged(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
@@ -105,8 +107,8 @@ func TestAConditionIsEvaluatedAgainOnlyIfTheItemHasChanged(t *testing.T) {
 	}
 }
 
-// The condition is evaluated on the version at the commit, even if a concurrent write
-// changes its result.
+// Another request changes the item while the condition of a patch is evaluated. The
+// answer must follow from the condition's result for the changed item.
 func TestAConditionHoldsAtTheCommit(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +123,7 @@ func TestAConditionHoldsAtTheCommit(t *testing.T) {
 				}
 			}
 			for _, test := range []struct {
-				body   string // the concurrent write; if empty, the item is deleted
+				body   string // the document that the other request writes; if empty, it deletes the item
 				status int
 			}{{`{"id":"1","pk":"p","v":2000}`, 412}, {`{"id":"1","pk":"p","v":5}`, 200}, {"", 404}} {
 				then = []func(){func() {
@@ -142,7 +144,8 @@ func TestAConditionHoldsAtTheCommit(t *testing.T) {
 	}
 }
 
-// In a transaction, each condition sees the effects of the operations before it.
+// A transaction changes an item and then patches it under a condition. The condition must
+// see the earlier change.
 func TestConditionsOfATransactionSeeTheOperationsBeforeThem(t *testing.T) {
 	patchOf := func(id, op, condition string) string {
 		return fmt.Sprintf(`{"operationType":"Patch","id":%q,"resourceBody":{"operations":[%s],"condition":"from c where %s"}}`, id, op, condition)
@@ -172,8 +175,9 @@ func TestConditionsOfATransactionSeeTheOperationsBeforeThem(t *testing.T) {
 	}
 }
 
-// A patch of a large document takes tens of milliseconds. In the sequencer it would delay
-// all other writes.
+// A patch of a large document takes tens of milliseconds and would delay all other writes
+// in the sequencer. So it must be prepared outside, alone and in a batch, with the same
+// results.
 func TestALargePatchIsPreparedOutsideTheSequencer(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItem()
@@ -207,7 +211,9 @@ func TestTheConditionsOfOneRequestHaveALimitedTime(t *testing.T) {
 	})
 }
 
-// One resource token must not use up the time of others. It regains its own time.
+// A resource token sends patches with slow conditions until it has used up its time. It
+// must then get 429, while other tokens and the account key are still served. After the
+// time in x-ms-retry-after-ms, its patches must be accepted again.
 func TestTheConditionsOfOneSignerHaveALimitedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
@@ -240,8 +246,9 @@ func TestTheConditionsOfOneSignerHaveALimitedTime(t *testing.T) {
 	})
 }
 
-// Concurrent conditions would slow each other down, and the time of all would count. So
-// they must not run on one processor.
+// Sixty patches with slow conditions arrive at once. At most half of the processors may
+// evaluate conditions concurrently. Otherwise each condition would take longer, and the
+// signer would be charged for that.
 func TestConcurrentConditionsOfOneSignerDoNotLockItOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})

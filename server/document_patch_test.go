@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// withItem creates the container orders with one item.
+// withItem creates the container orders with one item. It returns the header with the
+// item's key, and the item's path.
 func (ts *testServer) withItem() (h headers, path string) {
 	ts.t.Helper()
 	ts.withOrders()

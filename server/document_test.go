@@ -119,8 +119,8 @@ func TestIDsOfEveryKindAreAddressed(t *testing.T) {
 	ts.do("POST", orders+"/docs", pk(`["p"]`), `{"id":7,"pk":"p"}`).want(400)
 }
 
-// The service generates no IDs. A server that did would accept code that fails with the
-// service.
+// A document without an ID must be refused. The service generates no IDs either, so code
+// that works with this server would otherwise fail with the service.
 func TestADocumentWithoutIDIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for _, body := range []string{`{"pk":"p","deep":{"id":"no"}}`, ` { "pk" : "p" } `, `{"pk":"p"}`, `{"id":null,"pk":"p"}`, `{"id":"","pk":"p"}`} {
@@ -156,8 +156,8 @@ func TestConditionsOfReadsAndWrites(t *testing.T) {
 	ts.do("POST", orders+"/docs", h.with("x-ms-documentdb-is-upsert", "true").with("If-None-Match", "*"), `{"id":"1","pk":"p"}`).want(412)
 }
 
-// Java's change feed processor reads a lease with the options of the write that was
-// refused before.
+// A read with an If-Match that differs from the item's etag must succeed. Java's change
+// feed processor sends such a read after a write with the same If-Match was refused.
 func TestReadIgnoresIfMatch(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	h := pk(`["p"]`)
@@ -230,7 +230,8 @@ func TestDocumentsAreAddressedByRID(t *testing.T) {
 	ts.do("GET", self, nil, "").want(200).wantBody(`"id":"1"`)
 	ts.do("PUT", self, h, `{"id":"1","pk":"p","v":1}`).want(200).wantBody(`"v":1`)
 	ts.do("PUT", self, nil, `{"id":"1","pk":"p","v":2}`).want(200).wantBody(`"v":2`)
-	// A name that looks like a rid is treated as a name first.
+	// This item's ID is the rid of another item. A path with this text must address the
+	// item with the ID.
 	ts.must("POST", orders+"/docs", h, `{"id":"`+doc["_rid"].(string)+`","pk":"p"}`)
 	ts.do("DELETE", self, h, "").want(204)
 	ts.do("GET", orders+"/docs/1", h, "").want(200)
@@ -336,8 +337,8 @@ func TestThroughputIsEnforcedIfEnabled(t *testing.T) {
 	})
 }
 
-// The memory of bodies is reused. If another request reused it too early, the server
-// would store or return the wrong bytes.
+// The server reuses the buffers of request bodies. Concurrent requests with different
+// documents must each store and return their own bytes.
 func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	upsert := pk(`["p"]`).with(wire.HeaderUpsert, "True")
@@ -354,8 +355,8 @@ func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
 				if a := ts.do("POST", orders+"/docs", h, body); a.status/100 != 2 || i%2 == 1 && !bytes.Contains(a.body, []byte(own)) {
 					t.Errorf("%d %.200s", a.status, a.body)
 				}
-				// A refused request, or one whose body ends too early, also returns its
-				// memory.
+				// The buffer is also reused after a request that is refused, and after
+				// one whose body ends too early.
 				if a := ts.do("POST", orders+"/docs", upsert.with("If-Match", "other"), body); a.status != 412 {
 					t.Errorf("%d %.200s", a.status, a.body)
 				}
