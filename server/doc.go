@@ -10,20 +10,13 @@
 //	err = h.Serve(protocol.Guard(h, listener))
 //
 // [Options] configures the account: its keys, its limits and its defaults for containers.
-// [Server] is the handler. [Faults] makes requests fail as they fail in a data center, and
+// [Server] is the handler. [Server.Guard] limits connections and the memory of headers.
+// [Faults] makes requests fail as they fail in a data center, and
 // [Server.Freeze] holds the requests to one partition. [Operations] returns the list of
 // operations that the server supports or refuses.
 //
 // For tests of programs, use package changefeedtest. Its servers need no port, because
 // clients reach them over a network in memory.
-//
-// To serve a store, pass it to [New] with [Options], and give the [Server] to an
-// [http.Server]. [Server.Guard] also limits connections and the memory of headers. The
-// command "changefeed serve" does all of this. A test starts with NewServer of package
-// changefeedtest, which serves a store in memory.
-//
-// [Server.Faults] and [Server.Freeze] make requests fail or wait. [Operations] lists the
-// operations of the protocol, supported and refused.
 //
 // # The path of a request
 //

@@ -12,10 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// These tests send queries in the form of .NET's SDK; see dotnet_test.go.
+// These tests send queries as .NET's SDK writes them; see dotnet_test.go.
 
-// dotnetQuery holds the headers of each page of a query, and dotnetPlan those of a plan
-// request.
+// dotnetQuery holds the headers that .NET sends with each page of a query. dotnetPlan
+// holds those of a request for a query plan. Each line is one header.
 const (
 	dotnetQuery = "x-ms-max-item-count: -1\nx-ms-documentdb-query-iscontinuationexpected: False\nx-ms-documentdb-isquery: True\n" +
 		"x-ms-cosmos-correlated-activityid: 3d1f7a5c-2f6d-4f0b-8b86-7c2f6f4f7c10\nx-ms-cosmos-supported-serialization-formats: JsonText,CosmosBinary\n" +
@@ -47,8 +47,8 @@ func TestDotNetQueries(t *testing.T) {
 	if plan.PartitionedQueryExecutionInfoVersion != 2 || plan.QueryInfo.DistinctType != "None" || len(plan.QueryRanges) != 1 || plan.QueryRanges[0].Max != feed.MaxEPK {
 		t.Errorf("%+v", plan)
 	}
-	// There is one page for each partition. The answer is JSON, even if the client also
-	// accepts other formats.
+	// The SDK requests the rows of each partition separately. The answer must be JSON,
+	// even if the client also accepts other formats.
 	found := map[string]bool{}
 	for _, partition := range []string{"0", "1"} {
 		a := ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: "+partition+
@@ -65,7 +65,8 @@ func TestDotNetQueries(t *testing.T) {
 	if len(found) != 15 {
 		t.Errorf("%d of 15: %v", len(found), slices.Sorted(maps.Keys(found)))
 	}
-	// ReadMany reads the items of a range in one query.
+	// The SDK's ReadManyItemsAsync reads the items of one partition by a query that names
+	// their IDs and keys.
 	many := 0
 	for _, partition := range []string{"0", "1"} {
 		a := ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: "+partition+"\nx-ms-cosmos-query-optimisticdirectexecute: False\n"+dotnetQuery,
@@ -78,13 +79,15 @@ func TestDotNetQueries(t *testing.T) {
 	if many != 2 {
 		t.Errorf("%d of 2 items", many)
 	}
-	// The change feed processor builds its queries by concatenation.
+	// This is a query of the SDK's change feed processor for its leases. It builds the
+	// text without parameters.
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: 0\n"+dotnetQuery,
 		`{"query":"SELECT * FROM c WHERE STARTSWITH(c.id, '`+"p.host_a==_b==.."+`')"}`).want(200).wantHeader(wire.HeaderItemCount, "0")
 }
 
-// For a sorted query over two partitions, the SDK queries each range by the plan and
-// merges the rows. It resumes from a token of its own.
+// The SDK sorts rows of two partitions: it requests the plan, queries each partition with
+// the rewritten text, and merges the rows. After any row, it can resume with a filter for
+// each partition.
 func TestDotNetSortsOverPartitionsAndResumes(t *testing.T) {
 	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
 	for i := range 20 {
@@ -118,7 +121,7 @@ func TestDotNetSortsOverPartitionsAndResumes(t *testing.T) {
 		}
 		return all
 	}
-	merge := func(left, right []found) []found { // stable, so that the left partition's rows come first in ties
+	merge := func(left, right []found) []found { // if two rows are equal, the row of left comes first
 		all := append(left, right...)
 		slices.SortStableFunc(all, func(a, b found) int { return strings.Compare(b.values()[0], a.values()[0]) })
 		return all
@@ -149,7 +152,8 @@ func TestDotNetSortsOverPartitionsAndResumes(t *testing.T) {
 	}
 }
 
-// The SDK sends a query of one partition unchanged, and the server does all of the work.
+// A query with ORDER BY or aggregates selects one partition. The SDK sends its text
+// without a plan, and the server must return the final rows.
 func TestDotNetExecutesQueriesOfOnePartitionDirectly(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for i := range 6 {
@@ -175,8 +179,8 @@ func TestDotNetExecutesQueriesOfOnePartitionDirectly(t *testing.T) {
 	}
 }
 
-// The SDK converts the prefix of a hierarchical key to a range. It requests the plan and
-// the rows of that range.
+// The SDK converts the prefix of a hierarchical key to a range of effective partition
+// keys. It then requests the plan, and the rows of that range.
 func TestDotNetQueriesAPrefixOfAHierarchicalKey(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)

@@ -18,11 +18,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// These tests send requests as the .NET SDK 3.62 writes them in gateway mode, according
-// to its source. Names, values, spelling and order are the same. GatewayStoreClient and
-// HttpClient determine the order. No .NET client was run.
+// These tests send requests as the .NET SDK 3.62 writes them in gateway mode. The
+// headers' names, values, spelling and order are taken from the SDK's source:
+// GatewayStoreClient and HttpClient determine the order. No .NET client was run.
 
-// dotnetCommon are the headers that follow an operation's own headers in each request.
+// dotnetCommon holds the headers that the SDK sends with every request, after the headers
+// of the operation.
 const dotnetCommon = `x-ms-cosmos-sdk-supportedcapabilities: 11
 x-ms-noretry-449: True
 x-ms-activity-id: 5a6f1c2e-1f9b-4a8e-9a55-0f8c8a6d7d11
@@ -32,17 +33,19 @@ x-ms-version: 2020-07-15
 Accept: application/json
 `
 
-// dotnet sends a request with its own headers, one in each line, and a body. The SDK
-// signs link, which is the resource's name, or its rid in lower case.
+// dotnet sends a request as the SDK writes it and returns the answer. own holds the
+// headers of the operation, one in each line. The signature covers kind, the resource
+// type, and link, the resource's path by names or its rid in lower case.
 func (ts *testServer) dotnet(method, path, kind, link, own, body string) response {
 	ts.t.Helper()
 	date := wire.FormatTime(ts.db.Now())
 	signature := ts.key.Sign(wire.Payload(method, kind, link, date, ""))
-	// HttpUtility.UrlEncode writes hexadecimal digits in lower case.
+	// The SDK escapes the signature with HttpUtility.UrlEncode, which writes hexadecimal
+	// digits in lower case.
 	token := strings.NewReplacer("+", "%2b", "/", "%2f", "=", "%3d").Replace("sig=" + base64.StdEncoding.EncodeToString(signature))
 	text := method + " " + path + " HTTP/1.1\nHost: localhost:8081\n" + own + "x-ms-date: " + date + "\nauthorization: type%3dmaster%26ver%3d1.0%26" + token + "\n" + dotnetCommon
 	contentType := ""
-	if at := strings.Index(text, "Content-Type: "); at >= 0 { // it is sent with the content, after all other headers
+	if at := strings.Index(text, "Content-Type: "); at >= 0 { // the SDK sends Content-Type with the content, after all other headers
 		end := at + strings.IndexByte(text[at:], '\n') + 1
 		contentType = text[at:end]
 		text = text[:at] + text[end:]
@@ -64,7 +67,8 @@ func (ts *testServer) dotnet(method, path, kind, link, own, body string) respons
 	return a
 }
 
-// Links of the container that the tests use.
+// ordersLink is the link of the container orders that signatures cover. ordersDocs is the
+// path of its documents.
 const (
 	ordersLink = "dbs/shop/colls/orders"
 	ordersDocs = "/dbs/shop/colls/orders/docs"
@@ -91,7 +95,8 @@ func TestDotNetStartsAndReadsItsRoutingMap(t *testing.T) {
 		t.Errorf("by its rid the container is %v", again)
 	}
 
-	// The SDK reads the map until a 304. Without a 304, it would read forever.
+	// The SDK reads the list of partitions with the last etag until it gets a 304. If the
+	// server never answered 304, the SDK would read forever.
 	const whole = "x-ms-max-item-count: -1\nA-IM: Incremental Feed\n"
 	first := ts.dotnet("GET", self+"/pkranges/", "pkranges", strings.ToLower(rid), whole, "").want(200).wantHeader(wire.HeaderItemCount, "2")
 	etag := first.header.Get("Etag")
@@ -116,7 +121,7 @@ func TestDotNetMakesDatabasesAndContainers(t *testing.T) {
 	ts.dotnet("GET", "/dbs/shop", "dbs", "dbs/shop", "", "").want(404)
 	ts.dotnet("POST", "/dbs", "dbs", "", "", `{"id":"shop"}`).want(201)
 	ts.dotnet("POST", "/dbs", "dbs", "", "", `{"id":"shop"}`).want(409)
-	// The JSON of the SDK's ContainerProperties.
+	// This is the SDK's JSON for its class ContainerProperties.
 	made := ts.dotnet("POST", "/dbs/shop/colls", "colls", "dbs/shop", `x-ms-cosmos-offer-autopilot-settings: {"maxThroughput":4000}`+"\n",
 		`{"indexingPolicy":{"automatic":true,"indexingMode":"Consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}],"compositeIndexes":[],`+
 			`"spatialIndexes":[],"vectorIndexes":[],"fullTextIndexes":[]},"id":"orders","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2},`+
@@ -153,8 +158,8 @@ func TestDotNetWorksOnItems(t *testing.T) {
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, key, `{"id":"1","pk":"p"}`).want(409).wantBody(`"code":"Conflict"`)
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, key+"x-ms-documentdb-is-upsert: True\nPrefer: return=minimal\n", `{"id":"1","pk":"p","v":2}`).
 		want(200).wantHeader("Content-Length", "0")
-	// Sessions of several partitions are several tokens in one. With binary encoding
-	// enabled, each read names the accepted formats.
+	// The session token has entries for several partitions, joined by commas. The header
+	// with accepted formats is sent by an SDK whose user has enabled binary encoding.
 	read := ts.dotnet("GET", path, "docs", link, key+session+"x-ms-consistency-level: Session\nx-ms-cosmos-supported-serialization-formats: CosmosBinary\n", "").
 		want(200).wantBody(`"v":2`).wantHeader("Content-Type", "application/json")
 	etag := read.header.Get("Etag")
@@ -165,13 +170,13 @@ func TestDotNetWorksOnItems(t *testing.T) {
 		`{"condition":"from c where c.v = 3","operations":[{"op":"incr","path":"/v","value":1}]}`).want(200).wantBody(`"v":4`)
 	ts.dotnet("GET", path, "docs", link, `x-ms-documentdb-partitionkey: ["q"]`+"\n", "").want(404)
 	ts.dotnet("DELETE", path, "docs", link, key, "").want(204)
-	// The keys are PartitionKey.None and PartitionKey.Null.
+	// The SDK writes PartitionKey.None as [{}], and PartitionKey.Null as [null].
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkey: [{}]\n", `{"id":"none"}`).want(201)
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkey: [null]\n", `{"id":"null","pk":null}`).want(201)
 }
 
-// An environment variable makes the SDK write items in binary. The error names that
-// variable.
+// An environment variable makes the SDK send items in a binary encoding. The server must
+// refuse such an item with an error that names the variable.
 func TestCosmosBinaryIsRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	const binary, key = "\x80\xea\x0a", `x-ms-documentdb-partitionkey: ["p"]` + "\nx-ms-cosmos-supported-serialization-formats: CosmosBinary\n"
@@ -208,13 +213,15 @@ func TestDotNetReadsFeeds(t *testing.T) {
 		if first.header.Get(wire.HeaderItemCount) != fmt.Sprint(len(page.Documents)) || first.header.Get(wire.HeaderContinuation) != "" {
 			t.Errorf("%v", first.header)
 		}
-		// The etag is the position, also of a 304. The SDK parses the count of a 304.
+		// A 304 must have the same etag as the position in the request, and an item
+		// count, which the SDK parses.
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"A-IM: Incremental Feed\nIf-None-Match: "+first.header.Get("Etag")+"\n", "").
 			want(304).wantHeader(wire.HeaderItemCount, "0").wantHeader("Etag", first.header.Get("Etag"))
-		// This request reads a part of the partition.
+		// This request reads a part of the partition, by a range of effective partition
+		// keys.
 		part := own + "x-ms-read-key-type: EffectivePartitionKeyRange\nx-ms-start-epk: " + p.Range.Min + "\nx-ms-end-epk: " + p.Range.Max + "\nA-IM: Incremental Feed\n"
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, part, "").want(200).wantHeader(wire.HeaderItemCount, fmt.Sprint(len(page.Documents)))
-		// This is the request of a FeedIterator without a query.
+		// This is the request of a FeedIterator without a query, which reads all items.
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"x-ms-documentdb-populatequerymetrics: True\n", "").want(200).wantHeader(wire.HeaderItemCount, fmt.Sprint(len(page.Documents)))
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"If-None-Match: *\nA-IM: Full-Fidelity Feed\nx-ms-cosmos-changefeed-wire-format-version: 2021-09-15\n", "").want(304)
 	}
@@ -222,14 +229,14 @@ func TestDotNetReadsFeeds(t *testing.T) {
 		t.Errorf("%d changes of 4", got)
 	}
 	ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 7\nA-IM: Incremental Feed\n", "").want(410, 1002)
-	// ChangeFeedQuerySpec of the SDK's previews is a query over the changes instead of
-	// the items.
+	// In previews of the SDK, ChangeFeedQuerySpec sends a query over the changes. It must
+	// be refused. Otherwise it would be answered as a query over the items.
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "A-IM: Incremental Feed\nx-ms-documentdb-isquery: True\nContent-Type: application/query+json\n",
 		`{"query":"SELECT * FROM c"}`).want(400).wantBody("change feed")
 }
 
-// The test sends the requests of the SDK's change feed processor to its lease container,
-// and those of its estimator to the monitored container.
+// The test sends the requests by which the SDK's change feed processor creates, acquires
+// and updates a lease. It also sends those by which the SDK's estimator computes the lag.
 func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}).withOrders()
@@ -242,7 +249,8 @@ func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 			return ts.dotnet("POST", docs, "docs", link, `x-ms-documentdb-partitionkey: ["`+id+`"]`+"\nPrefer: return=minimal\n", body)
 		}
 
-		// One host holds the lock of the first start until the lock expires.
+		// The first host to start writes a lock with a time to live of 30 seconds.
+		// Another host can write it only after that time.
 		path, signed, key := at(prefix + ".info")
 		ts.dotnet("GET", path, "docs", signed, key, "").want(404)
 		write(prefix+".lock", `{"id":"`+prefix+`.lock","ttl":30}`).want(201)
@@ -265,15 +273,15 @@ func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 		if len(listed.Documents) != 1 || listed.Documents[0]["Owner"] != nil || listed.Documents[0]["LeaseToken"] != "0" {
 			t.Fatalf("%+v", listed)
 		}
-		// Two hosts acquire the lease. The second is refused because of the etag in the
-		// listing.
+		// Two hosts acquire the lease with the etag from the listing. The second must be
+		// refused, because the first has changed the etag.
 		path, signed, key = at(prefix + "..0")
 		guard := key + "Prefer: return=minimal\nIf-Match: " + listed.Documents[0]["_etag"].(string) + "\n"
 		acquired := ts.dotnet("PUT", path, "docs", signed, guard, lease(`"host1"`, "null")).want(200).wantHeader("Content-Length", "0")
 		ts.dotnet("PUT", path, "docs", signed, guard, lease(`"host2"`, "null")).want(412)
 
-		// A read from "now" starts at a time one second ago. The SDK stores its etag as
-		// the checkpoint.
+		// For a start from "now", the SDK reads from one second ago. It stores the etag
+		// of the answer in the lease.
 		ts.must("POST", ordersDocs, nil, `{"id":"1","pk":"p"}`)
 		page := ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 0\nA-IM: Incremental Feed\nIf-Modified-Since: "+
 			wire.FormatTime(ts.db.Now().Add(-time.Second))+"\n", "").want(200).wantHeader(wire.HeaderItemCount, "1")
@@ -283,8 +291,8 @@ func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 		}
 		ts.dotnet("PUT", path, "docs", signed, key+"Prefer: return=minimal\nIf-Match: "+acquired.header.Get("Etag")+"\n", lease(`"host1"`, string(position))).want(200)
 
-		// The estimator computes the lag from the LSN of the session token and the LSN of
-		// the first change.
+		// The estimator subtracts the LSN of the first unread change from the LSN in the
+		// session token.
 		ts.must("POST", ordersDocs, nil, `{"id":"2","pk":"p"}`)
 		ts.must("POST", ordersDocs, nil, `{"id":"3","pk":"p"}`)
 		behind := ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 0\nx-ms-max-item-count: 1\nA-IM: Incremental Feed\nIf-None-Match: "+

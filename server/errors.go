@@ -15,16 +15,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// statusError is an error of the protocol with the content of its answer.
+// statusError is an error that determines the answer to the client: the status, the
+// sub-status and the body.
 type statusError struct {
 	status, substatus int
-	// code is the code in the body. If it is empty, the code is derived from the status.
+	// code is the member code of the body. If empty, codeOf derives it from the status.
 	code    string
 	message string
-	// info is additionalErrorInfo in the body: the plan of a query that one request
-	// cannot serve.
+	// info is the member additionalErrorInfo of the body. It holds the plan of a query
+	// that one request cannot serve.
 	info string
-	// retryAfter is the time after which the client may retry. It is not sent if it is 0.
+	// retryAfter is sent as the time after which the client may retry. If 0, no time is
+	// sent.
 	retryAfter time.Duration
 }
 
@@ -32,7 +34,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%d/%d: %s", e.status, e.substatus, e.message)
 }
 
-// failure returns a statusError.
+// failure returns a statusError with a formatted message.
 func failure(status, substatus int, format string, args ...any) error {
 	return &statusError{status: status, substatus: substatus, message: fmt.Sprintf(format, args...)}
 }
@@ -53,25 +55,27 @@ func tooLarge(format string, args ...any) error {
 	return failure(http.StatusRequestEntityTooLarge, wire.SubNone, format, args...)
 }
 
-// unsupported returns the answer to a request for a part of the protocol that the server
-// does not support.
+// unsupported returns a 400 error that names a part of the protocol that the server does
+// not support.
 func unsupported(what string) error {
 	return failure(http.StatusBadRequest, wire.SubNone, "%s is not supported by this server", what)
 }
 
-// ownerNotFound returns the answer to a request whose owner resource does not exist.
+// ownerNotFound returns a 404 error for a missing database or container, of which the
+// request addresses a part. Its sub-status distinguishes it from a missing item.
 func ownerNotFound(err error) error {
 	return &statusError{status: http.StatusNotFound, substatus: wire.SubOwnerNotFound, message: "Owner resource does not exist: " + err.Error()}
 }
 
-// errInternal is the answer after a panic.
+// errInternal is the answer to a request whose operation panicked.
 var errInternal = failure(http.StatusInternalServerError, wire.SubNone, "the request failed in the server; the log has the cause under the activity id")
 
-// statusClientClosed is the status of a request whose client has disconnected. Only logs
-// and metrics show it.
+// statusClientClosed is the status that logs and metrics show for a request whose client
+// disconnected before the answer.
 const statusClientClosed = 499
 
-// answerTo returns the answer to an error. Only statusOf maps errors to statuses.
+// answerTo converts any error to the status, sub-status and body of an answer. The
+// mapping of errors is in statusOf.
 func answerTo(err error) statusError {
 	a := statusOf(err)
 	if a.message == "" {
@@ -120,8 +124,8 @@ func statusOf(err error) statusError {
 	case errors.As(err, &lost):
 		return statusError{status: http.StatusBadRequest}
 	case errors.As(err, &unique):
-		// The other item is not named, because a resource token may permit only this
-		// item.
+		// The message does not name the item that already has the value. A resource token
+		// may not permit that item.
 		return statusError{
 			status:  http.StatusConflict,
 			message: fmt.Sprintf("Unique index constraint violation. Another item has the same values at %s.", strings.Join(unique.Paths, ", ")),
@@ -146,11 +150,12 @@ func statusOf(err error) statusError {
 	return statusError{status: http.StatusInternalServerError}
 }
 
-// statusRetryWith is a status of the service. It means that a write conflicted with
-// another one, and that the client should retry.
+// statusRetryWith is the service's status 449: the write conflicted with another write,
+// and the client should retry.
 const statusRetryWith = 449
 
-// codeOf returns the code of a status, as the service writes it: its name without spaces.
+// codeOf returns the member code of an error body for a status: the name of the status
+// without spaces, such as "NotFound".
 func codeOf(status int) string {
 	if status == statusRetryWith {
 		return "RetryWith"

@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// fullDisk is a file system that refuses writes while full is true.
+// fullDisk is a file system whose writes fail while full is true.
 type fullDisk struct {
 	vfs.FS
 	full atomic.Bool

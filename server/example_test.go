@@ -18,10 +18,10 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// A program serves a store in memory, and the official SDK for Go reads a document from
-// it. The first read is throttled, and the SDK repeats it.
+// The program serves a store in memory. The official SDK for Go reads a document from it.
+// An injected fault throttles the first read, and the SDK repeats that read.
 func Example() {
-	db, err := store.OpenMemory(store.Options{}) // or store.Open("directory", ...)
+	db, err := store.OpenMemory(store.Options{}) // a program with durable data calls store.Open instead
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func Example() {
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)
 	}
-	if err := db.Close(); err != nil { // after the last request
+	if err := db.Close(); err != nil { // the deferred call runs after the last request
 		log.Fatal(err)
 	}
 	// Output:
@@ -67,7 +67,8 @@ func Example() {
 	// reads that failed: 1
 }
 
-// readOrder creates a container, writes an order and reads it.
+// readOrder creates a container with the SDK, writes an order and prints what it reads
+// back.
 func readOrder(ctx context.Context, endpoint, key string) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -105,8 +106,8 @@ func readOrder(ctx context.Context, endpoint, key string) error {
 	if err != nil {
 		return err
 	}
-	// The server adds the properties of the system (_etag, _ts and others) after the last
-	// property of the document.
+	// The server appends system properties (_etag, _ts and others) to the document. They
+	// are cut off here.
 	document, _, _ := strings.Cut(string(read.Value), `,"_`)
 	fmt.Println(document + "}")
 	return nil

@@ -73,14 +73,14 @@ type Fault struct {
 }
 
 const (
-	// maxFaults is the largest number of faults in a server.
+	// maxFaults is the largest number of faults that a server has at one time.
 	maxFaults = 1000
-	// maxFaultDelay is the longest Delay.
+	// maxFaultDelay is the largest value of Fault.Delay.
 	maxFaultDelay = time.Hour
 )
 
-// validate returns an error if a fault is invalid. operations are the valid names of
-// operations.
+// validate returns an error if a field of the fault is invalid. operations holds the
+// valid values of Fault.Operation.
 func (f Fault) validate(operations []string) error {
 	switch {
 	case f.Operation != "" && !slices.Contains(operations, f.Operation):
@@ -117,11 +117,11 @@ func (f Fault) validate(operations []string) error {
 	return nil
 }
 
-// isHex reports whether an effective partition key is upper-case hexadecimal.
+// isHex reports whether epk consists of upper-case hexadecimal digits.
 func isHex(epk string) bool { return strings.Trim(epk, "0123456789ABCDEF") == "" }
 
-// normal returns the fault with its range and its key in the form in which requests have
-// them. It returns an error if the key is invalid.
+// normal returns the fault with its range in upper case and its key as the server parses
+// the keys of requests. It returns an error if the key is invalid.
 func (f Fault) normal() (Fault, error) {
 	f.Range = feed.Range{Min: strings.ToUpper(f.Range.Min), Max: strings.ToUpper(f.Range.Max)}
 	if f.Key == nil {
@@ -139,7 +139,7 @@ type FaultState struct {
 	// ID identifies the fault.
 	ID string
 	Fault
-	// Hits is the number of requests that the fault has made fail.
+	// Hits is the number of requests to which the fault was applied.
 	Hits int
 }
 
@@ -148,15 +148,16 @@ type FaultState struct {
 // concurrent use.
 type Faults struct {
 	operations []string
-	// set is replaced and never changed in place, so that a request without faults costs
-	// one atomic load.
+	// set points to the current list of faults, or is nil. A change replaces the whole
+	// list. So a request needs no lock to read it.
 	set atomic.Pointer[[]*activeFault]
 
 	mu   sync.Mutex // guards next, and changes of set
 	next int
 }
 
-// activeFault is a fault with its counters.
+// activeFault is a fault of the server, with the number of requests that it selected and
+// was applied to.
 type activeFault struct {
 	id string
 	Fault
@@ -174,7 +175,7 @@ func (fs *Faults) Add(f Fault) (string, error) {
 	return s.ID, err
 }
 
-// add is like Add, but returns the state of the fault.
+// add is like Add, but returns the whole new fault with its ID.
 func (fs *Faults) add(f Fault) (FaultState, error) {
 	f, err := f.normal()
 	if err == nil {
@@ -225,7 +226,7 @@ func (fs *Faults) Clear() {
 	fs.set.Store(nil)
 }
 
-// active returns the faults. The caller must not change the slice.
+// active returns the current list of faults. The caller must not change it.
 func (fs *Faults) active() []*activeFault {
 	if set := fs.set.Load(); set != nil {
 		return *set
@@ -239,7 +240,8 @@ func (a *activeFault) state() FaultState {
 	return FaultState{ID: a.id, Fault: a.Fault, Hits: a.hits}
 }
 
-// hit counts a selected request and reports whether it fails.
+// hit counts a request that the fault selects. It reports whether the fault applies to
+// it, according to Skip, Count and Probability.
 func (a *activeFault) hit() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,8 +256,9 @@ func (a *activeFault) hit() bool {
 	return true
 }
 
-// choose returns the fault that applies to a request, or nil. It must be called once for
-// each request, because it counts the selected requests.
+// choose returns the fault that applies to a request, or nil if none does. It counts the
+// request for each fault that selects it, so it must be called only once for each
+// request.
 func (fs *Faults) choose(x *request, t *target) *activeFault {
 	for _, a := range fs.active() {
 		if a.chooses(x, t) && a.hit() {
@@ -265,7 +268,7 @@ func (fs *Faults) choose(x *request, t *target) *activeFault {
 	return nil
 }
 
-// chooses reports whether a fault selects a request.
+// chooses reports whether the fault's fields select the request.
 func (a *activeFault) chooses(x *request, t *target) bool {
 	if a.Operation != "" && a.Operation != x.op {
 		return false

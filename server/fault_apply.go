@@ -12,12 +12,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// maxBufferedBody limits the body of a delayed request, in bytes. The body is read before
-// the delay, because net/http notices the end of a connection only after the body.
+// maxBufferedBody limits the body of a delayed request, in bytes. net/http notices a
+// closed connection only after the body was read. So the body is read into memory before
+// the delay.
 const maxBufferedBody = 16 << 20
 
-// applyFaults carries out an operation. It first waits while the operation's partition is
-// frozen, and then applies the fault of the request, if there is one.
+// applyFaults calls serve for a request. Before that, it waits while a partition of the
+// request is frozen, and applies the fault that selects the request, if any.
 func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	if s.freezes.none() && len(s.faults.active()) == 0 {
 		return serve(x)
@@ -33,7 +34,7 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	if f.After {
 		unseen := *x
 		unseen.w = &discardWriter{header: http.Header{}}
-		_ = serve(&unseen) // the client receives the failure instead
+		_ = serve(&unseen) // this answer is dropped, because the client receives the failure
 	}
 	if f.Delay > 0 {
 		if err := x.bufferBody(); err != nil {
@@ -47,7 +48,7 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	case f.Drop:
 		s.o.Logger.DebugContext(x.r.Context(), "connection dropped by a fault", "fault", f.id, "operation", x.op,
 			"activity", x.activity, "carried out", f.After)
-		panic(http.ErrAbortHandler) // net/http closes the connection
+		panic(http.ErrAbortHandler) // makes net/http close the connection
 	case f.Status != 0:
 		message := f.Message
 		if message == "" {
@@ -58,8 +59,8 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	return serve(x)
 }
 
-// bufferBody reads the body of a request before a delay, so that net/http notices when
-// the client disconnects.
+// bufferBody reads the body of a request into memory. Only then does net/http notice
+// during a delay that the client has disconnected.
 func (x *request) bufferBody() error {
 	if x.r.ContentLength == 0 {
 		return nil
@@ -73,8 +74,8 @@ func (x *request) bufferBody() error {
 	return nil
 }
 
-// delay waits for the time d. It returns an error if the client disconnects or the server
-// shuts down first.
+// delay waits for d. It returns an error if the client disconnects or Server.Drain is
+// called before that.
 func (s *Server) delay(x *request, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -88,35 +89,36 @@ func (s *Server) delay(x *request, d time.Duration) error {
 	}
 }
 
-// errEnding is the answer to a request that is delayed when the server shuts down.
+// errEnding is the answer to a delayed request when Server.Drain is called.
 var errEnding = failure(http.StatusServiceUnavailable, wire.SubNone, "the server is shutting down")
 
-// discardWriter is a ResponseWriter that discards the answer.
+// discardWriter is an http.ResponseWriter that drops the answer.
 type discardWriter struct{ header http.Header }
 
 func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(int)             {}
 
-// target holds the container and the keys that a request addresses, for faults and frozen
-// partitions. It is resolved on first use, since most requests meet neither.
+// target holds the container and the range of keys that a request addresses. Faults and
+// frozen partitions are compared with it. Most requests are not compared with any, so it
+// is computed on first use.
 type target struct {
 	x *request
 
 	looked bool
-	c      *engine.Container // nil if the request addresses no existing container
+	c      *engine.Container // nil if the request addresses no container, or a missing one
 	live   []feed.Partition
 	keys   feed.Range
 }
 
-// container returns the container of the request, or nil.
+// container returns the container that the request addresses, or nil.
 func (t *target) container() *engine.Container {
 	t.look()
 	return t.c
 }
 
-// look resolves the container and the range of the request. It ignores errors, because
-// the operation reports them.
+// look computes the container and the range of keys, once. It ignores errors, because the
+// operation of the request finds them, too.
 func (t *target) look() {
 	if t.looked {
 		return
@@ -133,8 +135,8 @@ func (t *target) look() {
 		return
 	}
 	t.c = c
-	// Only documents have keys. A request for the container, its partitions or the plan
-	// of a query addresses no key.
+	// Only documents have partition keys. A request for the container, for its partitions
+	// or for a query plan addresses no key.
 	if len(t.x.path.Types) < 3 || t.x.path.Types[2] != "docs" || isPlan(t.x) {
 		t.keys = noKeys
 		return
@@ -144,8 +146,8 @@ func (t *target) look() {
 		return
 	}
 	if s.partition != "" {
-		// A partition that no longer exists has no keys. Such a request is not delayed,
-		// and the operation answers 410.
+		// If the partition was split or merged, the range is empty. Then no freeze delays
+		// the request, and the operation answers 410.
 		t.keys = t.partition(s.partition)
 	}
 	if !s.keys.IsZero() {
@@ -158,8 +160,8 @@ func (t *target) look() {
 	}
 }
 
-// partition returns the range of a live partition. It returns an empty range if there is
-// no partition with that ID.
+// partition returns the key range of the live partition with this ID. If there is none,
+// it returns a range without keys.
 func (t *target) partition(id string) feed.Range {
 	for _, p := range t.live {
 		if p.ID == id {
@@ -169,7 +171,7 @@ func (t *target) partition(id string) feed.Range {
 	return noKeys
 }
 
-// noKeys is a range without keys. It overlaps no range.
+// noKeys is an empty range of keys, which overlaps no other range.
 var noKeys = feed.Range{Min: feed.MaxEPK, Max: feed.MaxEPK}
 
 func (t *target) inDatabase(name string) bool {
@@ -192,7 +194,8 @@ func (t *target) inContainer(name string) bool {
 	return id.Container == name || id.ContainerRID == name
 }
 
-// inPartition reports whether the request addresses a key of a live partition.
+// inPartition reports whether the request addresses any key of the live partition with
+// this ID.
 func (t *target) inPartition(id string) bool {
 	return t.container() != nil && t.inRange(t.partition(id))
 }
@@ -201,8 +204,8 @@ func (t *target) inRange(r feed.Range) bool {
 	return t.container() != nil && !r.IsEmpty() && t.keys.Overlaps(r)
 }
 
-// hasKey reports whether the header of the request has the given key. Numbers are
-// compared by value: 0 equals -0.0.
+// hasKey reports whether the partition key in the header of the request equals key.
+// Numbers are compared by value, so 0 equals -0.0.
 func (t *target) hasKey(key feed.PartitionKey) bool {
 	have, err := t.x.partitionKey()
 	return err == nil && have != nil && slices.Equal(have, key)

@@ -12,8 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// freezes holds the frozen ranges of keys. Requests for their keys wait. Ranges are
-// frozen instead of partitions, so that a freeze survives splits and merges.
+// freezes holds the frozen ranges of partition keys. Requests for their keys wait. A
+// freeze holds the range of a partition and not its ID, so that it survives splits and
+// merges.
 type freezes struct {
 	mu  sync.Mutex // guards all
 	all []*freeze
@@ -22,7 +23,8 @@ type freezes struct {
 type freeze struct {
 	container *engine.Container
 	keys      feed.Range
-	// thawed is closed when waiting requests should check again.
+	// thawed is closed when the freeze changes. Waiting requests then check again whether
+	// they are still frozen.
 	thawed chan struct{}
 }
 
@@ -32,7 +34,7 @@ func (fs *freezes) none() bool {
 	return len(fs.all) == 0
 }
 
-// over returns a freeze that overlaps a range, or nil.
+// over returns a freeze of the container c that overlaps the range keys, or nil.
 func (fs *freezes) over(c *engine.Container, keys feed.Range) *freeze {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -44,7 +46,7 @@ func (fs *freezes) over(c *engine.Container, keys feed.Range) *freeze {
 	return nil
 }
 
-// freeze freezes a range, unless one freeze already covers it.
+// freeze adds a freeze of a range, unless an existing freeze covers the whole range.
 func (fs *freezes) freeze(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -54,8 +56,8 @@ func (fs *freezes) freeze(c *engine.Container, keys feed.Range) {
 	fs.all = append(fs.all, &freeze{container: c, keys: keys, thawed: make(chan struct{})})
 }
 
-// thaw removes a range from all freezes. The parts of a freeze outside the range stay
-// frozen.
+// thaw removes a range from all freezes. If a freeze is larger than the range, the rest
+// of it stays frozen.
 func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -75,22 +77,22 @@ func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.all = kept
 }
 
-// dropDeleted removes the freezes of deleted containers. Waiting requests then look up
-// their container again.
+// dropDeleted removes the freezes of containers that no longer exist. Requests that wait
+// for one then find that their container is missing.
 func (fs *freezes) dropDeleted(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx) // the freezes concern all clients, so the end of this request must not stop it
+	ctx = context.WithoutCancel(ctx) // it serves all clients, so it must not stop if this one disconnects
 	fs.mu.Lock()
 	all := slices.Clone(fs.all)
 	fs.mu.Unlock()
-	for _, f := range all { // without the lock, so that requests continue meanwhile
+	for _, f := range all { // the lock is not held here, so that requests continue meanwhile
 		if _, err := f.container.Partitions(ctx); errors.Is(err, feed.ErrNotFound) {
 			fs.thaw(f.container, feed.Full())
 		}
 	}
 }
 
-// wait delays a request that addresses a frozen key until the key is thawed. It returns
-// an error if the client disconnects or the server shuts down first.
+// wait returns when no freeze overlaps the keys of the request. It returns an error if
+// the client disconnects or Server.Drain is called before that.
 func (fs *freezes) wait(x *request, t *target) error {
 	for held := false; ; held = true {
 		if fs.none() || t.container() == nil {
@@ -107,8 +109,8 @@ func (fs *freezes) wait(x *request, t *target) error {
 		}
 		select {
 		case <-f.thawed:
-			// Partitions may have been split meanwhile, or the container may have been
-			// deleted.
+			// The target is computed again, because the partition may have been split, or
+			// the container deleted, while the request waited.
 			*t = target{x: x}
 		case <-x.r.Context().Done():
 			return x.r.Context().Err()
@@ -133,7 +135,7 @@ func (s *Server) Freeze(ctx context.Context, container *store.Container, partiti
 		return fmt.Errorf("freeze: %w", err)
 	}
 	s.freezes.freeze(c, keys)
-	s.freezes.dropDeleted(ctx) // the container may have been deleted meanwhile
+	s.freezes.dropDeleted(ctx) // the container may have been deleted while the freeze was added
 	return nil
 }
 
@@ -149,7 +151,8 @@ func (s *Server) Thaw(ctx context.Context, container *store.Container, partition
 	return nil
 }
 
-// partitionRange returns the range of a live partition.
+// partitionRange returns the key range of the live partition with this ID. If there is
+// none, the error is a *feed.GoneError.
 func partitionRange(ctx context.Context, c *engine.Container, id string) (feed.Range, error) {
 	if c == nil {
 		return feed.Range{}, errors.New("there is no container")

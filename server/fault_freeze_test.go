@@ -22,7 +22,7 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
 		ts.withPartitions(2)
-		t.Cleanup(ts.Drain) // otherwise a failed test waits forever for the held requests
+		t.Cleanup(ts.Drain) // if the test fails, this ends the requests that still wait
 		ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
 		ts.plainAdmin("GET", orderPartitions, "").wantBody(`"frozen":true`).wantBody(`"frozen":false`)
 		var done atomic.Int32
@@ -32,7 +32,7 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 				done.Add(1)
 			}()
 		}
-		// A client that disconnects is not held any longer.
+		// A request whose client disconnects must not wait any longer.
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		r := ts.request("GET", orders+"/docs", headers{wire.HeaderAIM: wire.AIMIncremental}, "").WithContext(ctx)
@@ -43,13 +43,14 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 		}
 		ts.feedOf(headers{wire.HeaderPartitionID: "0"}).want(http.StatusNotModified)
 		ts.do("GET", orders+"/pkranges", nil, "")
-		// The partition stays frozen through a split, and in the part that is not thawed.
+		// The partition is split while it is frozen. Both children must stay frozen until
+		// one of them is thawed.
 		ts.plainAdmin("POST", orderPartitions+"/1/split", "").want(http.StatusOK)
 		ts.feedOf(headers{wire.HeaderPartitionID: "1"}).want(http.StatusGone, wire.SubPartitionGone)
 		ts.plainAdmin("POST", orderPartitions+"/2/thaw", "").want(http.StatusNoContent)
 		ts.feedOf(headers{wire.HeaderPartitionID: "2"}).want(http.StatusNotModified)
 		synctest.Wait()
-		if n := done.Load(); n != 1 { // the request of partition 1, which no longer exists
+		if n := done.Load(); n != 1 { // only the request for partition 1, which no longer exists
 			t.Errorf("%d of the held requests are answered", n)
 		}
 		ts.plainAdmin("POST", orderPartitions+"/3/thaw", "").want(http.StatusNoContent)
@@ -75,7 +76,7 @@ func TestFreezeEndsWithItsContainer(t *testing.T) {
 			if err := ts.Freeze(t.Context(), (*store.Container)(other), "0"); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(ts.Drain) // otherwise a failed test waits forever for the held requests
+			t.Cleanup(ts.Drain) // if the test fails, this ends the requests that still wait
 			ts.plainAdmin("POST", orderPartitions+"/0/freeze", "").want(http.StatusNoContent)
 			ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
 			answers := make(chan response, 2)
@@ -116,8 +117,9 @@ func TestFrozenPartitionRefusesItsRequestsWhenTheServerShutsDown(t *testing.T) {
 	})
 }
 
-// This test uses a real connection, because net/http notices the end of a connection only
-// after the body.
+// A client disconnects while its write waits for a frozen partition. The write must end
+// without being carried out. The test uses a TCP connection, because net/http must notice
+// the end of the connection.
 func TestHeldWriteEndsWhenItsClientLeaves(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withPartitions(1)

@@ -16,13 +16,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// feedOf reads a container's change feed with the given headers.
+// feedOf reads a page of the change feed of orders, with additional headers h.
 func (ts *testServer) feedOf(h headers) response {
 	ts.t.Helper()
 	return ts.do("GET", orders+"/docs", h.with(wire.HeaderAIM, wire.AIMIncremental), "")
 }
 
-// dropped reports whether the connection of a request is dropped.
+// dropped serves a request and reports whether the server closed the connection without
+// an answer.
 func (ts *testServer) dropped(r *http.Request) (dropped bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -355,7 +356,7 @@ func TestDroppedConnectionIsAnErrorForTheClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Header = r.Header
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // otherwise the transport itself retries
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without this, the transport itself would repeat the request
 		a, err := client.Do(out)
 		if err != nil {
 			return err

@@ -7,22 +7,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member is a member of an object as the client sent it.
+// member is one name and value of a JSON object. The value is the text that the client
+// sent.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// object is a JSON object as a list of members in their order. Unknown members are kept
-// unchanged.
+// object is a JSON object as a list of its members, in the order of the text. So members
+// that the server does not use are kept unchanged.
 type object []member
 
-// parseObject parses a JSON object. Its errors are answers to the client.
+// parseObject parses a JSON object. Its error is a 400 answer to the client.
 func parseObject(body []byte) (m object, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, badRequest("the request has no body; send a JSON object")
 	}
-	// Unmarshal checks the syntax, and that no name occurs twice.
+	// Unmarshal returns an error for invalid JSON, and for a name that occurs twice.
 	var whole jsontext.Value
 	if err := json.Unmarshal(body, &whole); err != nil {
 		return nil, badRequest("the body of the request is not a JSON object: %v", err)
@@ -46,8 +47,8 @@ func parseObject(body []byte) (m object, err error) {
 	return m, nil
 }
 
-// get returns the value of a member. It returns nil if the member does not exist or is
-// null.
+// get returns the value of the member name. It returns nil if there is no such member or
+// its value is null.
 func (m object) get(name string) jsontext.Value {
 	for _, e := range m {
 		if e.name == name && e.value.Kind() != 'n' {
@@ -57,7 +58,7 @@ func (m object) get(name string) jsontext.Value {
 	return nil
 }
 
-// set replaces the value of a member, or adds the member at the end.
+// set replaces the value of the member name. If there is no such member, set appends it.
 func (m *object) set(name string, value jsontext.Value) {
 	for i := range *m {
 		if (*m)[i].name == name {
@@ -68,14 +69,14 @@ func (m *object) set(name string, value jsontext.Value) {
 	*m = append(*m, member{name, value})
 }
 
-// setUnlessNil sets a member if its value is not nil.
+// setUnlessNil is like set, but does nothing if the value is nil.
 func (m *object) setUnlessNil(name string, value jsontext.Value) {
 	if value != nil {
 		m.set(name, value)
 	}
 }
 
-// setDefault sets a member unless it exists.
+// setDefault sets the member name if it is missing or null.
 func (m *object) setDefault(name, value string) {
 	if m.get(name) == nil {
 		m.set(name, jsontext.Value(value))
@@ -86,13 +87,14 @@ func (m *object) setDefault(name, value string) {
 func jsonString(s string) jsontext.Value {
 	b, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
-		// AppendQuote has replaced the bytes that are not UTF-8.
+		// The error means that s was not valid UTF-8. AppendQuote has replaced the
+		// invalid bytes.
 		return b
 	}
 	return b
 }
 
-// json returns the JSON of the object.
+// json returns the JSON text of the object.
 func (m object) json() []byte {
 	b := []byte{'{'}
 	for i, e := range m {

@@ -16,23 +16,27 @@ import (
 	"time"
 )
 
-// A guard watches the connections of a server. It counts the memory of their request
-// headers, enforces Options.MaxConnections, and closes stalled connections when the
-// budget is used up.
+// This file limits the memory that clients can occupy by their connections. A guard
+// watches all connections. It counts the memory of request headers and enforces
+// Options.MaxConnections. When the memory is used up, it closes connections whose clients
+// are stalled.
 
 const (
-	// headerLine is the memory of a header line in addition to its text, in bytes.
+	// headerLine is the memory that net/http needs for a header line, in addition to its
+	// text, in bytes.
 	headerLine = 300
 	// progressBytes is the number of bytes that a connection must transfer within
-	// stallTime. Otherwise it is stalled.
+	// stallTime. A connection that transfers fewer is stalled.
 	progressBytes = 16 << 10
 	stallTime     = 2 * time.Second
-	// cutInterval is the shortest time between two searches for stalled connections.
+	// cutInterval is the shortest time between two searches for stalled connections. A
+	// search reads every connection, so it must not run for every refused request.
 	cutInterval = 100 * time.Millisecond
-	// writePart is the size, in bytes, of the parts in which an answer is written.
-	// Progress is visible between two parts.
+	// writePart is the size of the parts in which an answer is written, in bytes. A
+	// connection has made progress when a part is written.
 	writePart = 256 << 10
-	// refusalTime limits the time for refusing the headers of a request.
+	// refusalTime limits the time for sending a 429 to a client whose headers do not fit
+	// into memory.
 	refusalTime = time.Second
 )
 
@@ -55,27 +59,27 @@ func (s *Server) Guard(h *http.Server, l net.Listener) net.Listener {
 	return g
 }
 
-// guardedKey is the context key of a request's *guardedConn.
+// guardedKey is the context key under which a request finds its *guardedConn.
 type guardedKey struct{}
 
 type guard struct {
 	net.Listener
 	b    *budget
 	most int
-	// header limits the time of the TLS handshake. 0 means no limit.
+	// header limits the time of a TLS handshake. 0 means no limit.
 	header time.Duration
 
 	mu sync.Mutex // guards the rest
-	// all holds the connections. resting holds the connections without a request. The one
-	// that has rested longest comes first.
+	// all holds every open connection. resting holds those without a request, beginning
+	// with the one that has been idle longest.
 	all     map[*guardedConn]struct{}
 	resting list.List
-	// lastCut is the time of the last search for stalled connections.
+	// lastCut is the time of the last search for stalled connections, for cutInterval.
 	lastCut time.Time
 }
 
-// Accept accepts a connection. At the limit, it closes the connection that has rested
-// longest. If none rests, it closes the new connection.
+// Accept accepts a connection. If there are already Options.MaxConnections, it closes the
+// connection that has been idle longest. If no connection is idle, it closes the new one.
 func (g *guard) Accept() (net.Conn, error) {
 	for {
 		accepted, err := g.Listener.Accept()
@@ -97,8 +101,8 @@ func (g *guard) Accept() (net.Conn, error) {
 	}
 }
 
-// admit registers a connection. If oldest is not nil, the caller must close it. ok is
-// false if there is no room.
+// admit adds a connection to the guard. At the limit, it returns the connection that has
+// been idle longest, which the caller must close. ok is false if no connection is idle.
 func (g *guard) admit(c *guardedConn) (oldest *guardedConn, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +122,7 @@ func (g *guard) admit(c *guardedConn) (oldest *guardedConn, ok bool) {
 	return oldest, true
 }
 
-// forget removes a connection. The caller must hold g.mu.
+// forget removes a connection from the guard. The caller must hold g.mu.
 func (g *guard) forget(c *guardedConn) {
 	delete(g.all, c)
 	if c.rest != nil {
@@ -127,8 +131,8 @@ func (g *guard) forget(c *guardedConn) {
 	}
 }
 
-// changed is the ConnState function of the http.Server. It releases the memory of
-// finished requests and keeps the list of resting connections.
+// changed is the ConnState function of the http.Server. When a request has ended, it
+// releases the memory of the connection and adds the connection to the idle ones.
 func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	c := guardedOf(conn)
 	switch state {
@@ -147,7 +151,7 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	switch _, known := g.all[c]; {
 	case state == http.StateClosed || state == http.StateHijacked:
 		g.forget(c)
-	case !known: // Accept closed it to make room for another one
+	case !known: // Accept closed it to make room for another connection
 	case state == http.StateActive && c.rest != nil:
 		g.resting.Remove(c.rest)
 		c.rest = nil
@@ -156,7 +160,7 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// cutStalled closes the connections that hold memory and whose clients are stalled.
+// cutStalled closes the connections that hold memory and whose clients make no progress.
 func (g *guard) cutStalled() {
 	g.mu.Lock()
 	now := time.Now()
@@ -177,8 +181,9 @@ func (g *guard) cutStalled() {
 	}
 }
 
-// The phases of a connection. Each is named for the data that the server waits for. In
-// phaseWork it waits for none.
+// These are the phases of a connection. In phaseHeaders the server waits for the headers
+// of a request, and in phaseBody for its body. In phaseWork it waits for no data of the
+// client.
 const (
 	phaseHeaders = iota
 	phaseWork
@@ -189,21 +194,23 @@ const (
 type guardedConn struct {
 	net.Conn
 	g *guard
-	// memory is the counted memory of the current request.
+	// memory counts the bytes that the current request uses.
 	memory heldMemory
-	// rest is the element of guard.resting, or nil if the connection has a request. g.mu
-	// guards it.
+	// rest is the connection's element in guard.resting. It is nil while the connection
+	// has a request. guard.mu guards it.
 	rest *list.Element
 
 	phase   atomic.Int32
 	writing atomic.Bool
-	// moved is the time at which the connection last completed progressBytes, or at which
-	// a phase or a write began. since counts the bytes after that.
+	// moved is the time of the last progress: the start of the phase or the write, or the
+	// time at which progressBytes more were transferred. since is the number of bytes
+	// transferred after that.
 	moved atomic.Int64 // Unix time in nanoseconds
 	since atomic.Int64
 }
 
-// guardedOf returns the guarded connection of c, or nil.
+// guardedOf returns the *guardedConn in c, which is a *guardedConn or a *guardedTLS. It
+// returns nil for other types.
 func guardedOf(c net.Conn) *guardedConn {
 	if t, ok := c.(*guardedTLS); ok {
 		return t.guardedConn
@@ -212,7 +219,7 @@ func guardedOf(c net.Conn) *guardedConn {
 	return g
 }
 
-// begin begins a phase.
+// begin records that the connection enters a phase.
 func (c *guardedConn) begin(phase int32) {
 	c.phase.Store(phase)
 	c.mark()
@@ -229,23 +236,25 @@ func (c *guardedConn) progress(n int) {
 	}
 }
 
-// stalled reports whether the connection holds much memory while its client transfers no
-// data.
+// stalled reports whether the connection waits for its client, holds at least
+// progressBytes of memory, and has made no progress for stallTime.
 func (c *guardedConn) stalled(now time.Time) bool {
 	return (c.writing.Load() || c.phase.Load() != phaseWork) && c.memory.size() >= progressBytes &&
 		now.UnixNano()-c.moved.Load() >= int64(stallTime)
 }
 
-// cut closes the connection without waiting for anything.
+// cut closes the connection at once, without a TLS alert and without sending buffered
+// data.
 func (c *guardedConn) cut() {
 	raw := c.Conn
 	if t, ok := raw.(*tls.Conn); ok {
 		raw = t.NetConn()
 	}
-	_ = raw.Close() // reads and writes then return an error
+	_ = raw.Close() // makes the pending reads and writes return an error
 }
 
-// Read reads from the connection and counts the headers as they arrive.
+// Read reads from the connection. While headers are read, it counts their memory as they
+// arrive.
 func (c *guardedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 {
@@ -262,13 +271,13 @@ func (c *guardedConn) Read(p []byte) (int, error) {
 	size := int64(n + headerLine*bytes.Count(p[:n], []byte{'\n'}))
 	if failed := c.memory.grow(ofHeaders, size); failed != nil {
 		c.refuse()
-		return 0, &net.OpError{Op: "read", Net: "tcp", Err: failed} // http.Server does not answer after this error
+		return 0, &net.OpError{Op: "read", Net: "tcp", Err: failed} // http.Server sends no answer after an error of this type
 	}
 	return n, err
 }
 
-// refuse answers 429 to a request whose headers do not fit in memory. It gives the client
-// a moment to read the answer.
+// refuse answers 429 to a request whose headers do not fit into memory. It then waits up
+// to refusalTime, so that the client can read the answer.
 func (c *guardedConn) refuse() {
 	c.memory.releaseAll()
 	body := `{"code":"TooManyRequests","message":"` + errBusy.message + `"}`
@@ -277,11 +286,12 @@ func (c *guardedConn) refuse() {
 		strconv.FormatInt(busyRetry.Milliseconds(), 10)+"\r\nretry-after: "+strconv.Itoa(int(busyRetry.Seconds()))+
 		"\r\ncontent-type: application/json\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 	if err = errors.Join(err, c.CloseWrite()); err == nil {
-		_, _ = io.Copy(io.Discard, c.Conn) // until the client disconnects or the deadline passes
+		_, _ = io.Copy(io.Discard, c.Conn) // until the client disconnects or refusalTime ends
 	}
 }
 
-// Write writes in parts, so that a slow client can be distinguished from a stalled one.
+// Write writes the data in parts of writePart bytes. So a slow client, which takes one
+// part after the other, can be distinguished from a stalled one.
 func (c *guardedConn) Write(p []byte) (written int, err error) {
 	c.mark()
 	c.writing.Store(true)
@@ -297,7 +307,8 @@ func (c *guardedConn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// CloseWrite closes the writing side, so that the client can still read.
+// CloseWrite closes the connection for writing. The client can still read the data that
+// was sent.
 func (c *guardedConn) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -305,18 +316,18 @@ func (c *guardedConn) CloseWrite() error {
 	return nil
 }
 
-// guardedTLS is a guardedConn over TLS.
+// guardedTLS is a guardedConn whose connection uses TLS.
 type guardedTLS struct {
 	*guardedConn
 	tls *tls.Conn
 }
 
-// ConnectionState carries out the handshake. http.Server calls it before it reads the
-// first request, on the goroutine of the connection. It would carry out the handshake of
-// a *tls.Conn itself, but the guard hides that type.
+// ConnectionState performs the TLS handshake and returns its result. http.Server performs
+// the handshake only for a *tls.Conn, and the guard hides that type. But http.Server
+// calls ConnectionState before the first request, on the goroutine of the connection.
 func (c *guardedTLS) ConnectionState() tls.ConnectionState {
 	if c.g.header > 0 {
-		_ = c.tls.SetDeadline(time.Now().Add(c.g.header)) // an error here means that the connection has ended
+		_ = c.tls.SetDeadline(time.Now().Add(c.g.header)) // an error means that the connection has ended
 	}
 	err := c.tls.Handshake() //nolint:noctx // the deadline limits it, and the context is not used
 	var plain tls.RecordHeaderError
@@ -330,8 +341,8 @@ func (c *guardedTLS) ConnectionState() tls.ConnectionState {
 	return c.tls.ConnectionState()
 }
 
-// looksLikeHTTP reports whether the header of a TLS record is the beginning of a plain
-// HTTP request.
+// looksLikeHTTP reports whether the first bytes of a connection, which should be the
+// header of a TLS record, begin a plain HTTP request.
 func looksLikeHTTP(header [5]byte) bool {
 	switch string(header[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET":

@@ -19,14 +19,15 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// guarded is a server on a network in memory, with a guard.
+// guarded is a server behind a guard, on a network in memory. dial returns a new
+// connection to it.
 type guarded struct {
 	*testServer
 	dial func() net.Conn
 }
 
-// guardedServer runs a test in fake time against a server with a container. At the end,
-// no memory may be counted.
+// guardedServer calls test in fake time with a guarded server that has the container
+// orders. It fails the test if memory is still counted after all connections are closed.
 func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, o).withOrders()
@@ -54,7 +55,7 @@ func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) 
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
-		time.Sleep(time.Minute) // http.Server leaves clients some time to read
+		time.Sleep(time.Minute) // http.Server delays the closing of connections, so that clients can read
 		if n := ts.InFlight(); n != 0 {
 			t.Errorf("%d bytes are counted after the end of all connections", n)
 		}
@@ -68,8 +69,8 @@ func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) 
 	})
 }
 
-// write sends a signed request. announced is its Content-Length, which may exceed the
-// length of body.
+// write sends a signed request on a connection. announced is its Content-Length, which
+// may be larger than body if the client is to stall.
 func (g guarded) write(c net.Conn, method, path string, h headers, body string, announced int) {
 	g.t.Helper()
 	r := g.request(method, path, h, "")
@@ -83,14 +84,14 @@ func (g guarded) write(c net.Conn, method, path string, h headers, body string, 
 	}
 }
 
-// reply is an answer that a client read.
+// reply holds the status and the body of an answer that a client read.
 type reply struct {
 	status int
 	header http.Header
 	text   string
 }
 
-// answer reads an answer.
+// answer reads the answer to a request from a connection.
 func (g guarded) answer(c net.Conn) reply {
 	g.t.Helper()
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -104,7 +105,8 @@ func (g guarded) answer(c net.Conn) reply {
 	return reply{a.StatusCode, a.Header, string(body)}
 }
 
-// wants checks the status of an answer. 429 is a refusal for lack of memory.
+// wants fails the test unless the answer has the given status. 429 means that the request
+// was refused for lack of memory.
 func (g guarded) wants(a reply, status int) {
 	g.t.Helper()
 	if a.status != status {
@@ -115,7 +117,7 @@ func (g guarded) wants(a reply, status int) {
 	}
 }
 
-// largeDocument returns a document of about size bytes.
+// largeDocument returns a document with the given ID and about size bytes.
 func largeDocument(id string, size int) string {
 	return fmt.Sprintf(`{"id":%q,"pk":"p","text":%q}`, id, strings.Repeat("x", size))
 }
@@ -134,7 +136,7 @@ func TestStalledBodiesAreBoundedAndGiveWay(t *testing.T) {
 		g.write(good, "POST", orders+"/docs", pk(`["p"]`), document, 0)
 		g.wants(g.answer(good), http.StatusTooManyRequests)
 		time.Sleep(stallTime)
-		for _, want := range []int{http.StatusTooManyRequests, http.StatusCreated} { // the refusal closes the stalled connections
+		for _, want := range []int{http.StatusTooManyRequests, http.StatusCreated} { // refusing the first request closes the stalled connections
 			g.write(good, "POST", orders+"/docs", pk(`["p"]`), document, 0)
 			g.wants(g.answer(good), want)
 			synctest.Wait()
@@ -171,7 +173,7 @@ func TestHeadersAreBoundedFromTheFirstByteAndGiveWay(t *testing.T) {
 			g.t.Errorf("%d of 20 connections were refused; %d bytes are counted", refused, g.InFlight())
 		}
 		time.Sleep(stallTime)
-		for n := range 2 { // the refusal of the first request may close the stalled connections
+		for n := range 2 { // refusing the first request may close the stalled connections
 			c := g.dial()
 			g.write(c, "GET", orders, headers{"X-Long": strings.Repeat("x", 20<<10)}, "", 0)
 			if a := g.answer(c); a.status == http.StatusOK {
@@ -201,11 +203,12 @@ func TestUnreadAnswersAreBoundedAndGiveWay(t *testing.T) {
 			g.wants(g.answer(good), want)
 		}
 		read(http.StatusTooManyRequests)
-		// A write that was carried out is answered, even if other answers are not read.
+		// A write that was carried out must be answered, even if unread answers have
+		// filled the memory for answers.
 		g.write(good, "POST", orders+"/docs", pk(`["p"]`), largeDocument("4", 10), 0)
 		g.wants(g.answer(good), http.StatusCreated)
 		time.Sleep(stallTime)
-		read(http.StatusTooManyRequests) // closes the connections whose clients do not read
+		read(http.StatusTooManyRequests) // refusing this read closes the connections whose clients do not read
 		synctest.Wait()
 		read(http.StatusOK)
 	})
@@ -241,7 +244,7 @@ func TestAClosedConnectionGivesItsMemoryBack(t *testing.T) {
 func TestSortsWaitForASlotAndOtherRequestsDoNot(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		g.budget.slots[sortSlots] <- struct{}{} // a sort that takes long
+		g.budget.slots[sortSlots] <- struct{}{} // a slow sort occupies this slot
 		sorted := func(c net.Conn) {
 			g.write(c, "POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), `{"query":"SELECT * FROM c ORDER BY c.id"}`, 0)
 		}
@@ -254,7 +257,7 @@ func TestSortsWaitForASlotAndOtherRequestsDoNot(t *testing.T) {
 		gone := g.dial()
 		sorted(gone)
 		synctest.Wait()
-		_ = gone.Close() // a client that disconnects no longer waits
+		_ = gone.Close() // a request whose client disconnects stops waiting for the slot
 		g.write(c, "POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), `{"query":"SELECT * FROM c WHERE c.id = '1'"}`, 0)
 		g.wants(g.answer(c), http.StatusOK)
 		sorted(c)
@@ -267,7 +270,7 @@ func TestSortsWaitForASlotAndOtherRequestsDoNot(t *testing.T) {
 func TestBulkRequestsThatReadItemsWaitForASlot(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		for range cap(g.budget.slots[bulkSlots]) { // bulk requests that take long
+		for range cap(g.budget.slots[bulkSlots]) { // slow bulk requests occupy these slots
 			g.budget.slots[bulkSlots] <- struct{}{}
 		}
 		c := g.dial()
@@ -431,13 +434,13 @@ func TestRefusedBodiesAreReadToTheirEnd(t *testing.T) {
 		} {
 			conn := g.dial()
 			g.write(conn, "POST", c.path, c.h, "", long)
-			for range long / len(part) { // this client reads only after it has written
+			for range long / len(part) { // the client reads only after it has sent the whole body
 				if _, err := io.WriteString(conn, part); err != nil {
 					g.t.Fatalf("%s: %v", c.path, err)
 				}
 			}
 			g.wants(g.answer(conn), c.want)
-			// The connection remains usable.
+			// After the refusal, another request on the same connection must succeed.
 			g.write(conn, "GET", orders, nil, "", 0)
 			g.wants(g.answer(conn), http.StatusOK)
 		}

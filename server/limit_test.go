@@ -48,13 +48,15 @@ func TestAPanicInTheMiddleOfAnAnswerEndsTheConnection(t *testing.T) {
 	ts.ServeHTTP(httptest.NewRecorder(), ts.request("GET", "/dbs/shop", nil, ""))
 }
 
-// nested returns JSON of the given depth.
+// nested returns JSON that repeats open depth times, then inner, and then closing depth
+// times.
 func nested(depth int, open, inner, closing string) string {
 	return strings.Repeat(open, depth) + inner + strings.Repeat(closing, depth)
 }
 
-// No body, however deep or long, ends the server or is answered 5xx. The depths exceed
-// those that a recursive decoder could parse.
+// Very long and very deep bodies are sent to every operation. None may stop the server or
+// be answered 5xx. A recursive decoder without a limit would overflow its stack at these
+// depths.
 func TestHugeAndDeepBodiesAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
@@ -147,8 +149,8 @@ func TestRefusalsNameTheRemedy(t *testing.T) {
 	ts.do("PUT", orders+"/docs/1", pk(`["p"]`).with("If-Match", `"x"`), `{"id":"1","pk":"p"}`).want(412).wantBody(`item \"1\" has another etag`)
 }
 
-// If the server ignored the encoding, it would treat a compressed body as if it were not
-// compressed.
+// A request with a Content-Encoding must be refused. If the server ignored the header, it
+// would parse the compressed bytes as JSON.
 func TestACompressedBodyIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	h, path := ts.withItem()

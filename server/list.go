@@ -11,19 +11,21 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// This file serves the lists of databases, containers, users, permissions and offers.
-// They are short, so each is read as a whole. It is returned in pages if the client asks
-// for pages (x-ms-max-item-count). The continuation is the key after which the next page
-// begins. So a list that changes between pages skips no item that exists throughout.
+// This file serves the lists of databases, containers, users, permissions and offers. A
+// list is short, so the server always reads it as a whole. It returns a list in pages if
+// the client sends x-ms-max-item-count. The continuation is the key after which the next
+// page begins. So if a list changes between two pages, no item that exists throughout is
+// skipped.
 //
 // A POST with a query to the path of a list returns the rows of the query. SDKs find the
-// throughput of a container by a query of offers. Each SDK has its own text for it.
-// Supported: the language of internal/query, with all features that a query within a
-// partition key has.
+// throughput of a container by a query over the offers, and each SDK has another text for
+// it. Supported: the language of internal/query, with all features that a query within
+// one partition key has.
 
-// resourceList is the list of all resources of one type and owner, sorted by key.
+// resourceList holds all resources of one type in one owner, sorted by key.
 type resourceList struct {
-	// owner is the rid of the owner. name is the name of the list in an answer.
+	// owner is the rid of the resource that contains the listed ones. name is the member
+	// of the answer that holds the list, such as "Offers".
 	owner, name string
 	items       []querypage.Item
 }
@@ -36,7 +38,7 @@ func (l *resourceList) sort() {
 	slices.SortFunc(l.items, func(a, b querypage.Item) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// listed returns an operation that lists resources.
+// listed returns an operation that answers with a page of the list that all returns.
 func listed(all func(*request) (resourceList, error)) func(*request) error {
 	return func(x *request) error {
 		l, err := all(x)
@@ -47,7 +49,8 @@ func listed(all func(*request) (resourceList, error)) func(*request) error {
 	}
 }
 
-// queried returns an operation that queries a list of resources.
+// queried returns an operation that runs the query of a request over the list that all
+// returns.
 func queried(all func(*request) (resourceList, error)) func(*request) error {
 	return func(x *request) error {
 		l, err := all(x)
@@ -68,7 +71,8 @@ func queried(all func(*request) (resourceList, error)) func(*request) error {
 	}
 }
 
-// sendList answers with a page of a list.
+// sendList answers with the page of a list that the request selects by its continuation
+// and page size.
 func (x *request) sendList(l resourceList) error {
 	n, err := x.maxItems()
 	if err != nil {
@@ -98,12 +102,12 @@ func (x *request) sendList(l resourceList) error {
 	return x.send(http.StatusOK, body)
 }
 
-// tokenList is the first part of a continuation of a list: l~<rid of the owner>~<name of
-// the list>~<key>~<checksum>.
+// tokenList marks a continuation of a list. The continuation is l~<rid of the
+// owner>~<name of the list>~<key>~<checksum>.
 const tokenList = "l"
 
-// listToken returns the key after which the page of a continuation begins. It returns ""
-// for the first page.
+// listToken parses a continuation and returns the key after which its page begins. It
+// returns "" for an empty text, which means the first page.
 func listToken(text, owner, name string) (after string, err error) {
 	if text == "" {
 		return "", nil

@@ -6,8 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A continuation of another list would be an arbitrary position in this list. The client
-// would miss the items before it without an error.
+// A client continues a list with the continuation of another list. It must be refused.
+// Otherwise the client would start at an arbitrary position and miss the items before it.
 func TestReadingResumesOnlyFromAContinuationOfTheSameList(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(1, 10, 1)

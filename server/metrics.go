@@ -30,22 +30,24 @@ type metrics struct {
 	duration       metric.Float64Histogram
 	received, sent metric.Int64Counter
 	units          metric.Float64Counter
-	// labels caches the attributes of each outcome: map[outcome]metric.MeasurementOption.
+	// labels caches the attributes of each outcome that has occurred: a
+	// map[outcome]metric.MeasurementOption.
 	labels sync.Map
 }
 
-// outcome is the operation and the status by which requests are counted. Status -1 means
-// any status.
+// outcome is an operation and a status, which are the attributes of a metric. In metrics
+// without the attribute status, status is -1.
 type outcome struct {
 	op     string
 	status int
 }
 
-// durationBounds are the bounds of the histogram, in seconds. They range from a read from
-// memory to the usual timeout of a client.
+// durationBounds are the bounds of the buckets for request durations, in seconds. They
+// range from a read from memory to the usual timeout of a client.
 var durationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
 
-// newMetrics creates the instruments. It returns nil if p is nil.
+// newMetrics creates the instruments of a server. It returns nil if p is nil, which means
+// no metrics.
 func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // nil means no metrics
@@ -65,8 +67,8 @@ func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// observeContainers creates the instruments that report the content of the store. Each
-// observation reads the store.
+// observeContainers creates the instruments for the size of the containers. They read the
+// store each time the metrics are collected.
 func observeContainers(meter metric.Meter, db *engine.DB) error {
 	documents, err1 := meter.Int64ObservableGauge("changefeed.store.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Documents of each container."))
@@ -98,8 +100,8 @@ func observeContainers(meter metric.Meter, db *engine.DB) error {
 	return err
 }
 
-// eachContainer calls visit for every container. It skips containers that are deleted
-// meanwhile.
+// eachContainer calls visit for every container of the store. If a container is deleted
+// meanwhile, it is skipped.
 func eachContainer(ctx context.Context, db *engine.DB, visit func(*engine.Container) error) error {
 	databases, err := db.Databases(ctx)
 	if err != nil {
@@ -119,7 +121,8 @@ func eachContainer(ctx context.Context, db *engine.DB, visit func(*engine.Contai
 	return nil
 }
 
-// record counts a finished request. m may be nil.
+// record adds a finished request to the metrics. sent is the length of the answer's body
+// in bytes. It does nothing if m is nil.
 func (m *metrics) record(x *request, sent int64) {
 	if m == nil {
 		return
@@ -136,7 +139,7 @@ func (m *metrics) record(x *request, sent int64) {
 	m.units.Add(ctx, x.charge, byOp)
 }
 
-// label returns the attributes of an outcome.
+// label returns the attributes for an outcome, from the cache if possible.
 func (m *metrics) label(o outcome) metric.MeasurementOption {
 	if l, ok := m.labels.Load(o); ok {
 		return l.(metric.MeasurementOption) //nolint:errcheck // the map holds nothing else
@@ -150,7 +153,7 @@ func (m *metrics) label(o outcome) metric.MeasurementOption {
 	return made
 }
 
-// countingWriter counts the bytes of an answer's body.
+// countingWriter is an http.ResponseWriter that counts the bytes of the answer's body.
 type countingWriter struct {
 	http.ResponseWriter
 	n int64
@@ -162,5 +165,5 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap implements the interface that http.ResponseController uses.
+// Unwrap returns the writer that w wraps. http.ResponseController calls it.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -15,7 +15,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// collected returns the sums, gauges and counts of a reader by "name{attributes}".
+// collected reads all metrics. It returns the value of each sum and gauge, and the count
+// of each histogram, by "name{attributes}".
 func collected(t *testing.T, r *metric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -110,8 +111,9 @@ func TestReceivedBytesAreCountedAndAnnouncedBytesAreNot(t *testing.T) {
 	if status := send(99_999_999_999, headers{"Authorization": ""}); status != http.StatusUnauthorized {
 		t.Errorf("unsigned: %d", status)
 	}
-	// A body in chunks has no Content-Length. The body of a delayed request is read once,
-	// before the delay.
+	// The body is sent in chunks, without a Content-Length. A fault delays the request,
+	// so the body is read before the delay and again, from memory, after it. It must be
+	// counted once.
 	ts.addFault(Fault{Operation: "create document", Delay: time.Nanosecond})
 	if status := send(-1, nil); status != http.StatusCreated {
 		t.Errorf("in chunks: %d", status)
