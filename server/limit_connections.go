@@ -151,7 +151,7 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	switch _, known := g.all[c]; {
 	case state == http.StateClosed || state == http.StateHijacked:
 		g.forget(c)
-	case !known: // Accept closed it to make room for another connection
+	case !known: // Accept closed it to make room for another one
 	case state == http.StateActive && c.rest != nil:
 		g.resting.Remove(c.rest)
 		c.rest = nil

@@ -248,7 +248,7 @@ func (x *request) acquireSlot(l slotClass) error {
 		}
 	}
 	x.memory.slot = to
-	if !b.answerable() { // while this request waited, others may have filled the memory for answers
+	if !b.answerable() { // other requests may have answered meanwhile
 		x.releaseSlot()
 		return errBusy
 	}
