@@ -174,29 +174,33 @@ var metricSources = map[string]string{
 // metricAttributes are the meanings of the attributes, by the scope of their meter.
 var metricAttributes = map[string]map[string]string{
 	"github.com/changefeed-go/changefeed": {
-		"processor": "the name of the processor",
+		"processor": "the name of the processor, `Config.Processor`",
 		"outcome":   "`ok` if the handler returned nil, and `error` otherwise",
-		"event":     "`acquired`, or why the work of the lease ended: `shutdown`, `handed over`, `lost`, `gone`, `shadowed`, `abandoned`",
-		"origin":    "`handler`, `source`, `leases` or `other`",
-		"throttled": "whether the service only throttled the request: `true` or `false`",
-		"container": "`monitored` or `leases`",
+		"event": "`acquired`: the host begins to work on the lease. The other values are the reasons why this work ended. `shutdown`: the host was stopped. " +
+			"`handed over`: another host asked for the lease, for balance. `lost`: the host could not renew the lease in time, or another host has it. " +
+			"`gone`: the partition was split or merged. `shadowed`: the lease waits for the end of a split. " +
+			"`abandoned`: the lease could not be released, so it expires",
+		"origin":    "the part that failed: `handler`, `source` (the monitored container), `leases` (the lease container) or `other`",
+		"throttled": "`true` if the request failed only because the service throttled it, and `false` otherwise",
+		"container": "`monitored` or `leases` (the lease container)",
 	},
 	"github.com/changefeed-go/changefeed/estimator": {
-		"processor": "the name of the processor",
-		"lease":     "the lease token",
-		"state":     "`owned` or `free`, and also `unknown`, `failed`, `splitting`",
+		"processor": "the name of the processor, `Config.Processor`",
+		"lease":     "the lease token, which names the lease: the id of its partition, or its range",
+		"state": "each lease is counted as `owned` or `free`. It may also be counted as `unknown` (its lag is unknown), " +
+			"`failed` (its lag is unknown because a read failed) and `splitting` (after a split or a merge other leases replace it)",
 	},
 	"github.com/changefeed-go/changefeed/server": {
-		"operation": "the name of the operation, for example `read document`; `unknown` if the request has none",
-		"status":    "the status of the answer; 0 if the connection was dropped",
+		"operation": "the operation of the request, for example `read document`; `unknown` if the server does not recognise one",
+		"status":    "the HTTP status of the answer, or 0 if the connection was dropped",
 		"database":  "the name of the database",
 		"container": "the name of the container",
 	},
 	"github.com/changefeed-go/changefeed/cmd/changefeed": {
-		"outcome": "`changes`, `nothing`, `throttled`, `gone` (a split or a merge) or `error`",
+		"outcome": "`changes` if the read returned changes, and `nothing` if it returned none. A failed read has `throttled`, `gone` (the partition was split or merged) or `error`",
 	},
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate": {
-		"done": "`copied`, `moved`, `deleted` or `unsure`",
+		"done": "`copied`: the document was written. `moved`: it was also deleted under its old key. `deleted`: it was deleted. `unsure`: a copy under an old key may still exist",
 	},
 }
 
@@ -207,9 +211,15 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	recordCommands(t, recorder)
 
 	var page strings.Builder
-	page.WriteString("# Metrics\n\n`make pages` generates this page from the instruments that the packages create, and from the\n" +
-		"attributes of their values. A Prometheus endpoint replaces dots by underscores, appends the unit,\n" +
-		"and appends `_total` to counters. The attributes are its labels.\n")
+	page.WriteString("# Metrics\n\nThis page lists the OpenTelemetry instruments of the packages and of the command.\n" +
+		"`make pages` generates it from the instruments that they create, and from the attributes\n" +
+		"of their values.\n\n" +
+		"A Prometheus endpoint shows an instrument under a changed name. It replaces dots by\n" +
+		"underscores, appends the unit, and appends `_total` to counters. It shows the attributes\n" +
+		"as labels.\n\n" +
+		"The monitored container is the container whose changes are read. A lease is a document\n" +
+		"that names a range of its keys, the host that owns the range, and the position reached\n" +
+		"in it. The lag of a lease is the number of transactions after that position.\n")
 	instruments := slices.SortedFunc(maps.Keys(recorder.instruments), func(a, b instrument) int {
 		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.name, b.name))
 	})
