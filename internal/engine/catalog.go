@@ -28,7 +28,8 @@ func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (Databa
 	return db.putDatabase(ctx, p, (*group).replaceDatabase)
 }
 
-// putDatabase validates p and sends its creation or replacement to the sequencer.
+// putDatabase validates p and makes the sequencer call put, which creates or replaces the
+// database. It returns the new properties.
 func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*group, DatabaseProperties) (*database, error)) (DatabaseProperties, error) {
 	if err := p.validate(); err != nil {
 		return DatabaseProperties{}, err
@@ -69,7 +70,8 @@ func (g *group) replaceDatabase(p DatabaseProperties) (*database, error) {
 	return d, g.setDatabase(d)
 }
 
-// setDatabase writes a database's record and adds the database to the catalog.
+// setDatabase writes the stored record of database d, and adds d to the group's catalog
+// under its name.
 func (g *group) setDatabase(d *database) error {
 	record, err := d.record()
 	if err != nil {
@@ -282,15 +284,17 @@ func (g *group) deleteContainer(c *Container) error {
 	return nil
 }
 
-// currentCatalog returns the catalog, including changes by the group.
+// currentCatalog returns the catalog with the changes that the group has made so far. The
+// caller must not change it.
 func (g *group) currentCatalog() *catalog {
 	if g.catalog != nil {
 		return g.catalog
 	}
-	return g.db.current.catalog // only the sequencer writes it
+	return g.db.current.catalog // read without a lock, because only the sequencer sets current
 }
 
-// changeCatalog returns the group's own copy of the catalog, for changes.
+// changeCatalog returns the group's own copy of the catalog, which the caller may change.
+// It makes the copy at the first change.
 func (g *group) changeCatalog() *catalog {
 	if g.catalog == nil {
 		c := g.db.current.catalog
@@ -307,8 +311,8 @@ func (g *group) putNumbers() error {
 	return g.batch.Set([]byte{spaceNumbers}, b, nil)
 }
 
-// openDatabase returns the current view and a database in it. The caller must release the
-// view.
+// openDatabase returns the current view, and the database with name id in it. The caller
+// must release the view.
 func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -327,16 +331,16 @@ func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, er
 // feed.ErrNotFound. A Container is safe for concurrent use.
 type Container struct {
 	db *DB
-	// number is the container's number. slot is its index in the states of views and in
-	// writeStates.
+	// number identifies the container in keys. slot is the container's index in
+	// view.states and DB.writeStates.
 	number uint32
 	slot   int
 
 	database     uint32
 	databaseName string
 	name         string
-	// identity consists of the fields above. It is computed once, because a server needs
-	// it for every request.
+	// identity is made of number, database, databaseName and name. It is computed once,
+	// because a server needs it for every request.
 	identity feed.Identity
 
 	paths keyPaths
@@ -346,11 +350,13 @@ type Container struct {
 	unique *uniquePolicy
 
 	bucket bucket
-	// changed wakes readers of several partitions. Its end is the container's last LSN.
+	// changed wakes the feed reads that cover several partitions. It stores the
+	// container's last LSN.
 	changed signal
-	// useTTL reports whether the container has a time to live. It is for checks outside
-	// of the sequencer.
+	// useTTL reports whether the container has a time to live. Goroutines other than the
+	// sequencer use it to check the ttl of new documents.
 	useTTL atomic.Bool
-	// change is the mean size of a change in bytes. It estimates the size of a page.
+	// change is the mean size in bytes of the changes on the last page of the feed. It is
+	// used to estimate the memory of the next page.
 	change atomic.Int64
 }

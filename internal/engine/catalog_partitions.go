@@ -119,7 +119,8 @@ func (g *group) merge(c *Container, a, b string) ([]*partition, error) {
 	return g.rearrange(l, first, 2, []feed.Range{{Min: parts[first].keys.Min, Max: parts[second].keys.Max}})
 }
 
-// rearrange replaces n partitions with new ones of the given ranges.
+// rearrange replaces the n partitions from the given index on by new ones with the given
+// ranges. It returns the new partitions, which also read the segments of the old ones.
 func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*partition, error) {
 	m := l.meta.change()
 	old := l.meta.partitions[index : index+n]
@@ -134,8 +135,8 @@ func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*
 		if err != nil {
 			return nil, err
 		}
-		// The new partitions begin at the end of the old ones, so that no counter
-		// decreases.
+		// A new partition starts at the last LSN of the old ones, so that LSNs never
+		// decrease.
 		p.changed.advance(end)
 		made[i], ends[i] = p, end
 		for _, lost := range losses {
@@ -154,10 +155,10 @@ func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*
 	return made, nil
 }
 
-// retire ends the segments of partitions that are replaced. It returns the data that the
-// new partitions inherit: the segments to read, sorted by their first LSN, the ancestors,
-// and the losses of segments that are not inherited. A segment without writes is not
-// inherited.
+// retire ends the own segments of partitions that are being replaced. It returns the data
+// that each new partition inherits: the segments to read, sorted by their first LSN, the
+// IDs of the ancestors, and the losses. A segment without writes is deleted, and its
+// deleted versions are added to the losses.
 func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parents []string, losses []loss) {
 	for i, p := range old {
 		losses = append(losses, p.losses...) // the partitions are neighbours, sorted by range
@@ -183,7 +184,7 @@ func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parent
 	return segments, parents, losses
 }
 
-// sortSegments sorts segments by their first LSN.
+// sortSegments sorts the numbers of segments by the first LSN of each segment.
 func (m *meta) sortSegments(segments []uint32) {
 	slices.SortStableFunc(segments, func(a, b uint32) int { return cmp.Compare(m.segments[a].From, m.segments[b].From) })
 }
@@ -202,12 +203,12 @@ func isHex(s string) bool {
 // creates a new meta, which the sequencer publishes with the snapshot of the same moment.
 type meta struct {
 	props    ContainerProperties
-	revision uint64 // counts the changes of props, for the ETag
-	next     uint32 // the number of the next partition
+	revision uint64 // the number of changes of props, from which the ETag is made
+	next     uint32 // the number for the next new partition
 	// partitions are the live partitions, sorted by range. They cover the key space
 	// without overlaps.
 	partitions []*partition
-	// segments are the log segments that live partitions read.
+	// segments has the log segments that live partitions read, by number.
 	segments map[uint32]segment
 }
 
@@ -218,13 +219,13 @@ type partition struct {
 	number uint32
 	id     string
 	keys   feed.Range
-	// lower and upper are the borders of keys in binary form.
+	// lower and upper are the borders of the range keys, in binary form.
 	lower, upper []byte
 	// segments has the partition's own segment and those of its ancestors, sorted by
 	// their first LSN.
 	segments []uint32
 	parents  []string
-	// losses are the deleted versions of segments that are no longer listed.
+	// losses records which versions were deleted in segments that no longer exist.
 	losses  []loss
 	changed *signal
 	size    *tally
@@ -238,7 +239,8 @@ type segment struct {
 	// holds LSNs with From < LSN <= To.
 	From int64 `json:"from"`
 	To   int64 `json:"to,omitempty"`
-	// Trimmed is the LSN up to which versions were deleted.
+	// Trimmed is the LSN up to which the segment's versions were deleted because their
+	// retention has passed.
 	Trimmed int64 `json:"trimmed,omitempty"`
 	// Min and Max are the range of the partition that wrote the segment.
 	Min string `json:"min"`
@@ -271,8 +273,9 @@ func (p *partition) public() feed.Partition {
 	return feed.Partition{ID: p.id, Range: p.keys, Parents: slices.Clone(p.parents)}
 }
 
-// binaryRange converts a range to binary borders. A border with an odd number of digits
-// is padded with a zero, which does not change its order among points.
+// binaryRange returns the borders of a range in binary form. If a border has an odd
+// number of digits, a zero is appended. That does not change which points are in the
+// range.
 func binaryRange(r feed.Range) (lower, upper []byte, err error) {
 	if lower, err = epk.ParseHex(evenHex(r.Min)); err == nil {
 		upper, err = epk.ParseHex(evenHex(r.Max))
@@ -290,20 +293,22 @@ func evenHex(s string) string {
 	return s
 }
 
-// find returns the index of the partition whose range contains an EPK.
+// find returns the index in m.partitions of the partition whose range contains the
+// effective partition key.
 func (m *meta) find(key []byte) int {
 	return sort.Search(len(m.partitions), func(i int) bool {
 		return string(key) < string(m.partitions[i].upper)
 	})
 }
 
-// byID returns the index of a live partition, or -1 if there is none.
+// byID returns the index in m.partitions of the partition with an ID, or -1 if it is not
+// live.
 func (m *meta) byID(id string) int {
 	return slices.IndexFunc(m.partitions, func(p *partition) bool { return p.id == id })
 }
 
-// change returns a copy for a change. The copy has its own partitions slice and segments
-// map.
+// change returns a copy of m that the caller may change, including its partitions slice
+// and its segments map. The partitions themselves are shared.
 func (m *meta) change() *meta {
 	c := *m
 	c.partitions = slices.Clone(m.partitions)
@@ -314,7 +319,8 @@ func (m *meta) change() *meta {
 	return &c
 }
 
-// etagOf returns the ETag of a revision of a database, a container or a record.
+// etagOf returns the ETag of a database, container or record. It is made of the object's
+// number, its revision, and the second of its last change.
 func etagOf(number uint32, revision uint64, modified int64) string {
 	return fmt.Sprintf("\"%08x-%04x-%04x-0000-%012x\"", number, revision>>16&0xffff, revision&0xffff, modified)
 }
@@ -326,8 +332,8 @@ type (
 		Modified int64  `json:"modified"`
 		// Revision counts the changes. It is absent in format 1, which means 1.
 		Revision uint64 `json:"revision,omitempty"`
-		// Extra is a []byte, here and below, so it is stored as base64. As JSON inside
-		// JSON, its white space and escapes would change.
+		// Extra is a []byte here and in containerRecord, so it is stored as base64. If it
+		// were stored as a JSON value, its white space and escapes would change.
 		Extra []byte `json:"extra,omitempty"`
 	}
 	numbersRecord struct {
@@ -363,7 +369,7 @@ type (
 	}
 )
 
-// record returns the stored form of m.
+// record returns the JSON text in which container c is stored with the data of m.
 func (m *meta) record(c *Container) ([]byte, error) {
 	r := containerRecord{
 		Database: c.database, ID: m.props.ID, KeyPaths: m.props.KeyPaths, Hash: c.hash,
@@ -383,7 +389,7 @@ func (m *meta) record(c *Container) ([]byte, error) {
 	return b, nil
 }
 
-// record returns the stored form of d.
+// record returns the JSON text in which database d is stored.
 func (d *database) record() ([]byte, error) {
 	b, err := json.Marshal(databaseRecord{ID: d.id, Modified: d.modified, Revision: d.revision, Extra: d.extra})
 	if err != nil {
@@ -392,12 +398,13 @@ func (d *database) record() ([]byte, error) {
 	return b, nil
 }
 
-// load returns the database of a stored record.
+// load returns the database that the stored record describes. number is its number.
 func (r *databaseRecord) load(number uint32) *database {
 	return &database{number: number, id: r.ID, modified: r.Modified, revision: max(r.Revision, 1), extra: r.Extra}
 }
 
-// load returns the meta of a stored record.
+// load returns the meta that the stored record describes. number is the container's
+// number. It returns a *[CorruptError] if the record is not valid.
 func (r *containerRecord) load(number uint32) (*meta, error) {
 	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments}
 	m.props = ContainerProperties{

@@ -88,7 +88,8 @@ const (
 	MaxExtraSize = 256 << 10
 )
 
-// checkName checks the name of a database or container.
+// checkName returns a *[BadRequestError] if id cannot be the name of a database or
+// container.
 func checkName(id string) error {
 	if id == "" || len(id) > MaxNameSize || !utf8.ValidString(id) || strings.ContainsAny(id, `/\?#`) {
 		return badRequest(BadProperties, `the name %.300q is empty, longer than %d bytes, not UTF-8, or contains one of / \ ? #`, id, MaxNameSize)
@@ -96,7 +97,8 @@ func checkName(id string) error {
 	return nil
 }
 
-// validate checks the properties of a new container.
+// validate checks the properties of a new container. It returns its hash and its parsed
+// key paths.
 func (p ContainerProperties) validate() (epk.Hash, keyPaths, error) {
 	if err := checkName(p.ID); err != nil {
 		return 0, nil, err
@@ -122,7 +124,8 @@ func (p ContainerProperties) validate() (epk.Hash, keyPaths, error) {
 	return hash, paths, p.validateSettings()
 }
 
-// validateSettings checks the properties that ReplaceContainer can change.
+// validateSettings checks DefaultTTL, Retention, Throughput and Extra, which
+// ReplaceContainer can change.
 func (p ContainerProperties) validateSettings() error {
 	if err := checkTTL(int64(p.DefaultTTL)); err != nil {
 		return err
@@ -144,7 +147,7 @@ func (p DatabaseProperties) validate() error {
 	return checkExtra(p.Extra)
 }
 
-// checkExtra checks the caller's Extra.
+// checkExtra returns an error if extra is larger than MaxExtraSize or is not valid JSON.
 func checkExtra(extra json.RawMessage) error {
 	if len(extra) > MaxExtraSize {
 		return &TooLargeError{What: "extra properties", Size: len(extra), Limit: MaxExtraSize}
@@ -171,7 +174,7 @@ func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 		if err != nil {
 			return nil, err
 		}
-		part.size.set(growth{}) // the partition has no items
+		part.size.set(growth{}) // a new partition has no items, so they need not be counted
 		m.partitions = append(m.partitions, part)
 		m.segments[number] = segment{Min: lower, Max: upper}
 		lower = upper
@@ -186,7 +189,8 @@ func (d *database) properties() DatabaseProperties {
 	}
 }
 
-// properties returns the properties of m, including those that the store computes.
+// properties returns the properties that m stores, and those that the store computes,
+// such as RID and ETag.
 func (c *Container) properties(m *meta) ContainerProperties {
 	p := m.props
 	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
@@ -197,8 +201,9 @@ func (c *Container) properties(m *meta) ContainerProperties {
 	return p
 }
 
-// applySettings copies the settings of m that are read without a view. Only the sequencer
-// and the opening call it.
+// applySettings copies the time to live and the throughput of m to fields of the
+// Container. Requests can then read them without a view. Only the sequencer and the
+// opening of the store call it.
 func (c *Container) applySettings(m *meta) {
 	c.useTTL.Store(m.props.DefaultTTL != ttlOff)
 	rate := m.props.Throughput

@@ -29,11 +29,12 @@ type Record struct {
 	Modified time.Time
 }
 
-// maxRecordNumber is the highest number of a record. A resource id can be made of the
-// number of a record or of a container. The next higher bit marks a container.
+// maxRecordNumber is the highest number of a record. A server can make resource ids from
+// the numbers of records and containers. In such an id, the next higher bit marks a
+// container.
 const maxRecordNumber = 1<<31 - 1
 
-// storedRecord is the stored form of a record.
+// storedRecord is the JSON form in which a record is stored under its number.
 type storedRecord struct {
 	Name     string `json:"name"`
 	Value    []byte `json:"value"`
@@ -48,10 +49,11 @@ func (s storedRecord) public(number uint32) Record {
 	}
 }
 
-// The two kinds of keys of a database's records.
+// Each record of a database has two keys, which these bytes distinguish: one by its
+// number and one by its name.
 const (
-	recordByNumber = 'n' // number u32 -> the record, JSON
-	recordByName   = 't' // name -> number u32
+	recordByNumber = 'n' // the key ends with the number; the value is the record
+	recordByName   = 't' // the key ends with the name; the value is the number
 
 	recordKeySize = containerKeySize + 1 + 4 // the size of a key by number
 )
@@ -144,7 +146,8 @@ func (db *DB) DeleteRecord(ctx context.Context, database, name, etag string) err
 	return err
 }
 
-// changeRecord sends a change of a database's records to the sequencer.
+// changeRecord makes the sequencer call change with the number of a database. It returns
+// the changed record.
 func (db *DB) changeRecord(ctx context.Context, database string, change func(g *group, database uint32) (Record, error)) (r Record, err error) {
 	err = db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[database]
@@ -213,8 +216,9 @@ func (db *DB) Records(ctx context.Context, database string) ([]Record, error) {
 	return all, nil
 }
 
-// recordFault returns the error of a record that cannot be read. The format names the
-// record.
+// recordFault returns the error to report for err, the error of reading a record. If the
+// record is missing, the error names the record by format and args, and wraps
+// feed.ErrNotFound.
 func (db *DB) recordFault(err error, format string, args ...any) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return notFound(format, args...)
@@ -222,7 +226,8 @@ func (db *DB) recordFault(err error, format string, args ...any) error {
 	return db.fault(err)
 }
 
-// readRecord reads the record with a number. The format names the record in errors.
+// readRecord reads the record with a number. If it is missing, the error names the record
+// by format and args.
 func (db *DB) readRecord(r pebble.Reader, database, number uint32, format string, args ...any) (Record, error) {
 	key := recordKey(database, number)
 	b, err := getValue(r, key)
@@ -252,8 +257,8 @@ func decodeRecordNumber(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// getRecordKey returns the value of a record's key, including changes by the group. It
-// returns pebble.ErrNotFound if there is none.
+// getRecordKey returns the value of a record's key, as the group sees it after its own
+// changes. It returns pebble.ErrNotFound if the key does not exist.
 func (g *group) getRecordKey(key []byte) ([]byte, error) {
 	if b, changed := g.records[string(key)]; changed {
 		if b == nil {
@@ -308,8 +313,8 @@ func (g *group) checkRecordIsNew(database uint32, name string) error {
 	return ignoreNotFound(err)
 }
 
-// findRecord returns the record with a name, for a change. It returns an error if etag
-// does not match.
+// findRecord returns the number and the stored form of the record with a name. It returns
+// [ErrPreconditionFailed] if etag is neither empty, nor "*", nor the record's.
 func (g *group) findRecord(database uint32, name, etag string) (number uint32, s storedRecord, err error) {
 	if number, err = g.recordNumber(database, name); err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
@@ -330,7 +335,8 @@ func (g *group) findRecord(database uint32, name, etag string) (number uint32, s
 	return number, s, nil
 }
 
-// putRecord writes a record under its number and its name.
+// putRecord sets the record's Modified and writes both of its keys. It returns the record
+// as a caller sees it.
 func (g *group) putRecord(database, number uint32, s storedRecord) (Record, error) {
 	s.Modified = g.ts
 	b, err := json.Marshal(s)
@@ -348,9 +354,10 @@ func (g *group) deleteRecords(database uint32) error {
 	return g.batch.DeleteRange(prefix, successor(prefix), nil)
 }
 
-// checkRecords compares the records with their names and with the databases.
+// checkRecords verifies that every record belongs to a database, has a number up to last,
+// and can be found by its name. Every name must belong to a record.
 func (k *checker) checkRecords(databases map[uint32]bool, last uint32) error {
-	names := map[string]uint32{} // numbers of records by name key
+	names := map[string]uint32{} // the number of each record, by the key of its name
 	err := eachKey(k.v.snap, []byte{spaceRecord}, func(key, value []byte) error {
 		if len(key) < containerKeySize+1 || !databases[binary.BigEndian.Uint32(key[1:])] {
 			return k.report("record %.40x belongs to a database that is not there", key)

@@ -11,11 +11,14 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Resource ids (_rid) are base64 with - for /. The SDKs of .NET and Java parse them. The
-// id of a database has 4 bytes. The id of a container has 8 bytes: those of its database,
-// and then a number whose top bit is set. Without that bit, it would be the id of a user.
-// The id of a document has 16 bytes: those of its container, and then a number. The top
-// four bits of its last byte are 0, the mark of a document.
+// Resource ids (_rid) are base64 with - for /. The SDKs of .NET and Java parse them. They
+// have these bytes:
+//
+//   - A database has 4 bytes.
+//   - A container has the 4 bytes of its database, and a number of 4 bytes whose top bit
+//     is set. Without that bit, it would be the id of a user.
+//   - A document has the 8 bytes of its container, and a number of 8 bytes. The top four
+//     bits of the last byte are 0, which marks a document.
 
 // maxDocumentNumber is the highest number of a document. A number is stored twice, see
 // appendDocumentRID. Its second copy ends in the byte whose top four bits mark a
@@ -60,14 +63,14 @@ func appendDocumentRID(dst []byte, database, container, n uint32) []byte {
 	return RIDEncoding.AppendEncode(dst, b[:])
 }
 
-// rid is a parsed resource id. The rid of a database or a container has zeros for the
-// rest.
+// rid is a parsed resource id: the numbers of a database, of a container in it, and of a
+// document in that. In the id of a database or a container, the other numbers are 0.
 type rid struct{ database, container, document uint32 }
 
-// parseRID parses the rid of a database, a container or a document. ok is false for any
-// other text.
+// parseRID parses the resource id of a database, a container or a document. ok is false
+// if s is not one of these.
 func parseRID(s string) (r rid, ok bool) {
-	var space [18]byte // the decoded size of 24 characters, with padding
+	var space [18]byte // the decoded size of 24 characters, the longest resource id
 	if len(s) > ridSize {
 		return rid{}, false
 	}
@@ -182,7 +185,8 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 	return found, nil
 }
 
-// locate finds the item with a document number.
+// locate searches the items that sc selects for the one with a document number. It reads
+// its document and its key.
 func (c *Container) locate(ctx context.Context, v *view, s *state, sc *keyFilter, number uint32) (found Located, err error) {
 	var op operation
 	err = c.scanIndex(ctx, v, sc, nil, nil, func(i *indexed) (bool, error) {
@@ -201,8 +205,8 @@ func (c *Container) locate(ctx context.Context, v *view, s *state, sc *keyFilter
 	if found.Result, err = c.readOne(v, s, &op); err != nil {
 		return found, err
 	}
-	// Only the document without system properties is parsed. With them, it may exceed the
-	// largest size of a document to write.
+	// parseDocument must not get the system properties. With them, the document may
+	// exceed the largest size that a caller can write.
 	own := len(found.Body) - c.tail.fixedSize() - digitCount(found.Modified.Unix()) - 1
 	doc, err := parseDocument(append(bytes.Clone(found.Body[:max(own, 0)]), '}'), c.paths, false)
 	if err != nil {

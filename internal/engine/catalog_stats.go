@@ -7,10 +7,11 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// The number of items of a partition is not stored. The sequencer sums the growth of each
-// partition since the store was opened or the partition was created. Each view has those
-// sums. The items that existed before are counted once, by the first call of
-// PartitionStats. Both together are exact in every view.
+// The store does not write the number of items of a partition to disk. It computes it
+// from two parts. The sequencer sums the growth of each partition since the store was
+// opened or the partition was created. Each view has those sums. The first call of
+// PartitionStats counts the items that existed before. Both parts together are exact in
+// every view.
 
 // PartitionStats are the statistics of a live partition at one moment.
 type PartitionStats struct {
@@ -42,7 +43,8 @@ func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error
 			if base, err = c.countItems(ctx, v, p); err != nil {
 				return nil, err
 			}
-			// Every view gives the same result, so concurrent calls set the same value.
+			// The count less the growth is the size before the growth began. It is the
+			// same for every view, so concurrent calls set the same value.
 			base.add(s.grown[i].negated())
 			p.size.set(base)
 		}
@@ -62,7 +64,7 @@ func (c *Container) countItems(ctx context.Context, v *view, p *partition) (n gr
 	return n, err
 }
 
-// growth is a change of a partition's size.
+// growth is a change of a partition's size: in items, and in bytes of stored documents.
 type growth struct {
 	items, bytes int64
 }
@@ -74,7 +76,7 @@ func (g *growth) add(other growth) {
 
 func (g growth) negated() growth { return growth{-g.items, -g.bytes} }
 
-// growth returns the change of the partition's size by the effect.
+// growth returns the change of the partition's size that the write e makes.
 func (e *effect) growth(l *writeState) (g growth) {
 	if e.old.exists {
 		g.add(growth{-1, -int64(e.old.size)})
@@ -85,8 +87,8 @@ func (e *effect) growth(l *writeState) (g growth) {
 	return g
 }
 
-// carry returns the growth of m's partitions when m replaces l's meta. New partitions
-// start with zero.
+// carry returns the growth of each partition of m, which replaces l.meta. A partition
+// that stays keeps its growth. A new partition starts with zero.
 func (l *writeState) carry(m *meta) []growth {
 	grown := make([]growth, len(m.partitions))
 	if l.meta == nil {
@@ -102,10 +104,11 @@ func (l *writeState) carry(m *meta) []growth {
 	return grown
 }
 
-// tally is the size of a partition before the sequencer began to count.
+// tally is the size of a partition at the moment from which the sequencer sums its
+// growth.
 type tally struct {
 	mu    sync.Mutex // guards all fields
-	known bool       // whether was is set
+	known bool       // reports whether was, the size, has been counted
 	was   growth
 }
 

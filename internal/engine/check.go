@@ -37,24 +37,24 @@ func (db *DB) Check(ctx context.Context) error {
 	return errors.Join(append(k.found, k.clashes...)...)
 }
 
-// errEnough ends a check that has maxFindings findings.
+// errEnough ends Check early when maxFindings broken invariants were found.
 var errEnough = errors.New("enough found")
 
-// checker collects the broken invariants of a view.
+// checker checks one view of the store and collects the broken invariants.
 type checker struct {
 	db    *DB
 	v     *view
-	ctx   context.Context // the context of the one call of Check
+	ctx   context.Context // the argument of Check
 	known map[uint32]*state
 	found []error
-	// clashes has the items that break a unique key, at most maxFindings. They are not
-	// damage.
+	// clashes has an error for each item that breaks a unique key, at most maxFindings.
+	// They are not damage.
 	clashes []error
 	n       int
 }
 
-// report records a broken invariant. It returns errEnough if there are maxFindings of
-// them.
+// report adds a broken invariant to the findings. It returns errEnough when there are
+// maxFindings of them.
 func (k *checker) report(format string, args ...any) error {
 	k.found = append(k.found, &CorruptError{Dir: k.db.dir, Detail: fmt.Sprintf(format, args...)})
 	if len(k.found) >= maxFindings {
@@ -63,7 +63,8 @@ func (k *checker) report(format string, args ...any) error {
 	return nil
 }
 
-// step checks the context once per checkEvery entries.
+// step is called for each entry that the check reads. Once every checkEvery entries it
+// returns the error of the context.
 func (k *checker) step() error {
 	if k.n++; k.n%checkEvery == 0 {
 		return k.ctx.Err()
@@ -97,7 +98,8 @@ func (k *checker) run() error {
 	return nil
 }
 
-// checkCatalog compares the catalog of the view with the stored one.
+// checkCatalog compares the databases and containers of the view with the stored ones. No
+// stored number may be above the last assigned one.
 func (k *checker) checkCatalog() error {
 	var numbers numbersRecord
 	if err := getJSON(k.v.snap, []byte{spaceNumbers}, &numbers); err != nil {
@@ -181,7 +183,8 @@ func (k *checker) checkSpaces() error {
 	return it.Error()
 }
 
-// checkTopology verifies partitions, segments and counters.
+// checkTopology verifies the partitions of a container, their log segments and their
+// counters.
 func (k *checker) checkTopology(s *state) error {
 	var record containerRecord
 	if err := getJSON(k.v.snap, containerKey(s.c.number), &record); err != nil {
@@ -256,7 +259,8 @@ func (k *checker) checkTopology(s *state) error {
 	return nil
 }
 
-// segmentCursors returns a cursor for each segment of a log.
+// segmentCursors returns a cursor for each segment of the log or of the versions log, at
+// its first entry. The caller must close the cursors, also if there is an error.
 func (k *checker) segmentCursors(s *state, space byte) (cursors []segmentCursor, err error) {
 	for n := range s.meta.segments {
 		lower, upper := logBounds(space, s.c.number, n, -1, maxLSN)
@@ -270,13 +274,15 @@ func (k *checker) segmentCursors(s *state, space byte) (cursors []segmentCursor,
 	return cursors, nil
 }
 
-// segmentCursor is an iterator over a segment.
+// segmentCursor is an iterator over the entries of one segment, with the segment's
+// number.
 type segmentCursor struct {
 	number uint32
 	it     *pebble.Iterator
 }
 
-// lowest returns the cursor with the lowest LSN, or nil if all are at their ends.
+// lowest returns the cursor whose current entry has the lowest LSN. It returns nil if all
+// cursors are at their ends.
 func lowest(cursors []segmentCursor) *segmentCursor {
 	var first *segmentCursor
 	for i := range cursors {
@@ -287,7 +293,8 @@ func lowest(cursors []segmentCursor) *segmentCursor {
 	return first
 }
 
-// closeAll closes cursors and returns their errors.
+// closeAll closes the cursors. It returns the errors of their iteration and of closing
+// them.
 func closeAll(cursors []segmentCursor) error {
 	var errs []error
 	for _, c := range cursors {
@@ -296,8 +303,8 @@ func closeAll(cursors []segmentCursor) error {
 	return errors.Join(errs...)
 }
 
-// checkUniqueEntries verifies that a document has its entries in the index of unique
-// keys.
+// checkUniqueEntries verifies that the index of unique keys has an entry for each unique
+// key of one document, and counts these entries.
 func (k *containerCheck) checkUniqueEntries(id string, point, stored []byte) error {
 	if k.c.unique == nil {
 		return nil
@@ -321,8 +328,8 @@ func (k *containerCheck) checkUniqueEntries(id string, point, stored []byte) err
 	return nil
 }
 
-// checkUnique verifies that the index of unique keys has only entries of the documents.
-// It also finds the items with equal values.
+// checkUnique verifies that the index of unique keys has no other entries than those of
+// documents. It also collects pairs of items with equal values.
 func (k *containerCheck) checkUnique() error {
 	n := 0
 	err := eachKey(k.v.snap, appendContainerKey(nil, spaceUnique, k.c.number), func(_, _ []byte) error {
@@ -345,32 +352,33 @@ func (k *containerCheck) checkUnique() error {
 	})
 }
 
-// uniqueScan scans the whole index of a container's unique keys.
+// uniqueScan finds the items with equal values in the index of a container's unique keys.
 type uniqueScan struct {
 	r         pebble.Reader
 	container uint32
 	name      string
 	policy    *uniquePolicy
-	// ttl is the container's default time to live. Items that have expired at now do not
-	// count.
+	// ttl is the container's DefaultTTL, and now the time in seconds. Items that have
+	// expired at now are skipped.
 	ttl int32
 	now int64
 }
 
-// errNoMore ends a scan early.
+// errNoMore ends uniqueScan.clashes early, because f has returned false.
 var errNoMore = errors.New("no more wanted")
 
-// clashes calls f for each live item that has the values of another live one, until f
-// returns false. It calls step for each entry. An error of step ends the scan.
+// clashes calls f for each live item that has the same unique values as the live item
+// before it in the index. It ends when f returns false. It calls step for each entry, and
+// ends with step's error.
 func (u *uniqueScan) clashes(step func() error, f func(*UniqueKeyError) bool) error {
-	var prefix []byte // the prefix of the last live item
+	var prefix []byte // the part of the last live item's key before its id
 	var last string
 	err := eachKey(u.r, appendContainerKey(nil, spaceUnique, u.container), func(key, value []byte) error {
 		if err := step(); err != nil {
 			return err
 		}
 		if len(key) == containerKeySize {
-			return nil // the progress of an upgrade
+			return nil // not an entry: the key that records the progress of an upgrade
 		}
 		e, err := decodeUniqueEntry(key, value)
 		if err != nil || e.key >= len(u.policy.keys) {

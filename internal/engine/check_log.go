@@ -8,20 +8,21 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// containerCheck verifies the documents of one container.
+// containerCheck verifies the documents, versions and indexes of one container.
 type containerCheck struct {
 	*checker
 	s *state
 	c *Container
 
 	docs     uint32   // the last assigned document number
-	numbers  []uint64 // a bit for each number found
-	entries  int      // the number of log entries
-	unique   int      // the number of entries of these documents in the index of unique keys
+	numbers  []uint64 // has a bit for each document number that was found
+	entries  int      // the number of checked log entries
+	unique   int      // the number of entries that these documents have in the index of unique keys
 	position logPosition
 }
 
-// logPosition is the position of a pass over all segments of a log.
+// logPosition is the position and the time of an entry in a log. Entries are checked in
+// the order of LSN and ordinal.
 type logPosition struct {
 	lsn     int64
 	ordinal int
@@ -59,7 +60,8 @@ func (k *containerCheck) run() error {
 	return k.eachEntry(spaceVersions, k.checkVersion)
 }
 
-// checkSizes counts the items again in partitions that PartitionStats has counted.
+// checkSizes counts the items of each partition whose statistics are known. It compares
+// the count with the statistics.
 func (k *containerCheck) checkSizes() error {
 	for i, p := range k.s.meta.partitions {
 		size, known := p.size.get()
@@ -84,8 +86,8 @@ func (k *containerCheck) complain(format string, args ...any) error {
 	return k.report("container "+k.c.name+": "+format, args...)
 }
 
-// eachEntry passes over all segments of a log in the order of LSNs. It verifies the
-// position of every key and calls f.
+// eachEntry calls f for each entry of the log or of the versions log, in the order of
+// LSNs. It verifies the position of each entry first.
 func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []byte) error) (err error) {
 	cursors, err := k.segmentCursors(k.s, space)
 	defer func() { err = errors.Join(err, closeAll(cursors)) }()
@@ -126,8 +128,9 @@ func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []by
 	return k.checkStrays(space, n)
 }
 
-// checkPosition verifies the position of an entry. It must follow the previous entry and
-// lie between the bounds of its segment. The partition of its key must read the segment.
+// checkPosition verifies the position of an entry. It must follow the entry before and
+// lie between the bounds of its segment. The partition that holds the entry's key must
+// read that segment.
 func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 	last := k.position
 	if at.lsn < 1 || at.lsn == last.lsn && (at.segment != last.segment || at.ordinal <= last.ordinal || !bytes.Equal(at.point, last.point)) {
@@ -163,8 +166,8 @@ func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 	return nil
 }
 
-// checkStrays finds log entries outside of the segments. n is the number of entries in
-// segments.
+// checkStrays reports log entries whose segment does not exist. n is the number of
+// entries in existing segments.
 func (k *containerCheck) checkStrays(space byte, n int) error {
 	all := 0
 	err := eachKey(k.v.snap, appendContainerKey(nil, space, k.c.number), func(key, _ []byte) error {
@@ -183,7 +186,8 @@ func (k *containerCheck) checkStrays(space byte, n int) error {
 	return err
 }
 
-// checkEntry verifies a document and its index entry.
+// checkEntry verifies one document in the log, and that the index entry of its item
+// refers to it.
 func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	k.entries++
 	if len(value) < logHeaderSize {
@@ -220,7 +224,8 @@ func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	return k.checkNumber(s.number)
 }
 
-// checkNumber verifies that a document number was assigned, and to one document only.
+// checkNumber verifies that a document number was assigned and that no other document has
+// it.
 func (k *containerCheck) checkNumber(n uint32) error {
 	if n < 1 || n > k.docs {
 		return k.complain("a document has the number %d; the last assigned one is %d", n, k.docs)
@@ -257,8 +262,8 @@ func (k *containerCheck) checkIndex() error {
 	})
 }
 
-// checkVersion verifies an entry of the versions log: its images, and its consistency
-// with the index.
+// checkVersion verifies one entry of the versions log. Its images must be valid documents
+// of one item, and must agree with the index.
 func (k *containerCheck) checkVersion(at logPosition, value []byte) error {
 	v, err := decodeVersion(value)
 	if err != nil {
@@ -289,7 +294,8 @@ func (k *containerCheck) checkVersion(at logPosition, value []byte) error {
 	return k.compareVersion(at, v, doc.id, key)
 }
 
-// compareVersion compares a version with the index entry of its item.
+// compareVersion verifies the last version of an item. If the item still has this
+// version, its document must equal the version's image.
 func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id string, key []byte) error {
 	e, ok, err := lookup(k.v.snap, key)
 	if err != nil {
@@ -304,7 +310,7 @@ func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id strin
 	}
 	stored, err := k.c.fetch(k.v.snap, nil, e, at.point)
 	if errors.As(err, new(*CorruptError)) {
-		return nil // checkIndex reports it
+		return nil // checkIndex reports the missing document
 	}
 	if err == nil && !bytes.Equal(stored, v.images[:v.current]) {
 		err = k.complain("item %q is not its last version, at LSN %d", id, at.lsn)

@@ -66,7 +66,7 @@ const (
 	defaultPurge        = time.Second
 	maxMemTable         = 32 << 20
 	minMemTable         = 1 << 20
-	memTables           = 4 // the number of memtables at which writes stall
+	memTables           = 4 // the number of unflushed memtables at which writes wait
 	memTableShare       = 4 // a memtable takes at most 1/memTableShare of the memory
 	baseLevelSize       = 64 << 20
 	firstLevelFile      = 4 << 20
@@ -102,13 +102,15 @@ type DB struct {
 	clock   *clock
 	queue   queue
 
-	// closing is closed when Close begins. It wakes the readers that wait for a change.
+	// closing is a channel that Close closes first. It wakes the readers that wait for a
+	// change.
 	closing    chan struct{}
 	background sync.WaitGroup // the sequencer and the purger
-	retiring   sync.WaitGroup // replaced engines that are not closed yet
-	kick       chan struct{}  // wakes the purger; capacity 1
-	requests   sync.Pool      // *request; not shared by stores, because a channel belongs to one synctest bubble
-	// scan is the memory of a finished scan, for reuse. It is nil while a scan uses it.
+	retiring   sync.WaitGroup // waits for replaced engines, which close when their last reader is done
+	kick       chan struct{}  // wakes the purger when settings or segments change; capacity 1
+	requests   sync.Pool      // of *request; each store has its own, because a channel belongs to one synctest bubble
+	// scan holds the memory of a finished scan for the next one. It is nil while a scan
+	// uses that memory.
 	scan atomic.Pointer[chunkScan]
 
 	mu      sync.Mutex // guards current and closed
@@ -116,7 +118,7 @@ type DB struct {
 	closed  bool
 
 	// Only the sequencer uses the fields below. writeStates has the writeState of each
-	// container, at the index of its slot. An element is nil if its slot is free.
+	// container at the index Container.slot. An unused slot has nil.
 	writeStates   []*writeState
 	numbers       numbersRecord
 	pebble        *pebbleDB
@@ -158,7 +160,8 @@ func (db *DB) ID() string { return db.id }
 // advances to it.
 func (db *DB) Now() time.Time { return db.clock.now() }
 
-// memoryDir is the directory of a store in memory, in its own file system.
+// memoryDir is the name of the directory of a store in memory. Each such store has its
+// own file system.
 const memoryDir = "store"
 
 func (db *DB) path() string {
@@ -191,8 +194,8 @@ type view struct {
 	engine  *pebbleDB // the engine of snap
 	snap    *pebble.Snapshot
 	catalog *catalog
-	// states has the state of each container, at the index of its slot. An element is nil
-	// if its slot is free.
+	// states has the state of each container at the index Container.slot. An unused slot
+	// has nil.
 	states []*state
 	refs   atomic.Int32
 }
@@ -201,8 +204,8 @@ type view struct {
 type state struct {
 	c    *Container
 	meta *meta
-	// ends has the last LSN of each partition of meta. grown has each partition's growth
-	// since the store was opened.
+	// ends has the last LSN of each partition in meta. grown has the growth of each
+	// partition since the store was opened or the partition was created.
 	ends  []int64
 	grown []growth
 }
@@ -213,12 +216,13 @@ type catalog struct {
 	containers map[containerName]*Container
 }
 
-// database is a database. It is immutable: a change of its properties creates a new one.
+// database holds the properties of one database. It is immutable: a change of its
+// properties creates a new value.
 type database struct {
 	number   uint32
 	id       string
 	modified int64
-	revision uint64 // counts the changes of extra, for the ETag
+	revision uint64 // the number of changes of extra, from which the ETag is made
 	extra    []byte
 }
 
@@ -236,7 +240,8 @@ func (db *DB) acquire(ctx context.Context) (*view, error) {
 	return db.acquireView()
 }
 
-// acquireView is acquire without a context, for background work.
+// acquireView returns the current view for background work, which has no context. The
+// caller must release the view. It returns [ErrClosed] if the store is closed.
 func (db *DB) acquireView() (*view, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -257,7 +262,7 @@ func (v *view) release() {
 	v.engine.views.Done()
 }
 
-// publish makes v the current view.
+// publish makes v the view that new reads use. It releases the view before.
 func (db *DB) publish(v *view) {
 	v.refs.Store(1)
 	v.engine.views.Add(1)
@@ -303,7 +308,7 @@ func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 	return bytes.Clone(b), closer.Close()
 }
 
-// lookup returns an item's index entry; ok reports whether the item has one.
+// lookup returns the index entry under an index key. ok reports whether the key exists.
 func lookup(r pebble.Reader, key []byte) (e entry, ok bool, err error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
@@ -316,14 +321,16 @@ func lookup(r pebble.Reader, key []byte) (e entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// fetch appends the stored document of an index entry to dst.
+// fetch appends to dst the stored document that index entry e refers to. point is the
+// point of the item's key.
 func (c *Container) fetch(r pebble.Reader, dst []byte, e entry, point []byte) ([]byte, error) {
 	var space [logKeySize + 64]byte
 	key := appendLogKey(space[:0], spaceLog, c.number, e.segment, e.lsn, e.ordinal)
 	return c.fetchKey(r, dst, append(key, point...))
 }
 
-// fetchKey appends the stored document at a key of the log to dst.
+// fetchKey appends to dst the stored document under a log key. It returns a
+// *[CorruptError] if the key does not exist.
 func (c *Container) fetchKey(r pebble.Reader, dst, key []byte) ([]byte, error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
@@ -336,5 +343,6 @@ func (c *Container) fetchKey(r pebble.Reader, dst, key []byte) ([]byte, error) {
 	return dst, closer.Close()
 }
 
-// gone returns the error of a request for a partition that is not live.
+// gone returns the *feed.GoneError of a request for a partition ID or a range that no
+// single live partition has.
 func gone(id string, r feed.Range) error { return &feed.GoneError{Partition: id, Range: r} }

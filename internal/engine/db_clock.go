@@ -14,23 +14,24 @@ import (
 // a wall clock that is ahead of it. It never goes back.
 type clock struct {
 	read func() reading
-	// base is the time at the start. start is the elapsed time of that reading.
+	// base is the clock's time when it was started. start is the elapsed time of the
+	// system at that moment, as a time after the zero time.
 	base  time.Time
 	start time.Duration
 	// skipped is the total of all advances in nanoseconds. It only grows.
 	skipped atomic.Int64
 }
 
-// reading is one reading of the system's clocks.
+// reading is the time of the system's two clocks at one moment.
 type reading struct {
 	wall time.Time
 	// elapsed is monotonic time since an arbitrary origin.
 	elapsed time.Duration
 }
 
-// maxLag is the largest difference by which the wall clock may be ahead. The system also
-// steers monotonic time towards the right time, so the difference stays smaller while the
-// machine runs.
+// maxLag is the largest difference by which the wall clock may be ahead of the store's
+// clock. The system also corrects monotonic time slowly, so the difference stays smaller
+// unless the machine is suspended.
 const maxLag = time.Second
 
 // systemClock returns a function that reads the system's clocks.

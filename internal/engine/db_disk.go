@@ -29,33 +29,34 @@ type disk struct {
 	vfs.FS
 	// notify is called when the engine is cut off.
 	notify func()
-	// stopped is closed when the engine is closed. It ends all delays.
+	// stopped is closed when the engine is closed, which ends all delays. stop closes it.
 	stopped chan struct{}
 	stop    func()
 
-	// changes is held for reading by each change of a file. waitForChanges locks it to
-	// wait for them.
+	// changes is held for reading during each change of a file. waitForChanges takes the
+	// write lock to wait until all of them have ended.
 	changes sync.RWMutex
 
 	mu    sync.Mutex // guards the fields below
 	cause error      // the refusal that cut the engine off, or nil
-	// opening reports whether Pebble is opening. patient reports whether the opening is
-	// patient.
+	// opening reports whether Pebble is opening its files. patient reports whether this
+	// opening waits for room on a full disk.
 	opening, patient bool
-	full             error // the last refusal of a table
-	// While Pebble opens, flushing has the tables of the current flush, and garbage has
-	// those of flushes that failed.
+	full             error // the error of the last refused change of a table
+	// While Pebble opens, flushing has the names of the tables that the current flush has
+	// created. garbage has those of failed flushes.
 	flushing, garbage []string
-	memory            *vfs.MemFS // the tables of an opening that was cut off
-	// delays has a delay for each kind of file that was refused.
+	memory            *vfs.MemFS // holds new tables if the engine was cut off while it opened
+	// delays has the current delay of each kind of file whose last change was refused.
 	delays map[vfs.DiskWriteCategory]*delay
-	// held has the tables that Pebble deleted while holding is true. Another engine may
-	// still read them.
+	// held has the names of the tables that Pebble deleted while holding was true. They
+	// are still on disk, because another engine may read them.
 	holding bool
 	held    []string
 }
 
-// delay is the time that the next file of a kind waits.
+// delay is the delay of one kind of file. wait is the length of the last delay, and until
+// its end.
 type delay struct {
 	wait  time.Duration
 	until time.Time
@@ -86,15 +87,16 @@ func (d *disk) refusal() error {
 	return d.cause
 }
 
-// opened records that the opening has ended. The disk is then no longer patient.
+// opened records that Pebble has ended its opening, with or without success. The engine
+// is then no longer patient.
 func (d *disk) opened() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.opening, d.patient = false, false
 }
 
-// cut cuts the engine off, unless it was cut off before. It also ends the patience of an
-// opening.
+// cut cuts the engine off from the disk because of the error cause. Later calls do
+// nothing. A patient opening then no longer waits for room.
 func (d *disk) cut(cause error) {
 	d.mu.Lock()
 	first := d.cause == nil
@@ -112,11 +114,11 @@ func (d *disk) cut(cause error) {
 // waitForChanges waits for the changes that began before the engine was cut off.
 func (d *disk) waitForChanges() {
 	d.changes.Lock()
-	defer d.changes.Unlock() // the lock is free when all changes have ended
+	defer d.changes.Unlock() // Lock returns when all changes have ended
 }
 
-// do carries out one change of a file that is not a table. If again is true, a patient
-// opening retries the change.
+// do makes one change of a file that is not a table. If the disk refuses, do cuts the
+// engine off. But if again is true and the opening is patient, do waits and retries.
 func (d *disk) do(again bool, change func() error) {
 	for d.once(again, change) {
 		d.await(noTable)
@@ -130,7 +132,7 @@ const (
 	compactionTable vfs.DiskWriteCategory = "pebble-compaction"
 )
 
-// once makes one attempt of do. It reports whether another attempt must follow.
+// once makes one attempt of the change that do makes. It reports whether do must retry.
 func (d *disk) once(again bool, change func() error) (retry bool) {
 	d.changes.RLock()
 	defer d.changes.RUnlock()
@@ -152,7 +154,8 @@ func (d *disk) once(again bool, change func() error) (retry bool) {
 	return retry
 }
 
-// table carries out one change of a table.
+// table makes one change of a table and returns the disk's error. A refusal delays the
+// next table of the same kind.
 func (d *disk) table(kind vfs.DiskWriteCategory, change func() error) error {
 	d.changes.RLock()
 	defer d.changes.RUnlock()
@@ -169,8 +172,9 @@ func (d *disk) table(kind vfs.DiskWriteCategory, change func() error) error {
 	return err
 }
 
-// flushed records the end of a flush. Pebble deletes the tables of a failed flush. In an
-// opening that is cut off, it does so too late, so clean deletes them.
+// flushed records that Pebble has ended a flush. ok reports whether it succeeded. Pebble
+// deletes the tables of a failed flush itself, but too late if the opening was cut off.
+// So flushed adds them to garbage, and clean deletes them.
 func (d *disk) flushed(ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,8 +184,8 @@ func (d *disk) flushed(ok bool) {
 	d.flushing = nil
 }
 
-// clean deletes the tables of failed flushes, which would take the room of the next
-// opening. Pebble must be closed.
+// clean deletes the tables in garbage. Otherwise they would take the room that the next
+// opening needs. Pebble must be closed.
 func (d *disk) clean() {
 	d.mu.Lock()
 	garbage := d.garbage
@@ -204,7 +208,8 @@ func (d *disk) giveUp() {
 	}
 }
 
-// refused delays the next file of a kind.
+// refused records that the disk has refused a file of a kind. The next file of that kind
+// is delayed, twice as long as the last time.
 func (d *disk) refused(kind vfs.DiskWriteCategory) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,13 +220,14 @@ func (d *disk) refused(kind vfs.DiskWriteCategory) {
 	}
 	now := time.Now()
 	if now.Before(l.until) {
-		return // one file may be refused several times
+		return // this refusal is part of the same attempt
 	}
 	l.wait = min(2*l.wait, maxDelay)
 	l.until = now.Add(l.wait)
 }
 
-// await waits until a file of a kind may be written.
+// await waits until the current delay of a kind of file has ended, or the engine is
+// closed.
 func (d *disk) await(kind vfs.DiskWriteCategory) {
 	d.mu.Lock()
 	var wait time.Duration
@@ -240,14 +246,15 @@ func (d *disk) await(kind vfs.DiskWriteCategory) {
 	}
 }
 
-// written ends the delays of a kind, after a flush or a compaction succeeded.
+// written ends the delay of a kind of table. It is called after a flush or a compaction
+// has succeeded.
 func (d *disk) written(kind vfs.DiskWriteCategory) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.delays, kind)
 }
 
-// unhold deletes the held tables and ends the holding.
+// unhold deletes the tables in held. From then on, Remove deletes tables at once.
 func (d *disk) unhold() error {
 	d.mu.Lock()
 	held := d.held
@@ -262,9 +269,9 @@ func (d *disk) unhold() error {
 
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
-// Create creates a file. It may delay a table, or return the disk's refusal of a table.
-// It returns no error for any other file: if the engine is cut off, that file is empty
-// and in memory.
+// Create creates a file. If the file is a table, Create may wait first, and returns the
+// disk's error. For any other file it returns no error. If the engine is cut off, such a
+// file is empty and in memory.
 func (d *disk) Create(name string, kind vfs.DiskWriteCategory) (f vfs.File, err error) {
 	create := func() (err error) {
 		f, err = d.FS.Create(name, kind)
@@ -290,8 +297,8 @@ func (d *disk) Create(name string, kind vfs.DiskWriteCategory) (f vfs.File, err 
 	return &tableFile{File: f, d: d, kind: kind}, nil
 }
 
-// tablesInMemory returns the file system for the tables of an opening that was cut off.
-// It returns nil if tables are written to disk.
+// tablesInMemory returns the file system in memory for new tables. It returns nil unless
+// the engine was cut off while it opened.
 func (d *disk) tablesInMemory() *vfs.MemFS {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -308,7 +315,8 @@ func createIn(fs *vfs.MemFS, name string) (vfs.File, error) {
 	return fs.Create(name, vfs.WriteCategoryUnspecified)
 }
 
-// Open opens a file for reading. The tables of an opening that was cut off are in memory.
+// Open opens a file for reading. It looks in memory first, where the tables of an opening
+// that was cut off are.
 func (d *disk) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	d.mu.Lock()
 	memory := d.memory
@@ -321,8 +329,8 @@ func (d *disk) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	return d.FS.Open(name, o...)
 }
 
-// file returns the file that Pebble receives for the created file f. If f is nil, because
-// nothing reaches the disk, it returns an empty file in memory.
+// file returns the file that Pebble writes in place of the created file f. If f is nil,
+// because the engine is cut off, that is an empty file in memory.
 func (d *disk) file(f vfs.File) (vfs.File, error) {
 	if f == nil {
 		var err error
@@ -333,8 +341,8 @@ func (d *disk) file(f vfs.File) (vfs.File, error) {
 	return &diskFile{File: f, d: d}, nil
 }
 
-// ReuseForWrite renames an obsolete log and returns it. Pebble does not call it while it
-// opens.
+// ReuseForWrite gives an obsolete log a new name and returns it for writing. Pebble does
+// not call it during an opening.
 func (d *disk) ReuseForWrite(old, name string, kind vfs.DiskWriteCategory) (f vfs.File, err error) {
 	d.do(false, func() (err error) {
 		f, err = d.FS.ReuseForWrite(old, name, kind)
@@ -343,7 +351,7 @@ func (d *disk) ReuseForWrite(old, name string, kind vfs.DiskWriteCategory) (f vf
 	return d.file(f)
 }
 
-// OpenDir opens a directory, which Pebble syncs.
+// OpenDir opens a directory, so that Pebble can sync it.
 func (d *disk) OpenDir(name string) (vfs.File, error) {
 	f, err := d.FS.OpenDir(name)
 	if err != nil {
@@ -352,7 +360,8 @@ func (d *disk) OpenDir(name string) (vfs.File, error) {
 	return &diskFile{File: f, d: d}, nil
 }
 
-// change carries out a change of the directory. Pebble tolerates its error.
+// change makes a change that need not succeed, such as a deletion. It returns the disk's
+// error, which Pebble tolerates. If the engine is cut off, it does nothing.
 func (d *disk) change(change func() error) error {
 	d.changes.RLock()
 	defer d.changes.RUnlock()
@@ -362,7 +371,8 @@ func (d *disk) change(change func() error) error {
 	return change()
 }
 
-// Remove deletes a file. While tables are held, it only records the name of a table.
+// Remove deletes a file. While holding is true, it does not delete tables but records
+// their names in held.
 func (d *disk) Remove(name string) error {
 	if isTable(name) {
 		d.mu.Lock()
@@ -378,12 +388,12 @@ func (d *disk) Remove(name string) error {
 	return d.change(func() error { return d.FS.Remove(name) })
 }
 
-// Rename renames a file, unless the engine is cut off.
+// Rename renames a file. It does nothing if the engine is cut off.
 func (d *disk) Rename(old, name string) error {
 	return d.change(func() error { return d.FS.Rename(old, name) })
 }
 
-// Link creates a hard link, unless the engine is cut off.
+// Link creates a hard link. It does nothing if the engine is cut off.
 func (d *disk) Link(old, name string) error {
 	return d.change(func() error { return d.FS.Link(old, name) })
 }
@@ -392,10 +402,13 @@ func (d *disk) Link(old, name string) error {
 // engines.
 func (d *disk) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// Unwrap returns the underlying file system. Pebble looks for it.
+// Unwrap returns the wrapped file system. Pebble calls it to find the file system of the
+// operating system.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
-// diskFile is a log, a manifest, another small file, or a directory.
+// diskFile is any open file that is not a table: a log, a manifest, another small file,
+// or a directory. If the disk refuses a change, the file reports success, and the engine
+// is cut off.
 type diskFile struct {
 	vfs.File
 	d *disk
@@ -429,7 +442,7 @@ func (f *diskFile) SyncData() error {
 }
 
 func (f *diskFile) SyncTo(length int64) (full bool, err error) {
-	full = true // if nothing reaches the disk, there is nothing to sync
+	full = true // if the engine is cut off, there is nothing to sync
 	f.d.do(false, func() (err error) {
 		full, err = f.File.SyncTo(length)
 		return err
@@ -437,8 +450,8 @@ func (f *diskFile) SyncTo(length int64) (full bool, err error) {
 	return full, nil
 }
 
-// Preallocate reserves room. If it fails, the later write reports that the room is
-// missing.
+// Preallocate reserves room for later writes. If it fails, those writes report that room
+// is missing.
 func (f *diskFile) Preallocate(offset, length int64) error {
 	return f.d.change(func() error { return f.File.Preallocate(offset, length) })
 }
@@ -450,7 +463,7 @@ func (f *diskFile) Close() error {
 	return nil
 }
 
-// tableFile is a table that is being written.
+// tableFile is a table that Pebble is writing. It returns the disk's errors.
 type tableFile struct {
 	vfs.File
 	d    *disk
