@@ -89,17 +89,18 @@ func (c Change) ID() (string, error) {
 	return id, nil
 }
 
-// The reasons why scanID finds no id, besides a *jsonscan.SyntaxError.
+// These are the errors of scanID, besides a *jsonscan.SyntaxError.
 var (
 	errNoMember   = errors.New("no such member")
 	errNotAString = errors.New("not a string")
 )
 
-// maxDepth limits the nesting of items. encoding/json has the same limit.
+// maxDepth is the maximum nesting of an item that scanID reads. encoding/json has the
+// same limit.
 const maxDepth = 10_000
 
-// scanID returns the value of the first member "id" of an item. It does not read the rest
-// of the item.
+// scanID returns the value of an item's first member "id". It does not read the text
+// after that member.
 func scanID(item []byte) (string, error) {
 	in := jsonscan.New(item, maxDepth)
 	in.Space()

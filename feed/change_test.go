@@ -59,9 +59,9 @@ func TestChangeIDOfADeleteIsTheDeletedID(t *testing.T) {
 	}
 }
 
-// FuzzChangeID compares the scan with a full decoder. On every valid object both must
-// find the same id. On any other text the scan must return. A valid object is RFC 8259 in
-// UTF-8 without half surrogate pairs, because encoding/json replaces those.
+// FuzzChangeID compares Change.ID with a full JSON decoder. For every valid object both
+// must find the same id. For any other text ID must return. Valid means RFC 8259 in
+// UTF-8, without half surrogate pairs, because encoding/json replaces those.
 func FuzzChangeID(f *testing.F) {
 	f.Add([]byte(`{"id":"a","n":[1,{"id":"b"}]}`))
 	f.Add([]byte(`{"x":"\\\"","\u0069d":"\ud83d\ude00"}`))
@@ -79,9 +79,8 @@ func FuzzChangeID(f *testing.F) {
 	})
 }
 
-// firstMember decodes a valid JSON object token by token. It returns the value of the
-// first top-level member called name, or nil if there is none. It returns false for any
-// other text.
+// firstMember returns the value of the first top-level member called name in a JSON
+// object, or nil if there is none. It returns false if object is not a valid JSON object.
 func firstMember(object []byte, name string) (value any, ok bool) {
 	if !jsontext.Value(object).IsValid(jsontext.AllowDuplicateNames(true)) {
 		return nil, false

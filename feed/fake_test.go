@@ -12,28 +12,30 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// fakeSource is a container in memory. Each document has the effective partition key that
-// the test gives it. Tests can make its reads fail. Reads and writes may be concurrent;
-// then fail and after must be safe for concurrent use too.
+// fakeSource is a container in memory, with its change feed. The test chooses the
+// effective partition key of each document. Reads and writes may be concurrent. Then fail
+// and after must be safe for concurrent use too.
 type fakeSource struct {
-	mu         sync.Mutex // guards the fields down to requests
+	mu         sync.Mutex // guards the fields from here to wrote
 	identity   feed.Identity
 	partitions []feed.Partition
 	nextID     int
 	log        []fakeChange
 	requests   []feed.Request
-	wrote      chan struct{} // closed by the next write
+	wrote      chan struct{} // the next write closes it
 
-	// fail is called before each read. The read returns its error.
+	// fail is called before each read. If it returns an error, the read returns that
+	// error.
 	fail func(feed.Request) error
-	// after is called after each read.
+	// after is called at the end of each read.
 	after func(feed.Request)
-	// sparse limits a read with MaxItems 1 to one entry of the log, for every range.
-	// So the read may return an empty page from the middle of the feed.
+	// sparse makes a read with MaxItems 1 look at one entry of the log only. If that
+	// entry is outside of the request's range, the page is empty although more changes
+	// follow.
 	sparse bool
-	// waits makes reads without changes last for their Wait.
+	// waits makes a read without changes last for the request's Wait.
 	waits bool
-	// listed replaces the result of Partitions.
+	// listed, if not nil, is called instead of Partitions.
 	listed func() ([]feed.Partition, error)
 }
 
@@ -43,7 +45,7 @@ type fakeChange struct {
 	key     feed.PartitionKey
 }
 
-// newFake returns a container with the given borders between its partitions.
+// newFake returns an empty container whose partitions are divided by the given borders.
 func newFake(borders ...string) *fakeSource {
 	s := &fakeSource{identity: feed.Identity{
 		AccountHost: "localhost", Database: "db", DatabaseRID: "AAAA", Container: "c", ContainerRID: "AAAAAAAA=",
@@ -153,7 +155,7 @@ func (s *fakeSource) news() <-chan struct{} {
 	return s.wrote
 }
 
-// page returns the page of r without waiting.
+// page returns the page for r at once, even if r has a Wait.
 func (s *fakeSource) page(r feed.Request) (feed.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,11 +178,12 @@ func (s *fakeSource) page(r feed.Request) (feed.Page, error) {
 	return page, nil
 }
 
-// rangeOf returns the range that r reads.
+// rangeOf returns the range of keys that r reads. It returns a GoneError if r's partition
+// is retired.
 func (s *fakeSource) rangeOf(r feed.Request) (feed.Range, error) {
 	if r.Partition.ID == "" {
 		rng := r.Range.OrFull()
-		if len(r.Key) == 1 { // a prefix: its keys lie in [10,D0)
+		if len(r.Key) == 1 { // a prefix of a hierarchical key; its keys lie in [10,D0)
 			rng = feed.Range{Min: "10", Max: "D0"}
 		} else if r.Key != nil {
 			return rng, nil
@@ -205,7 +208,7 @@ func (s *fakeSource) index(from feed.Start) int {
 	case feed.StartContinuation:
 		n, err := strconv.Atoi(strings.Trim(string(from.Continuation()), `"`))
 		if err != nil {
-			panic(err) // the continuation comes from the test
+			panic(err) // the test has passed a continuation that is not a number
 		}
 		return n
 	case feed.StartNow:

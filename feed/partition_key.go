@@ -44,7 +44,7 @@ func ParsePartitionKey(s string) (PartitionKey, error) {
 	if err := json.Unmarshal([]byte(s), &parts); err != nil {
 		return nil, fmt.Errorf("%w: %w", errPartitionKey, err)
 	}
-	if parts == nil { // the text null
+	if parts == nil { // the text is "null"
 		return nil, errPartitionKey
 	}
 	key := make(PartitionKey, len(parts))
@@ -64,8 +64,9 @@ func ParsePartitionKey(s string) (PartitionKey, error) {
 	return key, nil
 }
 
-// plainKey parses a key of one ASCII string without escapes. Nearly all keys have this
-// form. A server parses one in each request, and encoding/json takes ten times as long.
+// plainKey parses a partition key that consists of one ASCII string without escapes.
+// Nearly all keys have this form. A server parses one in each request, and encoding/json
+// takes ten times as long.
 func plainKey(s string) (text string, is bool) {
 	const begin, end = `["`, `"]`
 	if len(s) < len(begin)+len(end) || !strings.HasPrefix(s, begin) || !strings.HasSuffix(s, end) {

@@ -51,8 +51,8 @@ func TestParsePartitionKeyRefusesOtherTexts(t *testing.T) {
 	}
 }
 
-// FuzzParsePartitionKey checks that an accepted text is rewritten as a text of the same
-// key.
+// FuzzParsePartitionKey checks texts that ParsePartitionKey accepts. The key's String
+// must be a text that is parsed as the same key.
 func FuzzParsePartitionKey(f *testing.F) {
 	f.Add(`["a",1,null,true,{}]`)
 	f.Add(`["\ud800", -0, 1e300]`)

@@ -22,16 +22,16 @@ type Reader struct {
 	source Source
 	cfg    ReaderConfig
 
-	// begun is set once the cursors cover the whole range. If the start is now, every
-	// cursor also has its position then.
+	// begun is true once the cursors cover the whole range. If the start is now, every
+	// cursor also has the position of "now".
 	begun bool
-	// identity is the container's identity. begin sets it.
+	// identity is the container's identity, which begin reads.
 	identity Identity
 	// cursors cover the range without overlaps, in no particular order. turn is the index
 	// of the next cursor to read.
 	cursors []*cursor
 	turn    int
-	// paging is set while a loop over Pages runs.
+	// paging is true while a loop over Pages runs.
 	paging bool
 }
 
@@ -81,24 +81,26 @@ type ReaderConfig struct {
 	OnHistoryLost func(Range, *HistoryLostError) bool
 }
 
-// cursor is the position in a part of the range that one partition holds.
+// cursor is the reader's position in one part of its range. One partition holds that
+// part.
 type cursor struct {
-	// partition is the partition to read. Without an ID, the source finds it by the key.
+	// partition is the partition to read. If it has no ID, the source finds the partition
+	// by the key.
 	partition Partition
 	// rng is the cursor's part of the range that the reader follows.
 	rng Range
 	// from is the start of the next read.
 	from Start
-	// end is set by a read without changes and cleared by a read with changes.
+	// end is true if the last read returned no changes.
 	end bool
-	// gone counts the splits and merges since the last successful read of the cursor or
-	// of the cursor that it was cut from.
+	// gone counts the splits and merges that the reader has followed since the last
+	// successful read of this part.
 	gone int
 
-	// The other fields belong to Pages. reading is set while a read runs or its page
-	// waits for delivery. visited is set if the cursor was read since the last delivered
-	// page. due is the time of the next read, and active the time of the last read with
-	// changes.
+	// The remaining fields are used by Pages. reading is true while a read runs or its
+	// page waits for delivery. visited is true if the cursor was read after the last
+	// delivered page. due is the time of the next read. active is the time of the last
+	// read with changes.
 	reading, visited bool
 	due, active      time.Time
 }
@@ -108,7 +110,7 @@ type cursor struct {
 // keep the reader busy forever.
 const maxReroutes = 8
 
-// maxWait is the maximum [ReaderConfig.Wait]. Sums of longer durations might overflow.
+// maxWait is the maximum [ReaderConfig.Wait]. Sums with longer durations might overflow.
 const maxWait = 365 * 24 * time.Hour
 
 // NewReader returns a reader of s. It sends no request. It returns an error if cfg is not
@@ -206,15 +208,15 @@ func (r *Reader) Drained() bool {
 	return r.begun
 }
 
-// reopen marks every part as unread, so that the reader is not drained.
+// reopen clears end of every cursor, so that the reader is not drained.
 func (r *Reader) reopen() {
 	for _, c := range r.cursors {
 		c.end = false
 	}
 }
 
-// read requests the next page of c. At the end of the feed it waits for c's share of the
-// wait, even if the source cannot wait.
+// read reads the next page of c. At the end of the feed it waits for c's part of the
+// configured Wait, even if the source cannot wait.
 func (r *Reader) read(ctx context.Context, c *cursor) (Page, error) {
 	req := r.request(c)
 	if !r.Drained() || r.cfg.Wait == 0 {
@@ -228,13 +230,14 @@ func (r *Reader) read(ctx context.Context, c *cursor) (Page, error) {
 		defer pause.Stop()
 		select {
 		case <-pause.C:
-		case <-ctx.Done(): // return the page; the next call returns ctx's error
+		case <-ctx.Done(): // return the empty page; the next call returns ctx's error
 		}
 	}
 	return page, err
 }
 
-// skip moves c past lost history if OnHistoryLost allows it.
+// skip handles an error that reports lost history. If OnHistoryLost allows it, skip moves
+// c to the oldest position and returns true.
 func (r *Reader) skip(c *cursor, err error) bool {
 	var lost *HistoryLostError
 	if r.cfg.OnHistoryLost == nil || !errors.As(err, &lost) || lost.Oldest == "" {
@@ -262,13 +265,14 @@ func (r *Reader) request(c *cursor) Request {
 	return req
 }
 
-// advance moves c past page and reports whether c has reached the end of its feed.
+// advance moves c to the position after page. It reports whether c is at the end of its
+// feed.
 func (c *cursor) advance(page Page) bool {
 	before := c.from
 	c.from = After(page.Continuation)
 	c.gone = 0
-	// A source may return an empty page from the middle of the feed, when the part that
-	// it read had no changes and more follow.
+	// A page without changes may lie in the middle of the feed: the source has read
+	// entries of other keys only, and more follow.
 	behind := page.LSN >= 0 && page.End >= 0 && page.LSN < page.End && c.from != before
 	c.end = len(page.Changes) == 0 && !behind
 	return c.end

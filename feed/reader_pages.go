@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// defaultWait is the default of ReaderConfig.Wait for a loop that follows the feed. It is
-// the processor's poll interval.
+// defaultWait is the value of a zero ReaderConfig.Wait in a loop that follows the feed.
+// It equals the processor's poll interval.
 const defaultWait = 5 * time.Second
 
 // Pages returns an iterator over the pages of the feed:
@@ -59,7 +59,7 @@ func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 			p.start()
 			if p.out != nil {
 				page := *p.out
-				p.out = nil // from here only the body holds the page
+				p.out = nil // only the loop's body holds the page now
 				if !yield(page, nil) {
 					return
 				}
@@ -76,26 +76,26 @@ func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// pager is a running loop over Pages. It alone uses the reader. Each read runs in its own
-// goroutine and uses nothing but its request.
+// pager is the state of a running loop over Pages. Only the loop's goroutine uses it and
+// the reader. Each read runs on a goroutine of its own, which uses only its request.
 type pager struct {
 	*Reader
-	ctx     context.Context //nolint:containedctx // the loop's own, ended by stop
+	ctx     context.Context //nolint:containedctx // the loop's own context, which stop ends
 	cancel  context.CancelFunc
 	results chan readResult
-	// reads counts the reads that run or whose results were not received yet.
+	// reads is the number of reads that run or whose results were not received yet.
 	reads int
-	// out is the next page to deliver.
+	// out is the next page for the loop's body, or nil.
 	out *Page
 }
 
-// readResult is the result of a read.
+// readResult is the result of one read, with the cursor that it belongs to.
 type readResult struct {
 	cursor *cursor
 	page   Page
 	err    error
-	// until is the time until which the source was asked to wait. It is zero for a read
-	// that does not wait.
+	// until is the time until which the source may wait for changes. It is zero if the
+	// read does not wait.
 	until time.Time
 }
 
@@ -110,8 +110,8 @@ func newPager(ctx context.Context, r *Reader) *pager {
 	return p
 }
 
-// stop cancels the running reads and waits for them. It discards their pages: no cursor
-// has moved past them.
+// stop cancels the running reads and waits for them. It drops their pages, which is safe
+// because no cursor has moved past them.
 func (p *pager) stop() {
 	p.cancel()
 	for ; p.reads > 0; p.reads-- {
@@ -122,7 +122,7 @@ func (p *pager) stop() {
 // parallel returns the maximum number of reads that run at the same time.
 func (p *pager) parallel() int { return max(p.cfg.Parallel, 1) }
 
-// start starts reads of the parts that are due, each in its turn, up to the maximum.
+// start starts a read of each part that is due, until the maximum number of reads run.
 func (p *pager) start() {
 	for p.reads < p.parallel() {
 		c := p.due()
@@ -133,14 +133,14 @@ func (p *pager) start() {
 		p.reads++
 		req, res := p.request(c), readResult{cursor: c}
 		if c.end && len(p.cursors) <= p.parallel() {
-			// A source that can wait finds a change at once. If there are more parts than
-			// parallel reads, a waiting read would delay the other parts.
+			// Let the source wait, so that it returns a new change at once. If there were
+			// more parts than parallel reads, such a read would delay the other parts.
 			req.Wait = p.pause(c)
 			res.until = time.Now().Add(req.Wait)
 		}
 		go func() {
 			res.page, res.err = p.source.Read(p.ctx, req)
-			p.results <- res // next or stop receives it
+			p.results <- res // next or stop receives the result
 		}()
 	}
 }
@@ -159,11 +159,12 @@ func (p *pager) due() *cursor {
 	return nil
 }
 
-// finished reports whether nothing remains to be read.
+// finished reports whether the loop must end. Follow is not set, no read runs, and every
+// part is at the end of its feed.
 func (p *pager) finished() bool { return p.reads == 0 && !p.cfg.Follow && p.Drained() }
 
-// next waits until a read ends or another part is due, and processes the result. The
-// range belongs to the error.
+// next waits until a read ends or another part is due, and handles the result of the
+// read. If it returns an error, the range is the part whose read failed.
 func (p *pager) next() (Range, error) {
 	var wake <-chan time.Time
 	if p.reads < p.parallel() {
@@ -185,7 +186,8 @@ func (p *pager) next() (Range, error) {
 	}
 }
 
-// soonest returns the time at which the next part that is not being read is due.
+// soonest returns the earliest time at which a part is due that is not being read. It
+// returns false if there is none.
 func (p *pager) soonest() (soon time.Time, ok bool) {
 	for _, c := range p.cursors {
 		if c.reading || c.end && !p.cfg.Follow {
@@ -198,7 +200,7 @@ func (p *pager) soonest() (soon time.Time, ok bool) {
 	return soon, ok
 }
 
-// take moves the cursor past the page of a read, or handles the read's error.
+// take handles the result of a read: its page or its error.
 func (p *pager) take(res readResult) error {
 	c := res.cursor
 	var (
@@ -222,13 +224,14 @@ func (p *pager) take(res readResult) error {
 	return fmt.Errorf("read range %s: %w", c.rng, res.err)
 }
 
-// minThrottle is the minimum pause after a throttled read, for a source that reports no
-// pause.
+// minThrottle is the minimum time between a throttled read and the next. A source may
+// report no time to wait.
 const minThrottle = 10 * time.Millisecond
 
-// show moves c past page and sets the time of c's next read. It delivers the page if the
-// page has changes, or if it ends a round of all parts without changes. until is the time
-// until which the source was asked to wait.
+// show moves c past page and sets the time of its next read. It delivers the page to the
+// loop's body if the page has changes. It also delivers an empty page if every part was
+// read since the last delivery. until is the time until which the source was asked to
+// wait.
 func (p *pager) show(c *cursor, page Page, until time.Time) {
 	now := time.Now()
 	c.due, c.visited = now, true
@@ -236,7 +239,7 @@ func (p *pager) show(c *cursor, page Page, until time.Time) {
 	case end && until.IsZero():
 		c.due = now.Add(p.pause(c))
 	case end:
-		c.due = until // until has passed, unless the source cannot wait
+		c.due = until // in the past, unless the source has not waited
 	}
 	page.Range = c.rng
 	if len(page.Changes) > 0 {
@@ -250,8 +253,9 @@ func (p *pager) show(c *cursor, page Page, until time.Time) {
 	p.out = &page
 }
 
-// pause returns the time between two reads of c without changes. It is a quarter of the
-// time since the last change, at least a twentieth of the wait and at most the wait.
+// pause returns the time until the next read of c after a read without changes. It is a
+// quarter of the time since c's last change, at least a twentieth of Wait and at most
+// Wait.
 func (p *pager) pause(c *cursor) time.Duration {
 	wait := p.cfg.Wait
 	if wait == 0 {

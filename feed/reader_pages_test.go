@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// pages reads to the end of the loop, and returns the ids, sorted.
+// pages returns the ids of all documents that a loop over r.Pages reads, sorted.
 func pages(t *testing.T, r *feed.Reader) string {
 	t.Helper()
 	var all []string
@@ -128,7 +128,8 @@ func TestPagesContinueAfterASplitAndAMerge(t *testing.T) {
 	}
 }
 
-// When Parallel pages are prefetched, the reader starts no read until the body takes one.
+// A loop with Parallel 3 may hold three prefetched pages. Then it must start no read
+// until the loop's body takes a page.
 func TestPagesPrefetchAtMostParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake("10", "20", "30", "40", "50")
@@ -264,7 +265,8 @@ func TestFollowingPagesReadAnIdleFeedLessOften(t *testing.T) {
 	}
 }
 
-// A busy part stays busy when its partition is split.
+// A part that changes every second is read in short intervals. After a split of its
+// partition, the new parts must be read in short intervals too.
 func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake()
@@ -302,7 +304,8 @@ func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
 	})
 }
 
-// With more parts than parallel reads, an idle part must not starve another.
+// A loop reads one of five parts at a time, and the source can wait. Waiting in one idle
+// part must not delay a change in another part.
 func TestFollowingPagesReadAllPartsWithOneReadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake("10", "20", "30", "40")

@@ -8,9 +8,10 @@ import (
 	"sort"
 )
 
-// begin creates the cursors. If the start is now, it resolves now for every cursor before
-// any read. Otherwise a change in a part that is read late would be older than that
-// part's now. If begin fails, the next call continues from its progress.
+// begin creates the cursors. If the start is now, it resolves "now" for every cursor
+// before the first page is read. Otherwise a change in a part that is read late would
+// precede that part's "now" and be lost. After an error the next call continues where
+// this one stopped.
 func (r *Reader) begin(ctx context.Context) error {
 	if r.begun {
 		return nil
@@ -28,7 +29,7 @@ func (r *Reader) begin(ctx context.Context) error {
 			i++
 			continue
 		}
-		// MaxItems and Wait stay zero, because the read returns no changes.
+		// MaxItems and Wait are not set, because a read from now returns no changes.
 		page, err := r.source.Read(ctx, Request{
 			Partition: c.partition,
 			Range:     r.request(c).Range,
@@ -56,8 +57,8 @@ func (r *Reader) begin(ctx context.Context) error {
 	return nil
 }
 
-// identify gets the identity of the container. It refuses a container that the position
-// does not belong to.
+// identify reads the identity of the container. It returns an error if the reader's
+// position belongs to another container.
 func (r *Reader) identify(ctx context.Context) error {
 	if r.identity.ContainerRID != "" && r.cfg.Position == "" {
 		return nil
@@ -73,7 +74,8 @@ func (r *Reader) identify(ctx context.Context) error {
 	return nil
 }
 
-// assignPartitions creates the first cursors, or finds the partitions of restored ones.
+// assignPartitions creates one cursor for each partition. For a restored position it
+// finds the partition of each cursor.
 func (r *Reader) assignPartitions(ctx context.Context) error {
 	if len(r.cursors) == 0 {
 		r.cursors = []*cursor{{rng: r.cfg.Range.OrFull(), from: r.cfg.Start}}
@@ -87,7 +89,7 @@ func (r *Reader) assignPartitions(ctx context.Context) error {
 	}
 	var assigned []*cursor
 	for _, c := range r.cursors {
-		if c.partition.ID != "" { // an earlier call assigned it and failed later
+		if c.partition.ID != "" { // an earlier call has assigned it and failed later
 			assigned = append(assigned, c)
 			continue
 		}
@@ -101,15 +103,15 @@ func (r *Reader) assignPartitions(ctx context.Context) error {
 	return nil
 }
 
-// byKey reports whether the only cursor names no range. The source then finds the
-// partition by the key.
+// byKey reports whether the reader follows a full key without a range. Then the source
+// finds the partition by the key.
 func (r *Reader) byKey() bool {
 	return r.cfg.Key != nil && len(r.cursors) == 1 &&
 		r.cursors[0].partition.ID == "" && r.cursors[0].rng == Full()
 }
 
-// reroute replaces c, whose partition is gone, by one cursor for each current partition
-// in its range. They have the same position, and none of them has been read yet.
+// reroute replaces the cursor c, whose partition is gone. It creates one cursor for each
+// current partition in c's range. They have c's position and count as unread.
 func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error {
 	partitions, err := r.partitions(ctx)
 	if err != nil {
@@ -117,8 +119,8 @@ func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error 
 	}
 	lost := c.rng
 	if c.partition.ID == "" && !gone.Range.IsZero() {
-		// A prefix of a key may lie in several partitions. Only the source can compute
-		// the keys of that prefix.
+		// The keys of a prefix may lie in several partitions, and only the source can
+		// compute their range. The error contains it.
 		lost = c.rng.Intersect(gone.Range)
 	}
 	pieces, err := c.cut(lost, partitions)
@@ -130,7 +132,7 @@ func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error 
 	return nil
 }
 
-// partitions returns the partitions in the order of their ranges.
+// partitions returns the live partitions of the container, in the order of their ranges.
 func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
 	partitions, err := r.source.Partitions(ctx)
 	if err != nil {
@@ -141,8 +143,9 @@ func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
 	return sorted, nil
 }
 
-// cut divides rng, a part of c's range, among the sorted partitions. It returns an error
-// if no partition holds a part of rng, because the changes of that part would be lost.
+// cut returns one cursor for each partition that holds a part of rng, which lies in c's
+// range. It returns an error if no partition holds some part of rng, because the changes
+// of that part would be lost.
 func (c *cursor) cut(rng Range, partitions []Partition) ([]*cursor, error) {
 	var pieces []*cursor
 	covered := rng.Min

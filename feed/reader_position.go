@@ -24,11 +24,11 @@ func (e *PositionError) Error() string {
 	return fmt.Sprintf("the position belongs to container %q, not to container %q", e.Made, e.Read)
 }
 
-// positionVersion is the version of the position's format. A reader refuses texts of
-// later versions.
+// positionVersion is the version of the position's JSON form. A reader refuses later
+// versions.
 const positionVersion = 1
 
-// position is the JSON form of a reader's position.
+// position is the JSON form of the text that Position returns.
 type position struct {
 	Version int              `json:"version"`
 	RID     string           `json:"rid"`
@@ -43,16 +43,16 @@ type positionRange struct {
 	Max string `json:"max"`
 }
 
-// positionCursor is the position in one part of the range. It is a continuation, or a
-// start if the part has not been read yet.
+// positionCursor is the JSON form of one cursor: a part of the range with a continuation.
+// If the part has not been read yet, it has a start instead.
 type positionCursor struct {
 	positionRange
 	Continuation Continuation `json:"continuation,omitempty"`
 	Start        string       `json:"start,omitempty"`
 }
 
-// startBeginning is the text of a start from the beginning. Any other text is a time. Now
-// is never written, because begin resolves it first.
+// startBeginning is the JSON form of a start from the beginning. Every other start is a
+// time. A start from now has no form, because begin resolves it to a continuation.
 const startBeginning = "beginning"
 
 // Position returns the reader's position after all pages that it has returned. The text
@@ -82,7 +82,7 @@ func (r *Reader) Position(ctx context.Context) (string, error) {
 			at.Start = startBeginning
 		case StartTime:
 			at.Start = c.from.Time().Format(time.RFC3339)
-		case StartNow: // begin has resolved it
+		case StartNow: // not possible, because begin has resolved it
 		}
 		p.Cursors = append(p.Cursors, at)
 	}
@@ -94,7 +94,8 @@ func (r *Reader) Position(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// restore sets the reader to a text that Position returned.
+// restore sets the reader's range, key, mode and cursors from a text that Position has
+// returned.
 func (r *Reader) restore(text string) error {
 	p, err := parsePosition(text)
 	if err != nil {
@@ -174,7 +175,7 @@ func parsePosition(text string) (position, error) {
 	return p, nil
 }
 
-// start converts the position to a Start.
+// start returns the Start from which the cursor resumes.
 func (p positionCursor) start() (Start, error) {
 	switch {
 	case p.Continuation != "" && p.Start == "":

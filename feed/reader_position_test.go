@@ -164,8 +164,8 @@ func TestPositionOfAnotherRangeKeyOrModeIsRefused(t *testing.T) {
 	}
 }
 
-// RFC 3339 cannot write a time whose year in UTC is not 0 to 9999. NewReader must accept
-// the position of a start at such a time.
+// RFC 3339 has no form for a time whose year in UTC is not 0 to 9999. A reader that
+// starts at such a time must return a position that NewReader accepts.
 func TestPositionOfATimeOutsideTheCalendarRoundTrips(t *testing.T) {
 	for _, at := range []time.Time{
 		time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)),
@@ -183,8 +183,8 @@ func TestPositionOfATimeOutsideTheCalendarRoundTrips(t *testing.T) {
 	}
 }
 
-// FuzzPosition checks that a reader refuses a text, or that the text's position does not
-// change when it is parsed and rewritten twice.
+// FuzzPosition passes texts to NewReader as a position. It must refuse the text, or
+// return a reader whose own position stays the same when it is restored again.
 func FuzzPosition(f *testing.F) {
 	f.Add(`{"version":1,"rid":"AAAAAAAA=","mode":"latest version","range":{"min":"","max":"FF"},"cursors":[{"min":"","max":"FF","start":"beginning"}]}`)
 	f.Add(`{"version":1,"rid":"AAAAAAAA=","mode":"all versions and deletes","key":["a",{}],"range":{"min":"10","max":"FF"},"cursors":[{"min":"10","max":"20","continuation":"\"1\""},{"min":"30","max":"FF","start":"2026-11-21T12:00:00+01:00"}]}`)
@@ -197,7 +197,7 @@ func FuzzPosition(f *testing.F) {
 		}
 		first, err := r.Position(t.Context())
 		if err != nil {
-			return // the text belongs to another container, or no partition holds its range
+			return // the position belongs to another container, or no partition holds its range
 		}
 		again, err := feed.NewReader(s, feed.ReaderConfig{Position: first})
 		if err != nil {

@@ -23,7 +23,7 @@ func newReader(t *testing.T, s feed.Source, cfg feed.ReaderConfig) *feed.Reader 
 	return r
 }
 
-// next calls Next and returns the ids of the page.
+// next calls r.Next and returns the ids of the documents in the page.
 func next(t *testing.T, r *feed.Reader) string {
 	t.Helper()
 	page, _, err := r.Next(t.Context())
@@ -46,7 +46,7 @@ func ids(t *testing.T, page feed.Page) string {
 	return strings.Join(out, " ")
 }
 
-// readAll reads until the reader is drained, and returns the ids, sorted.
+// readAll reads until r is drained. It returns the ids of all documents, sorted.
 func readAll(t *testing.T, r *feed.Reader) string {
 	t.Helper()
 	var all []string
@@ -95,7 +95,7 @@ func TestReaderResolvesNowForEveryRangeBeforeTheFirstRead(t *testing.T) {
 	s.write("10", "old")
 	reads := 0
 	s.after = func(feed.Request) {
-		if reads++; reads == 3 { // the last of three reads from now
+		if reads++; reads == 3 { // after the last of the three reads that resolve "now"
 			s.write("90", "new-c")
 			s.write("10", "new-a")
 		}
@@ -123,7 +123,7 @@ func TestReaderKeepsResolvedNowsWhenOneFails(t *testing.T) {
 	if _, _, err := r.Next(t.Context()); err == nil {
 		t.Fatal("a failed read from now returns no error")
 	}
-	s.write("10", "a") // after the first partition's now
+	s.write("10", "a") // after the "now" of the first partition
 	s.fail = nil
 	if got := readAll(t, r); got != "a" {
 		t.Errorf("read [%s]; want the change after the resolved now", got)
@@ -263,8 +263,8 @@ func TestReaderGivesUpOnNowIfTheReplacementsAreNeverListed(t *testing.T) {
 	}
 }
 
-// A read from now must not return older changes. The reader could only drop them or
-// deliver changes that the user did not request.
+// A source that returns older changes for a read from now must be refused. Otherwise the
+// reader would deliver changes that the user did not ask for.
 func TestReaderRefusesOlderChangesInAReadFromNow(t *testing.T) {
 	s := newFake()
 	s.write("10", "old")
@@ -322,7 +322,7 @@ func TestReaderIsDrainedAfterAnEmptyReadOfEveryRange(t *testing.T) {
 	s := newFake("40")
 	s.write("50", "b")
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})
-	for i, want := range []bool{false, false, false, true, true} { // a: empty, b: b, a: empty, b: empty
+	for i, want := range []bool{false, false, false, true, true} { // pages: part a empty, b with b, a empty, b empty
 		if i == 0 && r.Drained() {
 			t.Fatal("a reader that never read is drained")
 		}
@@ -364,7 +364,8 @@ func TestReaderDoesNotEndAtAnEmptyPageFromTheMiddle(t *testing.T) {
 	}
 }
 
-// A source may report an End that a continuation of a sub-range never reaches.
+// A source may report an End that the continuations of a sub-range never reach. The
+// reader must be drained when its continuation no longer moves.
 func TestReaderIsDrainedWhereTheContinuationNoLongerMoves(t *testing.T) {
 	s := newFake()
 	s.write("10", "a")
@@ -477,7 +478,8 @@ func TestNewReaderNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-// A part whose read failed may have changes.
+// After an error the reader must not be drained until it has read every part again,
+// because the part whose read failed may have changes.
 func TestReaderIsNotDrainedAfterAnError(t *testing.T) {
 	s := newFake("40")
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})

@@ -48,7 +48,7 @@ func At(t time.Time) Start {
 	return Start{kind: StartTime, at: t}
 }
 
-// The first and the last time of [At]: the limits of RFC 3339.
+// These are the first and the last time that [At] uses: the limits of RFC 3339.
 var (
 	earliest = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)

@@ -28,8 +28,8 @@ type Codec struct {
 	key     Key
 	keyed   bool
 	prefix  string
-	// prefixes are the lease prefixes of all dialects without duplicates. The codec's own
-	// prefix is the first.
+	// prefixes are the prefixes of this processor's lease ids in all dialects, without
+	// duplicates. The first is the prefix in the codec's own dialect.
 	prefixes []string
 }
 
@@ -61,7 +61,7 @@ func NewCodec(d Dialect, k Key, partitionKeyField bool) (Codec, error) {
 		}
 	}
 	for _, other := range []Dialect{d, DotNet, JavaLatestVersion, JavaHandleChanges} {
-		// In a dialect whose prefix is not a valid id, the processor has no leases.
+		// A dialect whose prefix is not a valid id cannot have leases of this processor.
 		if prefix, err := other.prefix(k); err == nil && !slices.Contains(c.prefixes, prefix+separator) {
 			c.prefixes = append(c.prefixes, prefix+separator)
 		}
@@ -71,13 +71,13 @@ func NewCodec(d Dialect, k Key, partitionKeyField bool) (Codec, error) {
 
 const separator = ".."
 
-// prefix returns the common prefix of the ids of a processor's documents.
+// prefix returns the text with which the ids of all documents of a processor begin.
 func (d Dialect) prefix(k Key) (string, error) {
 	host, database, container := k.Identity.AccountHost, k.Identity.DatabaseRID, k.Identity.ContainerRID
 	what := "rid"
 	switch d {
 	case DotNet:
-		host = strings.ToLower(host) // .NET takes the host from a Uri, which lower-cases it
+		host = strings.ToLower(host) // .NET takes the host from a Uri, which is in lower case
 	case JavaHandleChanges:
 		database, container, what = k.Identity.Database, k.Identity.Container, "name"
 	case JavaLatestVersion:
@@ -107,7 +107,7 @@ func (c Codec) LeasePrefix() string { return c.prefix + separator }
 // dialect are noticed; see [Codec.List].
 func (c Codec) Prefixes() []string { return slices.Clone(c.prefixes) }
 
-// LeaseID returns the id of the lease with that token.
+// LeaseID returns the id of the document of the lease named token.
 func (c Codec) LeaseID(token string) string { return c.prefix + separator + token }
 
 // MarkerID returns the id of the marker, the document that marks the store as
@@ -179,7 +179,8 @@ func (c Codec) PartitionKey(l Lease) string {
 	return c.id(l)
 }
 
-// id returns the id of the lease's document, or its id after Create.
+// id returns the id of l's document. For a lease that was not created yet, it is the id
+// that Create will use.
 func (c Codec) id(l Lease) string {
 	if c.isLease(l.ID) {
 		return l.ID
@@ -187,8 +188,9 @@ func (c Codec) id(l Lease) string {
 	return c.LeaseID(l.Token)
 }
 
-// New returns l as Create writes it: with its ID, without an ETag, and stamped by
-// [Codec.Stamped]. It returns a [*DialectError] if the dialect has no form for the lease.
+// New returns the lease that Create must write for l. It has an ID and no ETag, and it is
+// stamped by [Codec.Stamped]. New returns a [*DialectError] if the dialect cannot
+// represent l.
 func (c Codec) New(l Lease) (Lease, error) {
 	if err := c.check(l); err != nil {
 		return Lease{}, err
@@ -197,7 +199,8 @@ func (c Codec) New(l Lease) (Lease, error) {
 	return c.Stamped(l), nil
 }
 
-// Stamped returns l as it is written. In [JavaHandleChanges] it adds [PropertyContainer].
+// Stamped returns l with the properties that every write adds. In [JavaHandleChanges]
+// that is [PropertyContainer]; in the other dialects there are none.
 func (c Codec) Stamped(l Lease) Lease {
 	rid := c.key.Identity.ContainerRID
 	if c.dialect != JavaHandleChanges || rid == "" || l.Properties[PropertyContainer] == rid {
@@ -206,7 +209,7 @@ func (c Codec) Stamped(l Lease) Lease {
 	return l.with(PropertyContainer, rid)
 }
 
-// check returns a [*DialectError] if the dialect has no form for the lease.
+// check returns a [*DialectError] if the dialect cannot represent l.
 func (c Codec) check(l Lease) error {
 	switch {
 	case c.dialect == JavaHandleChanges && l.PartitionID == "":

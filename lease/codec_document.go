@@ -8,25 +8,25 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// document holds the parts of a document that have no field in Lease, so that Encode can
-// write them back.
+// document holds the parts of a lease document that have no field in Lease. Encode writes
+// them back.
 type document struct {
-	partitionKey string // value of the member; empty if there was none
-	partitionID  bool   // the document had PartitionId, the V2 library's name of LeaseToken
-	feedRange    string // a FeedRange that is not a range of keys
-	state        string // in JavaLatestVersion the JSON text that wraps the position
-	unknown      string // unknown members: "name":value,"name":value
+	partitionKey string // the value of the member partitionKey; empty if there was none
+	partitionID  bool   // the document names the token PartitionId, as the V2 library did
+	feedRange    string // the JSON text of a FeedRange that is not a range of keys
+	state        string // the JSON text that contains the position, in JavaLatestVersion
+	unknown      string // the unknown members: "name":value,"name":value
 }
 
-// reading is a lease document that is being read.
+// reading is the state of the parser of one lease document.
 type reading struct {
 	Lease
-	// position is the ContinuationToken as it was written.
+	// position is the value of the member ContinuationToken.
 	position string
 }
 
-// read parses a document. It calls each with every member whose meaning depends on the
-// dialect. If each reports that it does not know the member, read keeps it.
+// read parses a lease document. It calls each with every member whose meaning depends on
+// the dialect. If each returns false, read keeps the member as an unknown one.
 func read(doc []byte, each func(r *reading, m member) (known bool, err error)) (reading, error) {
 	var r reading
 	err := scan(doc, func(m member) error {
@@ -45,7 +45,8 @@ func read(doc []byte, each func(r *reading, m member) (known bool, err error)) (
 	return r, err
 }
 
-// common parses a member that has the same meaning in all dialects.
+// common parses a member that has the same meaning in all dialects. It returns false for
+// any other member.
 func (r *reading) common(m member) (known bool, err error) {
 	switch string(m.key) {
 	case "id":
@@ -75,7 +76,8 @@ func (r *reading) common(m member) (known bool, err error) {
 
 var errTokenless = errors.New("no LeaseToken")
 
-// raw sets the position of a dialect that stores the feed's own text.
+// raw sets the lease's position to the value of ContinuationToken. It is for dialects
+// that store the feed's own text.
 func (r *reading) raw() error {
 	if isWrapped(r.position) {
 		return &foreignError{JavaLatestVersion}
@@ -93,6 +95,6 @@ func (w *writer) timestamp(t time.Time) {
 	w.text("timestamp", t.UTC().Format(timestampLayout))
 }
 
-// timestampLayout has at most 7 digits of a second, as a .NET date, and the zone that
-// Java requires.
+// timestampLayout has at most 7 fractional digits of a second, as .NET writes them. It
+// has a time zone, which Java requires.
 const timestampLayout = "2006-01-02T15:04:05.9999999Z07:00"

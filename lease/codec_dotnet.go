@@ -12,13 +12,14 @@ const (
 	fullFidelity = "Full-Fidelity Feed"
 )
 
-// The versions of lease documents. The version is the kind of the lease's range.
+// These are the values of a lease document's member "version". They distinguish PK-range
+// leases from EPK leases.
 const (
 	versionPartition = 0
 	versionRange     = 1
 )
 
-// encodeDotNet writes the members in the order of .NET.
+// encodeDotNet writes the members of l in the order in which .NET writes them.
 func (c Codec) encodeDotNet(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 512)}
 	w.text("id", c.id(l))
@@ -89,8 +90,9 @@ func decodeDotNet(doc []byte) (Lease, error) {
 	return r.Lease, r.settle(version, v2Token, mode)
 }
 
-// settle sets the fields that depend on several members, after all members were read. It
-// returns an error if the members contradict each other.
+// settle sets the token, mode, partition and range of l after all members were read. Each
+// depends on several members. settle returns an error if the members contradict each
+// other.
 func (l *Lease) settle(version int, v2Token, mode string) error {
 	if v2Token != "" {
 		l.Token, l.document.partitionID = v2Token, true

@@ -9,9 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// captured are documents that the .NET SDK 3.6x and the V2 library wrote to a real
-// account. Each has the lease that Decode must return and the document that Encode must
-// return.
+// captured are documents that the .NET SDK 3.6x and the V2 library have written to a real
+// account. Each has the lease that Decode must return for it, and the document that
+// Encode must return for that lease.
 var captured = []struct {
 	name     string
 	keyed    bool
@@ -245,8 +245,9 @@ func TestDotNetEPKLeaseWithoutRangeGetsItFromItsToken(t *testing.T) {
 	}
 }
 
-// FuzzDotNetDecode checks that a decoded document can be encoded, and is decoded as the
-// same lease again. The encoded document must be valid and a fixed point.
+// FuzzDotNetDecode checks documents that Decode accepts. Encode must return a valid
+// document for the lease, and decoding that must return the same lease. Encoding it again
+// must return the same document.
 func FuzzDotNetDecode(f *testing.F) {
 	for _, c := range captured {
 		f.Add([]byte(c.document), c.keyed)
@@ -263,7 +264,8 @@ func FuzzDotNetDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the encoded document %s cannot be decoded: %v", written, err)
 		}
-		// The store sets these fields, and the id follows from the token.
+		// The ETag and the time come from the store, and the id follows from the token.
+		// Do not compare them.
 		second.ETag, second.Modified, second.ID = first.ETag, first.Modified, first.ID
 		first.Timestamp = first.Timestamp.Truncate(100 * time.Nanosecond)
 		if !equal(first, second) {

@@ -2,7 +2,8 @@ package lease
 
 import "strings"
 
-// foreignError reports that a document with the codec's own prefix is in another dialect.
+// foreignError reports that a document has the codec's own prefix in its id, but the form
+// of another dialect.
 type foreignError struct{ dialect Dialect }
 
 func (e *foreignError) Error() string { return "the document is in " + e.dialect.String() }
@@ -18,7 +19,8 @@ func (c Codec) elsewhere(id string, doc []byte) (Dialect, bool) {
 		if d == JavaHandleChanges {
 			return d, true
 		}
-		// DotNet and JavaLatestVersion have the same prefix if the host is in lower case.
+		// The prefix belongs to DotNet and JavaLatestVersion if the host is in lower
+		// case, so the form of the document decides.
 		return rangeDialect(doc), true
 	}
 	return DotNet, false
@@ -29,7 +31,7 @@ func (c Codec) elsewhere(id string, doc []byte) (Dialect, bool) {
 // position.
 func rangeDialect(doc []byte) Dialect {
 	found := DotNet
-	_ = scan(doc, func(m member) error { // text that is not JSON belongs to no dialect
+	_ = scan(doc, func(m member) error { // a text that is not JSON has no members
 		switch string(m.key) {
 		case "feedRange":
 			found = JavaLatestVersion

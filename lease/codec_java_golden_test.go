@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// golden returns a document that a Java host wrote (testdata/java/README.md).
+// golden returns a recorded document that a Java host wrote; see testdata/java/README.md.
 func golden(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "java", name+".json"))
@@ -22,7 +22,7 @@ func golden(t testing.TB, name string) []byte {
 	return text
 }
 
-// javaCodec returns the codec of the processor whose documents a directory contains.
+// javaCodec returns a codec for the processor whose recorded documents are in directory.
 func javaCodec(t testing.TB, directory string, doc []byte) Codec {
 	t.Helper()
 	var id struct {
@@ -54,9 +54,9 @@ func javaCodec(t testing.TB, directory string, doc []byte) Codec {
 	return c
 }
 
-// membersOf returns the members of a document as values. It parses times and decodes
-// positions in Base64. It leaves out the members that the store writes, and those that no
-// Java host writes.
+// membersOf returns the members of a lease document as values, for comparison. Times are
+// parsed, and positions are decoded from Base64. The store's system members and the
+// member "properties", which no Java host writes, are left out.
 func membersOf(t testing.TB, doc []byte) map[string]any {
 	t.Helper()
 	var members map[string]any
@@ -71,7 +71,7 @@ func membersOf(t testing.TB, doc []byte) map[string]any {
 		if err != nil {
 			t.Fatal(err)
 		}
-		members["timestamp"] = at.Truncate(100 * time.Nanosecond) // .NET's precision, which every host can parse
+		members["timestamp"] = at.Truncate(100 * time.Nanosecond) // 100 ns is .NET's precision, which every host can parse
 	}
 	if text, ok := members["ContinuationToken"].(string); ok && text != "" && text[0] != '"' {
 		state, err := fromBase64(text)
@@ -95,7 +95,7 @@ func TestJavaDocumentsAreReadAndWrittenAsRecorded(t *testing.T) {
 	for _, file := range files {
 		directory, name := filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".json")
 		if name == "lock" || name == "lock.sent" {
-			continue // our bootstrap needs no lock
+			continue // this codec does not read the lock
 		}
 		doc := golden(t, directory+"/"+name)
 		c := javaCodec(t, directory, doc)

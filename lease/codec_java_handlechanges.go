@@ -7,8 +7,8 @@ import "github.com/changefeed-go/changefeed/feed"
 const handleChangesRemedy = "use the dialect \"java-latest-version\": a Java host built with handleLatestVersionChanges upgrades these leases " +
 	"while none of the old hosts runs, before partitions are merged; `changefeed leases convert` converts them"
 
-// encodeHandleChanges writes the members of a Java host, in its order. A Java host
-// ignores other members and drops them with its next write.
+// encodeHandleChanges writes the members of l as a Java host does, in its order, and then
+// "properties". A Java host ignores that member and drops it with its next write.
 func (c Codec) encodeHandleChanges(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 512)}
 	w.text("id", c.id(l))

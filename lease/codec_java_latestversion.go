@@ -6,8 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// encodeLatestVersion writes the members of a Java host, in its order. A Java host
-// ignores other members and drops them with its next write.
+// encodeLatestVersion writes the members of l as a Java host does, in its order, and then
+// "properties". A Java host ignores that member and drops it with its next write.
 func (c Codec) encodeLatestVersion(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 1024)}
 	w.text("id", c.id(l))
@@ -69,7 +69,8 @@ func (c Codec) decodeLatestVersion(doc []byte) (Lease, error) {
 	return l, nil
 }
 
-// state returns the text that wraps l's position. It is empty if l has no position.
+// state returns the JSON text that contains l's position, before it is encoded in Base64.
+// It is empty if l has no position.
 func (c Codec) state(l Lease) string {
 	if l.document.state == "" {
 		if l.Continuation == "" {
@@ -80,8 +81,9 @@ func (c Codec) state(l Lease) string {
 	return rewriteState(l.document.state, l.Continuation, l.Range)
 }
 
-// newState wraps a first position together with the start that it came from. A start at a
-// time accompanies every later read.
+// newState returns the state text of a lease's first position. It also contains the start
+// from which that position was read. If that start is a time, every later read sends it
+// too.
 func (c Codec) newState(l Lease) string {
 	from := l.Start(c.key.Start)
 	if l.Continuation != "" {

@@ -26,15 +26,16 @@ import (
 // The codec changes only token and the ranges. It writes all other members back
 // unchanged.
 
-// state is a parsed position.
+// state is a parsed position of this form.
 type state struct {
-	text     string // as JSON
+	text     string // the JSON text of the state
 	mode     feed.Mode
 	position feed.Continuation
 }
 
-// isWrapped reports whether a position is in the dialect JavaLatestVersion. The positions
-// of a feed start with a quote, or are not the Base64 text of an object.
+// isWrapped reports whether a position is in the form of the dialect JavaLatestVersion. A
+// position in the feed's own form begins with a quote, or is not the Base64 text of a
+// JSON object.
 func isWrapped(position string) bool {
 	if position == "" || position[0] == '"' {
 		return false
@@ -43,8 +44,8 @@ func isWrapped(position string) bool {
 	return err == nil && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && json.Valid(text)
 }
 
-// fromBase64 decodes either alphabet, with or without padding. Java hosts write all four
-// forms.
+// fromBase64 decodes Base64 in the basic alphabet or in that for URLs, with or without
+// padding. Java hosts write all four forms.
 func fromBase64(text string) ([]byte, error) {
 	text = strings.TrimRight(text, "=")
 	if strings.ContainsAny(text, "+/") {
@@ -53,10 +54,10 @@ func fromBase64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(text)
 }
 
-// wrap encodes a state. Java decodes each position twice: once with the alphabet for
-// URLs, once with the basic one. So the result must contain none of the characters in
-// which the alphabets differ. In ASCII text only the characters >, ?, ~ and DEL can lead
-// to them, and JSON can escape these four.
+// wrap encodes the JSON text of a state in Base64. Java decodes each position twice: once
+// with the alphabet for URLs, once with the basic one. So the result must contain none of
+// the characters in which the alphabets differ. In ASCII text only the characters >, ?, ~
+// and DEL can lead to them, and JSON can escape these four.
 func wrap(text string) string {
 	if text == "" {
 		return ""
@@ -64,8 +65,8 @@ func wrap(text string) string {
 	return base64.URLEncoding.EncodeToString(plain(text))
 }
 
-// plain escapes >, ?, ~, DEL and all characters that are not ASCII. In JSON text they
-// occur only in strings, which may contain escapes.
+// plain escapes >, ?, ~, DEL and all characters that are not ASCII in a JSON text. They
+// occur only in strings, where JSON allows escapes.
 func plain(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {
@@ -84,7 +85,7 @@ func plain(text string) []byte {
 
 var errStateForm = errors.New("unknown form")
 
-// unwrap parses a position.
+// unwrap decodes and parses a position of this form.
 func unwrap(position string) (state, error) {
 	text, err := fromBase64(position)
 	if err != nil {
@@ -132,8 +133,8 @@ func (m member) stateMode() (feed.Mode, error) {
 	}
 }
 
-// statePosition parses the inner Continuation. It must contain exactly one position, as a
-// processor's does.
+// statePosition returns the feed's position in the inner Continuation. It returns an
+// error unless that contains exactly one position, as a processor's state does.
 func (m member) statePosition() (position feed.Continuation, err error) {
 	if m.null() {
 		return "", nil
@@ -161,8 +162,8 @@ func (m member) statePosition() (position feed.Continuation, err error) {
 	return position, err
 }
 
-// stateStart returns the start of the lease, from the state's StartFrom. It returns false
-// if there is none, or if its type is unknown.
+// stateStart returns the start of the lease's feed, which the member StartFrom of the
+// state contains. It returns false if there is none or its type is unknown.
 func stateStart(text string) (start feed.Start, ok bool) {
 	_ = scan([]byte(text), func(m member) error { // the text was checked when it was read
 		if string(m.key) != "StartFrom" {
@@ -181,7 +182,8 @@ func stateStart(text string) (start feed.Start, ok bool) {
 		case "BEGINNING":
 			start, ok = feed.Beginning(), true
 		case "POINT_IN_TIME":
-			// Java sends the time unchanged, and the service treats it as exclusive.
+			// The stored time excludes its own second, because the service treats a time
+			// as exclusive. The start is one second later.
 			start, ok = feed.At(time.UnixMilli(from.PointInTimeMs).Add(time.Second)), true
 		}
 		return nil
@@ -189,15 +191,15 @@ func stateStart(text string) (start feed.Start, ok bool) {
 	return start, ok
 }
 
-// startFrom returns the text of a StartFrom.
+// startFrom returns the JSON text of the member StartFrom for the start s.
 func startFrom(s feed.Start) string {
 	w := writer{}
 	switch s.Kind() {
 	case feed.StartBeginning:
 		w.text("Type", "BEGINNING")
 	case feed.StartTime:
-		// Java parses the number as a long and refuses values below 2^31, which are in
-		// January 1970. No change is that old.
+		// Java requires a number of milliseconds that does not fit into an int. Smaller
+		// ones are times in January 1970, and no change is that old.
 		ms := s.Time().Add(-time.Second).UnixMilli()
 		if ms <= math.MaxInt32 {
 			w.text("Type", "BEGINNING")
@@ -211,8 +213,8 @@ func startFrom(s feed.Start) string {
 	return string(w.end())
 }
 
-// rewriteState returns the state text with another position and range. The rest is
-// unchanged.
+// rewriteState returns the state text with its position and range replaced. All other
+// members stay unchanged.
 func rewriteState(text string, position feed.Continuation, r feed.Range) string {
 	was, err := readState([]byte(text))
 	of, rid := stateRange(text)
@@ -227,8 +229,8 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 				inner = m.value
 			}
 		case "Range", "PK", "PKRangeId":
-			// A state without a position has its range in this member. A state with a
-			// position has it in Continuation.
+			// A state without a position has its range here. The result has a position,
+			// so its range is in Continuation.
 		default:
 			w.keep(m)
 		}
@@ -238,8 +240,8 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 	return string(w.end())
 }
 
-// rewriteInner returns the inner Continuation with another position and range. Java
-// writes the flags of a range only with a first position.
+// rewriteInner returns the inner Continuation with its position and range replaced. It
+// omits the range's inclusive flags, as Java does after the first position.
 func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Range) string {
 	w := writer{}
 	linked := false
@@ -261,7 +263,8 @@ func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Ra
 	return string(w.end())
 }
 
-// stateRange returns the range of a state's position and the container's link.
+// stateRange returns the range that a state covers, and the link of the container in it
+// ("Rid").
 func stateRange(text string) (r feed.Range, rid string) {
 	var s struct {
 		RID          string `json:"Rid"`
@@ -273,8 +276,8 @@ func stateRange(text string) (r feed.Range, rid string) {
 	return r, s.RID
 }
 
-// positions returns the JSON list with the position c of range r. If c is empty, the
-// token is null.
+// positions returns the member Continuation of the inner Continuation: a JSON list with
+// the position c of range r. If c is empty, its token is null.
 func positions(c feed.Continuation, r feed.Range) string {
 	one := writer{}
 	one.textOrNull("token", string(c))
@@ -289,7 +292,8 @@ func bounds(r feed.Range) string {
 	return string(w.end())
 }
 
-// fullRange returns a range with all four members, which Java requires.
+// fullRange returns the JSON text of r with the inclusive flags, which Java requires with
+// a first position.
 func fullRange(r feed.Range) string {
 	w := writer{buf: []byte(strings.TrimSuffix(bounds(r), "}"))}
 	w.raw("isMinInclusive", "true")

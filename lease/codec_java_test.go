@@ -14,7 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// decodeGolden decodes a recorded document.
+// decodeGolden returns the lease of a recorded document and the codec that has decoded
+// it.
 func decodeGolden(t testing.TB, directory, name string) (Codec, Lease) {
 	t.Helper()
 	doc := golden(t, directory+"/"+name)
@@ -26,7 +27,7 @@ func decodeGolden(t testing.TB, directory, name string) (Codec, Lease) {
 	return c, l
 }
 
-// samePosition checks that the encoded positions of two leases are equal.
+// samePosition checks that the documents of two leases have the same ContinuationToken.
 func samePosition(t *testing.T, what string, c Codec, got, want Lease) {
 	t.Helper()
 	a, b := membersOf(t, c.Encode(got))["ContinuationToken"], membersOf(t, c.Encode(want))["ContinuationToken"]
@@ -35,7 +36,8 @@ func samePosition(t *testing.T, what string, c Codec, got, want Lease) {
 	}
 }
 
-// From the same document we must write the same next position as a Java host.
+// For the same lease, the codec must write the same first, next and child positions as a
+// Java host has written.
 func TestNextPositionsEqualJavas(t *testing.T) {
 	for _, directory := range []string{"handleChanges", "latestVersion", "allVersions"} {
 		c, checkpointed := decodeGolden(t, directory, "checkpointed")
@@ -54,7 +56,7 @@ func TestNextPositionsEqualJavas(t *testing.T) {
 	}
 }
 
-// shopOf returns the name of the database that a position links to.
+// shopOf returns the name of the database in the link that a lease's position contains.
 func shopOf(t testing.TB, l Lease) string {
 	t.Helper()
 	if l.document.state == "" {
@@ -90,8 +92,9 @@ func TestJavaDocumentsAreDecoded(t *testing.T) {
 	}
 }
 
-// The service treats a time as exclusive, and Java sends the time that it stores. So the
-// first changes are in the next second.
+// A Java host sends the start time that a lease stores, and the service returns later
+// changes only. So a stored time must be decoded as a start one second later, and encoded
+// back.
 func TestStartTimeIsOneSecondAfterJavas(t *testing.T) {
 	c, l := decodeGolden(t, "latestVersion", "start-time-checkpointed")
 	var state struct{ StartFrom struct{ PointInTimeMs int64 } }
@@ -107,15 +110,17 @@ func TestStartTimeIsOneSecondAfterJavas(t *testing.T) {
 	if err != nil || !again.Start(feed.Now()).Since().Equal(since) {
 		t.Errorf("%s is encoded, and decoded as %v, %v", since, again.Start(feed.Now()), err)
 	}
-	// Java does not accept a number that fits into an int as a time.
+	// A time in January 1970 must be written as the beginning, because Java refuses such
+	// a small number.
 	old := fresh.with(PropertyStart, "1970-01-20T00:00:00Z")
 	if again, err := c.Decode(c.Encode(old)); err != nil || again.Start(feed.Now()) != feed.After(`"1"`) {
 		t.Errorf("January 1970 is decoded as %v, %v", again.Start(feed.Now()), err)
 	}
 }
 
-// Java decodes a position with the alphabet for URLs in one place and with the basic one
-// in another.
+// Java decodes a position with the Base64 alphabet for URLs in one place and with the
+// basic one in another. Encoded positions must be valid in both, also if the database has
+// an unusual name.
 func TestPositionsAreReadByBothAlphabetsWhateverTheNames(t *testing.T) {
 	for _, name := range []string{"shop", "a~b", "a>b", "a?>~b", "~~~", "café", "shop€", "\U0001F511", "a\x7fb", `q"uote`} {
 		for pad := range 3 {
@@ -176,7 +181,8 @@ func TestUnknownMembersOfAPositionAndADocumentAreKept(t *testing.T) {
 	}
 }
 
-// A Java host that upgrades a lease without a position writes a null position.
+// A Java host that upgrades a lease without a position writes a null position. It must be
+// decoded as no position.
 func TestNullPositionIsNoPosition(t *testing.T) {
 	c := codecIn(t, JavaLatestVersion, 0)
 	for state, start := range map[string]feed.Start{
@@ -292,9 +298,9 @@ func TestDialectsHaveNames(t *testing.T) {
 	}
 }
 
-// FuzzJavaDecode checks that a decoded document can be encoded, and is decoded as the
-// same lease again. The encoded document must be valid and a fixed point, and both of
-// Java's decoders must accept its position.
+// FuzzJavaDecode checks documents that Decode accepts. Encode must return a valid
+// document for the lease, and decoding that must return the same lease. Encoding it again
+// must return the same document. Both of Java's decoders must accept its position.
 func FuzzJavaDecode(f *testing.F) {
 	for _, name := range []string{
 		"handleChanges/checkpointed", "latestVersion/new", "latestVersion/checkpointed", "latestVersion/start-time-idle",

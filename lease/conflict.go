@@ -38,7 +38,7 @@ func (l Lease) Conflict(current Lease) *ConflictError {
 // Verdict is the meaning of a conflict for the owner of a lease. [Judge] returns it.
 type Verdict int
 
-// The verdicts.
+// These are the possible verdicts.
 const (
 	// Lost means that another host owns the lease, or none does. The owner stops and
 	// writes nothing.

@@ -11,14 +11,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// member is one member of a JSON object, as slices of its text. key is the name without
-// quotes. A name with escapes matches none of the names that the codec looks for; the
-// member is kept like any unknown one.
+// member is one member of a JSON object. key and value are slices of the object's text,
+// and key is without quotes. A key with escapes equals none of the names that the codec
+// looks for, so its member is kept as an unknown one.
 type member struct {
 	key, value []byte
 }
 
-// maxDepth limits the nesting of documents. encoding/json has the same limit.
+// maxDepth is the maximum nesting of a document that the codec parses. encoding/json has
+// the same limit.
 const maxDepth = 10_000
 
 // scan calls each with every member of the object doc, in order. It decodes no value,
@@ -46,7 +47,7 @@ func scan(doc []byte, each func(m member) error) error {
 	return in.End()
 }
 
-// text decodes a string. It returns an empty string for null.
+// text returns the decoded string of the member. For null it returns an empty string.
 func (m member) text() (string, error) {
 	if m.null() {
 		return "", nil
@@ -64,8 +65,9 @@ func (m member) integer() (int, error) {
 	return strconv.Atoi(string(m.value))
 }
 
-// time parses a timestamp. It returns the zero time for any other text, because nothing
-// depends on timestamps. Older Java hosts wrote the name of the zone after it.
+// time returns the member's timestamp. Older Java hosts wrote the name of the time zone
+// after it, which is ignored. For any text that is not a timestamp it returns the zero
+// time, because nothing depends on timestamps.
 func (m member) time() time.Time {
 	s, err := m.text()
 	if err != nil {
@@ -79,8 +81,8 @@ func (m member) time() time.Time {
 	return t.UTC()
 }
 
-// properties parses an object of strings. It refuses other values; no implementation
-// writes them.
+// properties returns the member's object of strings. It returns an error if a value is
+// not a string, because no implementation writes such a value.
 func (m member) properties() (map[string]string, error) {
 	if m.null() || string(m.value) == "{}" {
 		return nil, nil
@@ -90,8 +92,9 @@ func (m member) properties() (map[string]string, error) {
 	return p, err
 }
 
-// feedRange parses {"Range":{"min","max"}}. For another form (a partition's id, a
-// partition key) it returns the text, because the form does not contain the range.
+// feedRange returns the range of keys in the form {"Range":{"min","max"}}. The other
+// forms, a partition's id and a partition key, do not contain a range. For them it
+// returns the member's text as other.
 func (m member) feedRange() (r feed.Range, other string, err error) {
 	if m.null() {
 		return r, "", nil
@@ -127,8 +130,8 @@ func (m member) feedRange() (r feed.Range, other string, err error) {
 	return r, "", nil
 }
 
-// want returns an error if the member has another value, which the codec does not
-// support.
+// want returns an error unless the member has the given value, the only one that the
+// codec supports.
 func (m member) want(value string) error {
 	if string(m.value) != value {
 		return fmt.Errorf("%s is %s; only ranges [min, max) are supported", m.key, m.value)
@@ -136,7 +139,8 @@ func (m member) want(value string) error {
 	return nil
 }
 
-// appendTo appends the member's text to others, without space around the colon.
+// appendTo returns others with the member's text added, separated by a comma. others is a
+// list of members without brackets.
 func (m member) appendTo(others string) string {
 	if others != "" {
 		others += ","

@@ -14,7 +14,8 @@ type writer struct {
 	buf []byte
 }
 
-// next writes the text before a member: the opening bracket or a comma.
+// next writes the text that precedes a member: the opening bracket for the first one, a
+// comma for the others.
 func (w *writer) next() {
 	if len(w.buf) == 0 {
 		w.buf = append(w.buf, '{')
@@ -46,8 +47,8 @@ func (w *writer) raw(name, value string) {
 	w.buf = append(w.buf, value...)
 }
 
-// properties writes an object of strings. The keys are sorted, so that equal leases have
-// equal documents.
+// properties writes the member "properties", an object of strings. The keys are sorted,
+// so that equal leases have equal documents.
 func (w *writer) properties(p map[string]string) {
 	w.name("properties")
 	inner := writer{}
@@ -59,10 +60,10 @@ func (w *writer) properties(p map[string]string) {
 
 func (w *writer) feedRange(r feed.Range) { w.raw("FeedRange", `{"Range":`+bounds(r)+"}") }
 
-// keep writes a member as it was read.
+// keep writes a member that was read, unchanged.
 func (w *writer) keep(m member) { w.members(m.appendTo("")) }
 
-// members writes the text of members unchanged.
+// members writes the text of one or more members, which are separated by commas.
 func (w *writer) members(text string) {
 	if text != "" {
 		w.next()
@@ -97,7 +98,7 @@ func quoteSlowly(buf []byte, s string) []byte {
 			buf = append(buf, '\\', byte(r))
 		case r < ' ':
 			text, err := json.Marshal(string(r))
-			if err == nil { // a string always has a JSON form
+			if err == nil { // never fails, because every string has a JSON form
 				buf = append(buf, text[1:len(text)-1]...)
 			}
 		default:

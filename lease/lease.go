@@ -41,11 +41,12 @@ type Lease struct {
 	// ETag is the ETag of the last response.
 	ETag string
 
-	// document holds the other parts of the document, so that they are written back.
+	// document holds the parts of the lease document that have no field here. They are
+	// written back unchanged.
 	document document
 }
 
-// The properties that the protocol uses.
+// These are the keys of Properties that the protocol uses.
 const (
 	// PropertyStart is "beginning" or a time (RFC 3339, UTC, whole seconds). It is set on
 	// leases created without a position.

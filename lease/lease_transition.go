@@ -7,7 +7,7 @@ import "github.com/changefeed-go/changefeed/feed"
 // acquire; every other write requires that the lease is trusted. No transition changes l
 // or its map.
 
-// Acquired returns l with the owner owner and without the mark.
+// Acquired returns l with the given owner. It removes the mark of the host that asked for l.
 func (l Lease) Acquired(owner string) Lease {
 	l = l.without(PropertyWanted)
 	l.Owner = owner

@@ -24,7 +24,7 @@ func (l Listing) Rangeless() bool {
 // range cannot be found stays without one. In a search for gaps it counts as covering
 // everything.
 func (l Listing) WithRanges(partitions []feed.Partition) Listing {
-	live := make(map[string]feed.Range, len(partitions)) // most leases are of live partitions, which need no search
+	live := make(map[string]feed.Range, len(partitions)) // most leases need no search, because their partition is live
 	for _, p := range partitions {
 		live[p.ID] = p.Range
 	}
@@ -50,9 +50,9 @@ func (l Listing) WithRanges(partitions []feed.Partition) Listing {
 	return l
 }
 
-// rangeOf returns the range of a partition, live or retired. The range of a retired
-// partition is the union of its descendants. If one of them came from a merge, rangeOf
-// returns false, because that partition extends beyond the range.
+// rangeOf returns the range of a partition by its id. The partition may be live or
+// retired. The range of a retired one is the union of the ranges of its live descendants.
+// If a descendant came from a merge, that union is too large, and rangeOf returns false.
 func rangeOf(id string, partitions []feed.Partition) (feed.Range, bool) {
 	var heirs []feed.Partition
 	for _, p := range partitions {
@@ -77,18 +77,18 @@ func rangeOf(id string, partitions []feed.Partition) (feed.Range, bool) {
 	return hull, true
 }
 
-// merged reports whether a merge may have happened among the ancestors of heirs. If there
-// were only splits, every retired partition has at least two live descendants, and no two
-// have the same ones. After a merge, a parent and the result have the same descendants,
-// or a parent has only one.
+// merged reports whether one of the retired ancestors of heirs may have been merged. If
+// there were only splits, every retired partition has at least two live descendants, and
+// no two have the same ones. After a merge, a merged partition has only one live
+// descendant, or the same ones as the merge's result.
 func merged(heirs, partitions []feed.Partition) bool {
-	descendants := map[string][]string{} // by retired partition
+	descendants := map[string][]string{} // maps a retired partition to its live descendants
 	for _, p := range partitions {
 		for _, parent := range p.Parents {
 			descendants[parent] = append(descendants[parent], p.ID)
 		}
 	}
-	whose := map[string]string{} // retired partition by its descendants
+	whose := map[string]string{} // maps a list of live descendants to the retired partition
 	for _, heir := range heirs {
 		for _, parent := range heir.Parents {
 			living := descendants[parent]

@@ -9,7 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// sample returns a codec of the dialect and a lease with a position.
+// sample returns a codec of dialect d, and a lease with a position that the dialect can
+// represent.
 func sample(t testing.TB, d Dialect) (Codec, Lease) {
 	c := codecIn(t, d, 0)
 	l := Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: `"3"`}
@@ -51,7 +52,8 @@ func TestListingReportsLeasesOfOtherDialects(t *testing.T) {
 }
 
 // If the account's host is in lower case, leases of DotNet and JavaLatestVersion have the
-// same ids. The form of the document distinguishes them.
+// same ids. A listing must still recognise leases of the other dialect, by the form of
+// the documents.
 func TestLeasesWithTheSameIDsAreDistinguishedByTheirForm(t *testing.T) {
 	k := testKey
 	k.Identity.AccountHost = "host.example.com"

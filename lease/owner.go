@@ -10,7 +10,7 @@ func NewOwner(instance string, run uint32) string {
 	return fmt.Sprintf("%s/%08x", instance, run)
 }
 
-const ownerSuffix = 1 + 8 // "/" and the digits
+const ownerSuffix = 1 + 8 // the length of "/" and the eight digits
 
 // Ours reports whether owner is the owner text of a host of this implementation. Such a
 // host obeys the wanted mark. Any other owner is foreign.

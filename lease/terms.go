@@ -35,14 +35,14 @@ func (t Terms) Margin() time.Duration { return max(t.Expiration/10, 2*time.Secon
 // clocks.
 func (t Terms) Trusted(attempt, now Reading) bool {
 	span := t.Expiration - t.Margin()
-	// Round strips the monotonic part, which Sub would otherwise use.
+	// Round(0) strips the monotonic reading of Wall, which Sub would otherwise use.
 	return now.Mono-attempt.Mono < span && now.Wall.Round(0).Sub(attempt.Wall.Round(0)) < span
 }
 
 // Takeover returns the age at which a lease has expired by the store's clock. It is E + 1
 // s, because _ts is in whole seconds.
 func (t Terms) Takeover() time.Duration {
-	const most = math.MaxInt64 - time.Second // a sum that overflows would expire every lease
+	const most = math.MaxInt64 - time.Second // without this limit the sum would overflow and expire every lease
 	return min(t.Expiration, most) + time.Second
 }
 

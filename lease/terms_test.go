@@ -8,12 +8,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// With E 60 s and M 6 s, trust lasts for less than 54 s.
+// With an expiration of 60 s the margin is 6 s. Trust must end after 54 s, by whichever
+// of the host's two clocks is first.
 func TestTrustEndsByEitherClock(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
 		name       string
-		mono, wall time.Duration // since the attempt was started
+		mono, wall time.Duration // the time since the attempt began, by each clock
 		trusted    bool
 	}{
 		{"at once", 0, 0, true},
@@ -40,8 +41,9 @@ func TestTrustIsOverBeforeAnybodyMayTakeTheLease(t *testing.T) {
 		if m := terms.Margin(); m < 2*time.Second || m < e/10 {
 			t.Errorf("with E %v the margin is %v", e, m)
 		}
-		// The owner starts its write late in a second of the store's clock. The other
-		// host checks at the start of a second. The clocks drift apart by the margin.
+		// This is the worst case for Takeover. The owner writes at the end of a second of
+		// the store's clock, and another host checks at the start of one. Meanwhile the
+		// clocks drift apart by the margin.
 		written := noon.Add(999_999_999)
 		stamped := written.Truncate(time.Second)
 		taken := stamped.Add(terms.Takeover())
@@ -81,7 +83,8 @@ func TestJudgeOfConflicts(t *testing.T) {
 	}
 }
 
-// A sum that overflows would expire every lease, and hosts would take live ones.
+// With the longest expiration, the sum in Takeover must not overflow. Otherwise every
+// lease would count as expired, and hosts would acquire leases that others hold.
 func TestTheLongestExpirationExpiresNoLease(t *testing.T) {
 	if age := (Terms{Expiration: math.MaxInt64}).Takeover(); age != math.MaxInt64 {
 		t.Errorf("a lease is expired at the age %s", age)

@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// versionCases returns the cases of all versions and deletes mode.
+// versionCases returns the cases that test all versions and deletes mode.
 func versionCases() []testCase {
 	expiring := versioned
 	expiring.TimeToLive = true
@@ -21,7 +21,8 @@ func versionCases() []testCase {
 	}
 }
 
-// versionsFrom returns a request for all versions after the current end of p's feed.
+// versionsFrom returns a request in all versions and deletes mode that starts at the
+// present end of p's feed.
 func (s *suite) versionsFrom(p feed.Partition) feed.Request {
 	s.Helper()
 	r := feed.Request{Partition: p, Mode: feed.AllVersionsAndDeletes}
@@ -31,7 +32,7 @@ func (s *suite) versionsFrom(p feed.Partition) feed.Request {
 	return r
 }
 
-// ops returns the operations of changes as text.
+// ops returns the name of each change's operation.
 func ops(changes []feed.Change) []string {
 	var out []string
 	for _, c := range changes {
@@ -75,7 +76,7 @@ func previousImage(s *suite) {
 	}
 	for i, c := range changes[1:] {
 		if c.Previous == nil {
-			continue // the engine may not keep previous images
+			continue // the engine need not keep previous images
 		}
 		var before struct {
 			ID string `json:"id"`
@@ -144,7 +145,7 @@ func expiredDelete(s *suite) {
 	s.write(s.key(1), "a", 1, "ttl", "2")
 	s.write(s.key(1), "b", 2)
 	var changes []feed.Change
-	for range 120 { // the engine deletes expired items with a delay
+	for range 120 { // wait, because the engine may delete an expired item later
 		s.Advance(time.Second)
 		if changes, _ = s.drain(r); len(changes) > 2 {
 			break

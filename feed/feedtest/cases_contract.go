@@ -8,7 +8,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// contractCases returns the cases of Identity, Partitions and errors.
+// contractCases returns the cases that test Identity, Partitions and the errors of a
+// source.
 func contractCases() []testCase {
 	return []testCase{
 		{name: "the identity names the container and does not change", container: onePartition, run: identityStays},
@@ -44,8 +45,8 @@ func identityStays(s *suite) {
 	}
 }
 
-// containerIDStays checks that the container's id does not change. A processor compares
-// it with the id of its lease container.
+// containerIDStays checks that ContainerID always returns the same id. A processor
+// compares it with the id of its lease container.
 func containerIDStays(s *suite) {
 	source, ok := s.Source.(feed.Identifier)
 	if !ok {
@@ -76,7 +77,8 @@ func partitionsTile(s *suite) {
 	}
 }
 
-// checkTiles checks that the live partitions cover the key space once, in order.
+// checkTiles checks that the listed partitions cover the key space without gaps or
+// overlaps, in the order of their ranges.
 func (s *suite) checkTiles(partitions []feed.Partition) {
 	s.Helper()
 	covered, ids := feed.MinEPK, map[string]bool{}
@@ -132,8 +134,8 @@ func dropped(s *suite) {
 	}
 }
 
-// unsupportedIsNamed checks reads of all versions and deletes from the beginning and from
-// a time. The mode supports neither.
+// unsupportedIsNamed checks that the source refuses a start at the beginning and at a
+// time in all versions and deletes mode. The error must name the feature.
 func unsupportedIsNamed(s *suite) {
 	p := s.only()
 	s.writeMany(0, 3, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// followCases returns the cases of readers that run during writes, splits and merges.
+// followCases returns the cases in which a reader runs during writes, splits and merges.
 func followCases() []testCase {
 	both := needs{split: true, merge: true}
 	return []testCase{
@@ -30,7 +30,7 @@ func allVersionsOf(c Container) Container {
 	return c
 }
 
-// follow reads to the end of the feed with a new reader.
+// follow returns all changes that a new reader with cfg reads up to the end of the feed.
 func (s *suite) follow(cfg feed.ReaderConfig) []feed.Change {
 	s.Helper()
 	return s.readOn(s.reader(cfg))
@@ -45,11 +45,13 @@ func (s *suite) reader(cfg feed.ReaderConfig) *feed.Reader {
 	return r
 }
 
-// fullTurn is larger than the number of parts of any reader in these cases.
+// fullTurn is a number of reads after which a reader has read every part of its range. It
+// exceeds the number of parts of any reader here.
 const fullTurn = 32
 
-// readOn reads to the end of the feed with r. It reads every part once more, because r
-// may have been drained before the last write.
+// readOn returns all changes that r reads up to the end of the feed. It stops after
+// fullTurn empty pages in a row, because r may have reached the end of some parts before
+// the last write.
 func (s *suite) readOn(r *feed.Reader) []feed.Change {
 	s.Helper()
 	var all []feed.Change
@@ -74,7 +76,7 @@ func (s *suite) readOn(r *feed.Reader) []feed.Change {
 	return nil
 }
 
-// position returns the reader's position.
+// position returns r.Position, which a later reader can resume from.
 func (s *suite) position(r *feed.Reader) string {
 	s.Helper()
 	text, err := r.Position(s.ctx)
@@ -91,7 +93,7 @@ const (
 	rounds  = 25
 )
 
-// load starts the writers and returns a function that waits for them.
+// load starts the writers. It returns a function that waits until they have finished.
 func (s *suite) load() (wait func()) {
 	var all sync.WaitGroup
 	failed := make(chan error, writers)
@@ -117,7 +119,8 @@ func (s *suite) load() (wait func()) {
 	}
 }
 
-// manyWriters checks that no change appears after a change with a higher LSN.
+// manyWriters checks the order of changes while several writers write. No change may
+// appear after a change with a higher LSN.
 func manyWriters(s *suite) {
 	r := feed.Request{Partition: s.only(), From: feed.Beginning(), MaxItems: 7}
 	last, versions := int64(0), map[string]int{}
@@ -141,7 +144,8 @@ func manyWriters(s *suite) {
 	s.checkFinal(versions)
 }
 
-// checkFinal checks that every item of every writer is at its last version.
+// checkFinal checks that versions contains the last version of every item that the
+// writers wrote.
 func (s *suite) checkFinal(versions map[string]int) {
 	s.Helper()
 	if len(versions) != writers*4 {
@@ -173,7 +177,8 @@ func (s *suite) reshape() {
 	}
 }
 
-// during calls read until work has returned, and once after that.
+// during runs work in the background. It calls read repeatedly until work has returned,
+// and then once more.
 func during(work, read func()) {
 	finished := make(chan struct{})
 	go func() { defer close(finished); work() }()
@@ -187,8 +192,8 @@ func during(work, read func()) {
 	}
 }
 
-// underLoad calls read, with a reader that starts from now, while writers write and
-// partitions split and merge.
+// underLoad calls read repeatedly while writers write and partitions split and merge. r
+// must start from now; it resolves that position before the first write.
 func (s *suite) underLoad(r *feed.Reader, read func()) {
 	s.Helper()
 	s.position(r) // resolves now before the first write
@@ -196,14 +201,15 @@ func (s *suite) underLoad(r *feed.Reader, read func()) {
 	during(func() { s.reshape(); wait() }, read)
 }
 
-// isGone reports whether err is a GoneError. A reader keeps its position if splits
-// overtake it.
+// isGone reports whether err is a GoneError. A reader returns it, and keeps its position,
+// if partitions split faster than it can follow.
 func isGone(err error) bool {
 	_, gone := errors.AsType[*feed.GoneError](err)
 	return gone
 }
 
-// followLoad returns the changes that a reader reads under load.
+// followLoad returns all changes that a new reader with cfg reads during the load and
+// after it.
 func (s *suite) followLoad(cfg feed.ReaderConfig) []feed.Change {
 	s.Helper()
 	r := s.reader(cfg)
@@ -218,7 +224,8 @@ func (s *suite) followLoad(cfg feed.ReaderConfig) []feed.Change {
 	return append(all, s.readOn(r)...)
 }
 
-// loadConfig returns the configuration of readers under load, in the container's mode.
+// loadConfig returns the reader configuration for the cases under load: from now, in the
+// container's mode, with small pages.
 func (s *suite) loadConfig() feed.ReaderConfig {
 	return feed.ReaderConfig{Start: feed.Now(), Mode: s.mode(), MaxItems: 5, Parallel: 3}
 }
@@ -275,7 +282,8 @@ func followKey(s *suite) {
 }
 
 func followRange(s *suite) {
-	// No split chooses this border, so a split cuts the sub-range.
+	// A split halves the hashes and does not cut at this border. So the split cuts one of
+	// these sub-ranges.
 	low, high := feed.Range{Max: "0A"}, feed.Range{Min: "0A", Max: feed.MaxEPK}
 	a := s.reader(feed.ReaderConfig{Range: low, Start: feed.Beginning(), MaxItems: 4})
 	b := s.reader(feed.ReaderConfig{Range: high, Start: feed.Beginning(), MaxItems: 4})
@@ -309,7 +317,7 @@ func positionRefused(s *suite) {
 	}
 }
 
-// renamed is a source with the identity of another container.
+// renamed is a source that reports the identity of another container.
 type renamed struct {
 	feed.Source
 	identity feed.Identity

@@ -6,7 +6,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// latestCases returns the cases of latest version mode.
+// latestCases returns the cases that test latest version mode.
 func latestCases() []testCase {
 	return []testCase{
 		{name: "every write is returned in order", container: onePartition, run: writesInOrder},

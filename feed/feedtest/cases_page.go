@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// pageCases returns the cases of pages, continuations and transactions.
+// pageCases returns the cases that test pages, continuations and transactions.
 func pageCases() []testCase {
 	return []testCase{
 		{name: "a page has MaxItems changes", container: onePartition, run: pageSize},
@@ -108,7 +108,8 @@ func lsnAndEnd(s *suite) {
 	}
 }
 
-// transaction writes items from-to of one key in one transaction.
+// transaction upserts the items from, from+1, ... to-1 of one key at version n in one
+// transaction.
 func (s *suite) transaction(key feed.PartitionKey, from, to, n int) {
 	s.Helper()
 	docs := make([]json.RawMessage, 0, to-from)
@@ -128,7 +129,8 @@ func transactionWhole(s *suite) {
 	s.checkWhole(feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 3}, 10)
 	s.readWantItems("pages of 1 around a transaction of 10", feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 1}, 0, 12, 1)
 
-	// Overwritten changes leave the transaction; the others stay together.
+	// The overwritten item leaves the transaction. Its other nine changes must stay on
+	// one page.
 	s.write(key, itemID(5), 2)
 	s.checkWhole(feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 3}, 9)
 	s.checkWhole(feed.Request{Partition: p, Key: key, From: feed.Beginning(), MaxItems: 3}, 9)
@@ -147,8 +149,8 @@ func transactionWholeVersions(s *suite) {
 	}
 }
 
-// checkWhole reads to the end. It checks that no LSN is on two pages, and that the
-// largest transaction has size changes.
+// checkWhole reads r's feed to its end. It checks that all changes of each LSN are on one
+// page, and that the largest transaction has size changes.
 func (s *suite) checkWhole(r feed.Request, size int) {
 	s.Helper()
 	pageOf, count, largest := map[int64]int{}, map[int64]int{}, 0

@@ -7,8 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// parallelCases returns the cases of loops that read several parts at the same time, and
-// of ranges for several workers.
+// parallelCases returns the cases of readers that read several parts of their range at
+// the same time. It also returns the cases that divide a range among workers.
 func parallelCases() []testCase {
 	both := needs{split: true, merge: true}
 	return []testCase{
@@ -19,7 +19,7 @@ func parallelCases() []testCase {
 	}
 }
 
-// pages reads to the end of the feed in one loop.
+// pages returns all changes that a loop over r.Pages reads up to the end of the feed.
 func (s *suite) pages(r *feed.Reader) []feed.Change {
 	s.Helper()
 	var all []feed.Change
@@ -32,8 +32,9 @@ func (s *suite) pages(r *feed.Reader) []feed.Change {
 	return all
 }
 
-// pagesUnderLoad reads under load with loops over pages. It leaves each loop after a
-// while, and another reader resumes at the end.
+// pagesUnderLoad checks loops over Pages while writers write and partitions split. It
+// leaves each loop after a while and starts another. At the end a new reader resumes from
+// the position.
 func pagesUnderLoad(s *suite) {
 	r := s.reader(s.loadConfig())
 	var all []feed.Change
@@ -58,7 +59,8 @@ func pagesUnderLoad(s *suite) {
 	s.checkVersions(all)
 }
 
-// parts splits r and checks that the parts cover it without overlaps.
+// parts divides r into n parts by feed.SplitRange. It checks that the parts cover r
+// without gaps or overlaps.
 func (s *suite) parts(r feed.Range, n int) []feed.Range {
 	s.Helper()
 	parts, err := feed.SplitRange(s.ctx, s.Source, r, n)
@@ -84,8 +86,9 @@ func (s *suite) parts(r feed.Range, n int) []feed.Range {
 	return parts
 }
 
-// evenParts checks that each of five workers gets its share of 200 keys. Together they
-// must get every change once. A part must split in the same way.
+// evenParts divides the container among five workers and checks that each gets about a
+// fifth of 200 keys. Together they must get every change once. It divides one of the
+// parts in the same way.
 func evenParts(s *suite) {
 	const keys, workers = 200, 5
 	for i := range keys {

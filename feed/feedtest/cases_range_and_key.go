@@ -7,7 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// scopeCases returns the cases of ranges, keys and prefixes.
+// scopeCases returns the cases that read only a range of keys, one key, or a prefix of a
+// key.
 func scopeCases() []testCase {
 	return []testCase{
 		{name: "sub-ranges of a partition divide its feed without overlap", container: onePartition, run: subRanges},
@@ -21,11 +22,11 @@ func scopeCases() []testCase {
 	}
 }
 
-// borders divide the key space so that several parts hold keys with either hash version.
-// The two hash versions use different ranges.
+// borders divide the key space into ranges of which several hold keys. The two versions
+// of the service's hash put keys into different ranges, so there are borders for both.
 var borders = []string{"", "05C1C9CD673398", "05C1D3", "05C1D9CD673398", "0A", "15", "20", "30", "60", "A0", "D0", "FF"}
 
-// parts returns the ranges between borders.
+// parts returns the ranges between neighbouring borders.
 func parts() []feed.Range {
 	var out []feed.Range
 	for i := 1; i < len(borders); i++ {
@@ -69,8 +70,8 @@ func subRangeContinuation(s *suite) {
 	s.wantItems("a page of the partition, then its sub-ranges", all, 0, 80, 1)
 }
 
-// keyContinuation checks that a position of a key is valid for its partition, and the
-// reverse. One LSN counts all changes of a partition.
+// keyContinuation checks that a read of a whole partition can resume at the position of a
+// read of one key, and the reverse. One LSN counts all changes of a partition.
 func keyContinuation(s *suite) {
 	p, key := s.only(), s.key(5)
 	s.writeMany(0, 32, 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// topologyCases returns the cases of splits and merges.
+// topologyCases returns the cases in which partitions split and merge.
 func topologyCases() []testCase {
 	split, both := needs{split: true}, needs{split: true, merge: true}
 	return []testCase{
@@ -25,7 +25,7 @@ func topologyCases() []testCase {
 	}
 }
 
-// split splits p and returns the pieces.
+// split splits partition p and returns the partitions that replace it.
 func (s *suite) split(p feed.Partition) []feed.Partition {
 	s.Helper()
 	before := s.partitions()
@@ -35,7 +35,7 @@ func (s *suite) split(p feed.Partition) []feed.Partition {
 	return newIn(s.partitions(), before)
 }
 
-// merge merges a and b and returns the result.
+// merge merges the partitions a and b and returns the partition that replaces them.
 func (s *suite) merge(a, b feed.Partition) feed.Partition {
 	s.Helper()
 	before := s.partitions()
@@ -49,14 +49,14 @@ func (s *suite) merge(a, b feed.Partition) feed.Partition {
 	return merged[0]
 }
 
-// newIn returns the partitions of now that are not in before.
+// newIn returns the partitions in now whose IDs are not in before.
 func newIn(now, before []feed.Partition) []feed.Partition {
 	return slices.DeleteFunc(now, func(p feed.Partition) bool {
 		return slices.ContainsFunc(before, func(q feed.Partition) bool { return q.ID == p.ID })
 	})
 }
 
-// wantGone checks that a read of p returns a GoneError that names p.
+// wantGone checks that a read of partition p returns a GoneError with p's ID.
 func (s *suite) wantGone(p feed.Partition, from feed.Start) {
 	s.Helper()
 	_, err := s.Source.Read(s.ctx, feed.Request{Partition: p, From: from, Mode: s.mode()})
@@ -102,7 +102,7 @@ func ancestorsNamed(s *suite) {
 	s.wantGone(child, feed.Beginning())
 }
 
-// readRest reads all live partitions from c.
+// readRest returns all changes after position c in all live partitions.
 func (s *suite) readRest(c feed.Continuation) []feed.Change {
 	s.Helper()
 	var all []feed.Change
@@ -185,7 +185,8 @@ func mergeShows(s *suite) {
 func mergeContinuation(s *suite) {
 	children := s.split(s.only())
 	s.writeMany(0, 40, 1)
-	// The two are read to different positions, so each range must keep its own.
+	// Read the two partitions to different positions. After the merge each range must
+	// resume from its own position.
 	var all []feed.Change
 	at := make([]feed.Continuation, len(children))
 	for i, c := range children {
@@ -259,8 +260,9 @@ func idsNeverAgain(s *suite) {
 	}
 }
 
-// goneIsUnlisted checks that replacements are listed before the old partition is refused.
-// Otherwise an SDK, which lists the partitions again at once, would loop.
+// goneIsUnlisted checks a read that reports a retired partition. At that time Partitions
+// must already list the replacements. Otherwise an SDK, which lists the partitions again
+// at once, would loop.
 func goneIsUnlisted(s *suite) {
 	s.writeMany(0, 20, 1)
 	reshape := func() {

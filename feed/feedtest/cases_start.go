@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// startCases returns the cases of the kinds of start.
+// startCases returns the cases that test each kind of feed.Start.
 func startCases() []testCase {
 	advance := needs{advance: true}
 	return []testCase{
@@ -22,7 +22,7 @@ func startCases() []testCase {
 	}
 }
 
-// unmarshal decodes an item.
+// unmarshal decodes an item's JSON. The case fails if it is not valid.
 func (s *suite) unmarshal(item json.RawMessage, into any) {
 	s.Helper()
 	if err := json.Unmarshal(item, into); err != nil {
@@ -30,7 +30,7 @@ func (s *suite) unmarshal(item json.RawMessage, into any) {
 	}
 }
 
-// someTime returns the time an hour ago.
+// someTime returns the time one hour ago.
 func (s *suite) someTime() time.Time { return time.Now().Add(-time.Hour) }
 
 func fromBeginning(s *suite) {
@@ -69,7 +69,8 @@ func fromNowScopes(s *suite) {
 	s.wantItems("keys, from now", byKey, 16, 48, 2)
 }
 
-// collect drains requests and groups the changes by the target of the request.
+// collect reads each request's feed to its end. It returns the changes of requests by
+// partition, by range and by key.
 func (s *suite) collect(requests []feed.Request) (byPartition, byRange, byKey []feed.Change) {
 	s.Helper()
 	for _, r := range requests {
@@ -86,7 +87,8 @@ func (s *suite) collect(requests []feed.Request) (byPartition, byRange, byKey []
 	return byPartition, byRange, byKey
 }
 
-// writeTimed writes a, b and c two seconds apart, and returns the time of b.
+// writeTimed writes the items "a", "b" and "c", one for each key, two seconds apart. It
+// returns the time of "b".
 func (s *suite) writeTimed(a, b, c feed.PartitionKey) time.Time {
 	s.Helper()
 	s.write(a, "a", 1)
@@ -137,8 +139,8 @@ func fromTimeScopes(s *suite) {
 	s.readWant("a range from a time", feed.Request{Range: feed.Full(), From: feed.At(at)}, "b=2 c=3 other=4")
 }
 
-// timeAlong checks a feed that started at a time and resumes with the position and the
-// time.
+// timeAlong checks a feed that starts at a time. Later reads send the position together
+// with that time and must return the same changes as reads by position alone.
 func timeAlong(s *suite) {
 	p := s.only()
 	at := s.writeTimed(s.key(1), s.key(2), s.key(3))

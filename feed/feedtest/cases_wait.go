@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// timeCases returns the cases of expiry and of reads that wait.
+// timeCases returns the cases of items that expire and of reads that wait for changes.
 func timeCases() []testCase {
 	expiring := onePartition
 	expiring.TimeToLive = true
@@ -32,8 +32,9 @@ func expiredHidden(s *suite) {
 	s.readWant("a was recreated", feed.Request{Partition: p, From: feed.After(at)}, "a=3")
 }
 
-// heldRead checks that a waiting read returns a change. A source that cannot wait may
-// return at once; then the next page must have the change.
+// heldRead checks that a change written while a read waits is returned by that read. A
+// source that cannot wait may return an empty page. Then the next read must return the
+// change.
 func heldRead(s *suite) {
 	key := s.key(3)
 	now := s.page(feed.Request{Key: key})

@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// defective is a source that breaks one sentence of the contract.
+// defective is a source that violates one sentence of the contract of feed.Source, which
+// defect names.
 type defective struct {
 	feed.Source
 	defect string
@@ -24,7 +25,7 @@ type defective struct {
 	buffer []byte
 }
 
-// defects lists the defects, each with the case that must find it.
+// defects lists each defect with the name of the case that must fail because of it.
 var defects = []struct{ name, caught string }{
 	{"the identity changes", "the identity names the container and does not change"},
 	{"the identity has a port", "the identity names the container and does not change"},
@@ -143,7 +144,7 @@ func (d *defective) Read(ctx context.Context, r feed.Request) (feed.Page, error)
 	return d.page(ctx, r, page), nil
 }
 
-// request returns r as the defect changes it.
+// request returns the request that the defective source sends instead of r.
 func (d *defective) request(r feed.Request) feed.Request {
 	switch d.defect {
 	case "the sub-range is ignored":
@@ -198,7 +199,7 @@ func (d *defective) request(r feed.Request) feed.Request {
 	return r
 }
 
-// failed returns the result of a failed read as the defect changes it.
+// failed returns the result that the defective source returns instead of an error.
 func (d *defective) failed(r feed.Request, page feed.Page, err error) (feed.Page, error) {
 	var gone *feed.GoneError
 	switch d.defect {
@@ -218,7 +219,7 @@ func (d *defective) failed(r feed.Request, page feed.Page, err error) (feed.Page
 	return page, err
 }
 
-// page returns p as the defect changes it.
+// page returns the page that the defective source returns instead of p.
 func (d *defective) page(ctx context.Context, r feed.Request, p feed.Page) feed.Page {
 	n := len(p.Changes)
 	switch d.defect {
@@ -269,7 +270,7 @@ func (d *defective) page(ctx context.Context, r feed.Request, p feed.Page) feed.
 	return p
 }
 
-// change changes c as the defect does.
+// change applies the source's defect to c.
 func (d *defective) change(c *feed.Change) {
 	switch d.defect {
 	case "latest version mode returns creates":
@@ -289,7 +290,7 @@ func (d *defective) change(c *feed.Change) {
 	}
 }
 
-// reuse copies the items of every page into one buffer.
+// reuse moves the items of p into a buffer that the next page overwrites.
 func (d *defective) reuse(p feed.Page) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed/feedtest"
 )
 
-// newMemoryFixture returns a new container of the engine under test, here package memory,
-// and the functions that change it.
+// newMemoryFixture returns a fixture with a new container of the engine under test, here
+// package memory.
 func newMemoryFixture(t *testing.T, c feedtest.Container) feedtest.Fixture {
 	if c.TimeToLive {
 		t.Skip("package memory has no time to live")
@@ -59,19 +59,19 @@ func newMemoryFixture(t *testing.T, c feedtest.Container) feedtest.Fixture {
 //
 //	func TestSourceConforms(t *testing.T) { feedtest.Run(t, newMemoryFixture) }
 //
-// An example has no testing.T, so this one calls the test by run.
+// An example has no testing.T, so this one calls that test through the helper run.
 func Example() {
 	conforms := run(func(t *testing.T) { feedtest.Run(t, newMemoryFixture) })
 	fmt.Println("package memory conforms:", conforms)
 	// Output: package memory conforms: true
 }
 
-// run runs a test once and without output, whatever the flags of `go test` are. It reports
-// whether the test passed.
+// run runs a test once, without output, and reports whether it passed. The flags of `go
+// test` have no effect on it.
 func run(test func(*testing.T)) bool {
 	for name, plain := range map[string]string{"test.v": "false", "test.skip": ""} {
 		asked := flag.Lookup(name).Value.String()
-		_ = flag.Set(name, plain) // both flags accept these values
+		_ = flag.Set(name, plain) // never fails, because both flags accept these values
 		defer func() { _ = flag.Set(name, asked) }()
 	}
 	var once sync.Once

@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// defectVariable is the environment variable that names the defect of TestDefective's
-// source.
+// defectVariable is the environment variable that names the defect of the source in
+// TestDefective.
 const defectVariable = "FEEDTEST_DEFECT"
 
 // TestDefective runs the suite over a source with the defect that the environment names.
@@ -36,9 +36,8 @@ func TestDefective(t *testing.T) {
 	})
 }
 
-// TestSuiteFindsEveryDefect runs the case of each defect over a source with that defect,
-// in a process of its own. The case must fail. All cases must pass over a source without
-// a defect.
+// TestSuiteFindsEveryDefect runs TestDefective in a new process for each defect. The case
+// that is listed with the defect must fail. Without a defect all cases must pass.
 func TestSuiteFindsEveryDefect(t *testing.T) {
 	caught := make([]string, 0, len(defects))
 	for _, d := range defects {
@@ -67,7 +66,8 @@ func TestSuiteFindsEveryDefect(t *testing.T) {
 	}
 }
 
-// runCases runs cases of TestDefective, in a new process, over a source with a defect.
+// runCases runs the named cases of TestDefective in a new process, over a source with the
+// defect. It returns the output of the process.
 func runCases(t *testing.T, defect string, cases ...string) ([]byte, error) {
 	names := make([]string, 0, len(cases))
 	for _, c := range cases {
@@ -78,10 +78,11 @@ func runCases(t *testing.T, defect string, cases ...string) ([]byte, error) {
 	return run.CombinedOutput()
 }
 
-// caseName returns the testing package's form of a case's name.
+// caseName returns a case's name as package testing writes it: with "_" for spaces.
 func caseName(s string) string { return strings.ReplaceAll(s, " ", "_") }
 
-// newFixture creates a container of the embedded store whose source has a defect.
+// newFixture returns a fixture with a new container of the embedded store. Its source has
+// the defect.
 func newFixture(t *testing.T, want feedtest.Container, defect string) feedtest.Fixture {
 	db, err := store.OpenMemory(store.Options{})
 	if err != nil {

@@ -40,7 +40,7 @@ type Container struct {
 }
 
 // New creates a new, empty container for one case. It calls t.Skip if the engine has no
-// such containers, and t.Cleanup to close its resources.
+// containers as c describes. It calls t.Cleanup to close its resources.
 type New func(t *testing.T, c Container) Fixture
 
 // Fixture is a container under test. When one of its functions returns, the feed must
@@ -48,30 +48,33 @@ type New func(t *testing.T, c Container) Fixture
 type Fixture struct {
 	// Source is the container's feed.
 	Source feed.Source
-	// Upsert writes a document with the partition key key.
+	// Upsert creates or replaces a document with the partition key key.
 	Upsert func(ctx context.Context, key feed.PartitionKey, doc json.RawMessage) error
-	// Transaction upserts several documents of one key in one transaction.
+	// Transaction upserts several documents of one partition key in one transaction.
 	Transaction func(ctx context.Context, key feed.PartitionKey, docs []json.RawMessage) error
-	// Delete deletes a document.
+	// Delete deletes the document with the partition key and id.
 	Delete func(ctx context.Context, key feed.PartitionKey, id string) error
-	// Split splits a partition in two. Merge merges two neighbours.
+	// Split splits the partition with that ID in two. Merge merges two neighbouring
+	// partitions.
 	Split func(ctx context.Context, partition string) error
 	Merge func(ctx context.Context, a, b string) error
 	// Drop deletes the container.
 	Drop func(ctx context.Context) error
-	// Advance advances the container's clock by d. In a bubble it may be nil; there the
-	// suite sleeps.
+	// Advance advances the container's clock by d. It may be nil for [RunInBubble], where
+	// the suite sleeps instead.
 	Advance func(d time.Duration)
 }
 
-// needs lists the functions of a Fixture that a case requires.
+// needs lists the functions of a Fixture without which a case is skipped.
 type needs struct {
 	transaction, delete, split, merge, drop, advance bool
-	// bubble is set for a case that measures time. It runs only in a bubble.
+	// bubble is true for a case that measures time. Such a case runs only in a synctest
+	// bubble.
 	bubble bool
 }
 
-// testCase checks one sentence of the contract, or a few related ones.
+// testCase is a named case of the suite. It checks one sentence of the contract of
+// feed.Source, or a few related ones.
 type testCase struct {
 	name      string
 	container Container
@@ -79,7 +82,8 @@ type testCase struct {
 	run       func(s *suite)
 }
 
-// Run runs every case in a subtest. It skips the cases that measure time.
+// Run runs every case of the suite in a subtest, on a new container from create. It skips
+// the cases that measure time.
 func Run(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -87,7 +91,8 @@ func Run(t *testing.T, create New) {
 	}
 }
 
-// RunInBubble runs every case in a subtest and in a synctest bubble of its own.
+// RunInBubble runs every case of the suite in a subtest, on a new container from create.
+// Each subtest runs in a synctest bubble of its own.
 func RunInBubble(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -97,8 +102,8 @@ func RunInBubble(t *testing.T, create New) {
 	}
 }
 
-// try runs the case on a new container. It skips the case if the fixture lacks a
-// function.
+// try runs the case on a new container from create. It skips the case if the fixture
+// lacks a function that the case needs.
 func (c testCase) try(t *testing.T, create New, bubble bool) {
 	if c.needs.bubble && !bubble {
 		t.Skip("the case measures time; it runs only in a bubble")
@@ -133,7 +138,7 @@ func (c testCase) try(t *testing.T, create New, bubble bool) {
 	c.run(newSuite(t, f, c.container, bubble))
 }
 
-// cases returns all cases.
+// cases returns all cases of the suite.
 func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
@@ -145,7 +150,7 @@ func cases() []testCase {
 	return all
 }
 
-// Containers of most cases.
+// These are the containers that most cases need.
 var (
 	onePartition   = Container{KeyPaths: []string{"/pk"}, Partitions: 1}
 	fourPartitions = Container{KeyPaths: []string{"/pk"}, Partitions: 4}

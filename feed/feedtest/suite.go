@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// suite is one running case. Any failure ends the case.
+// suite is the state of one running case. The first failure ends the case.
 type suite struct {
 	*testing.T
 	Fixture
@@ -24,7 +24,8 @@ func newSuite(t *testing.T, f Fixture, c Container, bubble bool) *suite {
 	return &suite{T: t, Fixture: f, ctx: t.Context(), container: c, bubble: bubble}
 }
 
-// seen holds the fields of a change that a case compares.
+// seen holds the fields of a change that cases compare. n is the version that the suite
+// has written into the item.
 type seen struct {
 	op  feed.Op
 	id  string
@@ -32,17 +33,17 @@ type seen struct {
 	lsn int64
 }
 
-// key returns the partition key of document i. There are 16 keys.
+// key returns the partition key of document i. The documents are spread over 16 keys.
 func (s *suite) key(i int) feed.PartitionKey {
 	return feed.PartitionKey{fmt.Sprintf("key-%d", i%16)}
 }
 
-// doc returns a document of version n. more holds the names and JSON values of further
-// members, alternately.
+// doc returns a document with an id, a key and the version n. more holds further members,
+// as a name and a JSON value in turn.
 func doc(key any, id string, n int, more ...string) json.RawMessage {
 	k, err := json.Marshal(key)
 	if err != nil {
-		panic(err) // the suite made the key
+		panic(err) // the suite chooses keys that have a JSON form
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"pk":%s,"id":%q,"n":%d`, k, id, n)
@@ -53,7 +54,7 @@ func doc(key any, id string, n int, more ...string) json.RawMessage {
 	return json.RawMessage(b.String())
 }
 
-// write upserts version n of an item.
+// write upserts an item whose document is doc(key, id, n, more).
 func (s *suite) write(key feed.PartitionKey, id string, n int, more ...string) {
 	s.Helper()
 	if err := s.Upsert(s.ctx, key, doc(key[0], id, n, more...)); err != nil {
@@ -61,7 +62,7 @@ func (s *suite) write(key feed.PartitionKey, id string, n int, more ...string) {
 	}
 }
 
-// writeMany upserts the items from-to at version n, spread over 16 keys.
+// writeMany upserts the items from, from+1, ... to-1 at version n, spread over 16 keys.
 func (s *suite) writeMany(from, to, n int) {
 	s.Helper()
 	for i := from; i < to; i++ {
@@ -71,7 +72,7 @@ func (s *suite) writeMany(from, to, n int) {
 
 func itemID(i int) string { return fmt.Sprintf("item-%03d", i) }
 
-// remove deletes an item.
+// remove deletes the item with the key and id.
 func (s *suite) remove(key feed.PartitionKey, id string) {
 	s.Helper()
 	if err := s.Delete(s.ctx, key, id); err != nil {
@@ -89,7 +90,8 @@ func (s *suite) partitions() []feed.Partition {
 	return p
 }
 
-// only returns the single partition of the container.
+// only returns the single partition of the container. The case fails if there are
+// several.
 func (s *suite) only() feed.Partition {
 	s.Helper()
 	p := s.partitions()
@@ -99,7 +101,8 @@ func (s *suite) only() feed.Partition {
 	return p[0]
 }
 
-// mode returns the mode of the container that the case requested.
+// mode returns all versions and deletes mode if the case asked for such a container, and
+// latest version mode otherwise.
 func (s *suite) mode() feed.Mode {
 	if s.container.AllVersions {
 		return feed.AllVersionsAndDeletes
@@ -107,7 +110,7 @@ func (s *suite) mode() feed.Mode {
 	return feed.LatestVersion
 }
 
-// page returns the page of one read.
+// page reads one page and checks it by checkPage. The case fails if the read fails.
 func (s *suite) page(r feed.Request) feed.Page {
 	s.Helper()
 	page, err := s.Source.Read(s.ctx, r)
@@ -118,7 +121,7 @@ func (s *suite) page(r feed.Request) feed.Page {
 	return page
 }
 
-// where returns the target of a request for messages.
+// where returns the partition, range or key that r reads, for messages.
 func where(r feed.Request) string {
 	text := "partition " + r.Partition.ID
 	if r.Partition.ID == "" {
@@ -133,7 +136,7 @@ func where(r feed.Request) string {
 	return text
 }
 
-// checkPage checks the properties of every page of every source.
+// checkPage checks the properties that every page of every source must have.
 func (s *suite) checkPage(r feed.Request, page feed.Page) {
 	s.Helper()
 	if page.Continuation == "" {
@@ -170,7 +173,7 @@ func (s *suite) checkPage(r feed.Request, page feed.Page) {
 	}
 }
 
-// checkChange checks the properties of every change in mode m.
+// checkChange checks the properties that every change in mode m must have.
 func (s *suite) checkChange(m feed.Mode, c feed.Change) {
 	s.Helper()
 	if _, err := c.ID(); err != nil {
@@ -199,8 +202,8 @@ func (s *suite) checkChange(m feed.Mode, c feed.Change) {
 	}
 }
 
-// drain reads from r.From to the end of the feed. It returns the changes and the position
-// at the end.
+// drain reads from r.From to the end of the feed. It returns all changes and the last
+// position.
 func (s *suite) drain(r feed.Request) ([]feed.Change, feed.Continuation) {
 	s.Helper()
 	var changes []feed.Change
@@ -220,7 +223,7 @@ func (s *suite) drain(r feed.Request) ([]feed.Change, feed.Continuation) {
 	return nil, ""
 }
 
-// decode returns the compared fields of changes.
+// decode returns the fields of changes that cases compare.
 func (s *suite) decode(changes []feed.Change) []seen {
 	s.Helper()
 	out := make([]seen, 0, len(changes))
@@ -242,7 +245,8 @@ func (s *suite) decode(changes []feed.Change) []seen {
 	return out
 }
 
-// text returns the changes in order, as "id=n". A delete is "-id".
+// text returns changes as text, in order: "id=n" for version n of an item and "-id" for
+// its delete.
 func (s *suite) text(changes []feed.Change) string {
 	s.Helper()
 	words := make([]string, 0, len(changes))
@@ -256,7 +260,7 @@ func (s *suite) text(changes []feed.Change) string {
 	return strings.Join(words, " ")
 }
 
-// want compares the text of changes with want.
+// want checks that the text of changes equals want; see text.
 func (s *suite) want(what string, changes []feed.Change, want string) {
 	s.Helper()
 	if got := s.text(changes); got != want {
@@ -264,7 +268,8 @@ func (s *suite) want(what string, changes []feed.Change, want string) {
 	}
 }
 
-// wantItems checks that changes are exactly the items from-to at version n, in any order.
+// wantItems checks that changes are exactly the items from, from+1, ... to-1 at version
+// n, in any order.
 func (s *suite) wantItems(what string, changes []feed.Change, from, to, n int) {
 	s.Helper()
 	words := strings.Fields(s.text(changes))
@@ -278,8 +283,8 @@ func (s *suite) wantItems(what string, changes []feed.Change, from, to, n int) {
 	}
 }
 
-// readWant reads to the end of the feed, compares the changes as want does, and returns
-// the position.
+// readWant reads to the end of the feed, checks that the text of the changes equals want,
+// and returns the last position.
 func (s *suite) readWant(what string, r feed.Request, want string) feed.Continuation {
 	s.Helper()
 	changes, at := s.drain(r)
@@ -287,7 +292,8 @@ func (s *suite) readWant(what string, r feed.Request, want string) feed.Continua
 	return at
 }
 
-// readWantItems is readWant for exactly the items from-to at version n, in any order.
+// readWantItems reads to the end of the feed, checks the changes as wantItems does, and
+// returns the last position.
 func (s *suite) readWantItems(what string, r feed.Request, from, to, n int) feed.Continuation {
 	s.Helper()
 	changes, at := s.drain(r)

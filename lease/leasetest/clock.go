@@ -6,9 +6,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// clockCases returns the cases of the store's clock. slack is the maximum difference
-// between the clock that stamps Modified and the clock that returns Now, with the
-// rounding to seconds. The processor's margin covers it.
+// clockCases returns the cases that test the store's clock. slack is the maximum
+// difference between the clock that stamps Modified and the clock that returns Now. It
+// includes the rounding to seconds. The processor's margin covers it.
 func clockCases() []testCase {
 	return []testCase{
 		{name: "the store stamps every write in whole seconds", run: storeStamps},
@@ -19,7 +19,8 @@ func clockCases() []testCase {
 
 const slack = 2 * time.Second
 
-// storeStamps checks that a caller's clock has no effect on Modified.
+// storeStamps checks that Modified comes from the store's clock, even if the caller's
+// clock is wrong.
 func storeStamps(s *suite) {
 	before := s.clock()
 	l := s.whole("0")
@@ -41,7 +42,8 @@ func storeStamps(s *suite) {
 	}
 }
 
-// clock returns the store's clock. It skips the case if the store has none.
+// clock returns the present time of the store's clock. If the store has no clock, it
+// skips the case.
 func (s *suite) clock() time.Time {
 	s.Helper()
 	now := s.list().Now

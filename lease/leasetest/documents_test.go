@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// documents is a lease container that keeps JSON documents in memory. A defect makes it
-// break one sentence of the contract.
+// documents is a lease container that keeps JSON documents in memory. If defect is set,
+// it violates one sentence of the contract of lease.Store.
 type documents struct {
 	dialect lease.Dialect
 	defect  string
@@ -44,7 +44,8 @@ func (d *documents) Open(_ context.Context, k lease.Key) (lease.Store, error) {
 	return &documentStore{documents: d, codec: codec}, nil
 }
 
-// put stores a body and sets its ETag and time. The caller holds the lock.
+// put stores a document's body under its id, with a new ETag and the present time. The
+// caller holds the lock.
 func (d *documents) put(id string, body []byte) stored {
 	if d.defect != "etag stays" || d.docs[id].etag == "" {
 		d.tag++
@@ -52,7 +53,7 @@ func (d *documents) put(id string, body []byte) stored {
 	etag := fmt.Sprintf(`"%08x"`, d.tag)
 	if d.defect == "etags numbered per document" {
 		var writes int
-		_, _ = fmt.Sscanf(d.docs[id].etag, `"%d"`, &writes) // the first write has none
+		_, _ = fmt.Sscanf(d.docs[id].etag, `"%d"`, &writes) // for the first write of an id, writes stays 0
 		etag = fmt.Sprintf(`"%d"`, writes+1)
 	}
 	if d.defect == "etag of the content" {
@@ -209,7 +210,8 @@ func (s *documentStore) conflict(id string, l lease.Lease) error {
 	return l.Conflict(current)
 }
 
-// check checks the condition of a write. The caller holds the lock.
+// check returns the error of a write of l: there is no document with that id, or it has
+// another ETag. The caller holds the lock.
 func (s *documentStore) check(id string, l lease.Lease) error {
 	doc, there := s.docs[id]
 	if !there {
@@ -230,7 +232,7 @@ func (s *documentStore) Update(_ context.Context, l lease.Lease) (lease.Lease, e
 		if err != nil {
 			return lease.Lease{}, err
 		}
-		time.Sleep(time.Microsecond) // only the defective run sleeps, in a bubble
+		time.Sleep(time.Microsecond) // waits only in a run with this defect, in a bubble
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.write(id, l)
@@ -254,7 +256,7 @@ func (s *documentStore) Delete(_ context.Context, l lease.Lease) error {
 	return nil
 }
 
-// defects are all defects of documents.
+// defects names all defects that a documents container can have.
 var defects = []string{
 	"etag stays", "etag of the content", "etags numbered per document", "modified in fractions", "never stamped again", "unknown members dropped",
 	"properties dropped", "clock stopped", "other processors listed", "listing ends after a page", "unmark without a marker fails",

@@ -25,19 +25,19 @@ func newMemoryFixture(*testing.T) leasetest.Fixture {
 //
 //	func TestLeasesConform(t *testing.T) { leasetest.Run(t, newMemoryFixture) }
 //
-// An example has no testing.T, so this one calls the test by run.
+// An example has no testing.T, so this one calls that test through the helper run.
 func Example() {
 	conforms := run(func(t *testing.T) { leasetest.Run(t, newMemoryFixture) })
 	fmt.Println("package memory conforms:", conforms)
 	// Output: package memory conforms: true
 }
 
-// run runs a test once and without output, whatever the flags of `go test` are. It reports
-// whether the test passed.
+// run runs a test once, without output, and reports whether it passed. The flags of `go
+// test` have no effect on it.
 func run(test func(*testing.T)) bool {
 	for name, plain := range map[string]string{"test.v": "false", "test.skip": ""} {
 		asked := flag.Lookup(name).Value.String()
-		_ = flag.Set(name, plain) // both flags accept these values
+		_ = flag.Set(name, plain) // never fails, because both flags accept these values
 		defer func() { _ = flag.Set(name, asked) }()
 	}
 	var once sync.Once

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// fieldCases returns the cases of the fields of a lease document.
+// fieldCases returns the cases that test the fields of a lease.
 func fieldCases() []testCase {
 	return []testCase{
 		{name: "every field is returned as it was written", run: everyField},
@@ -60,8 +60,8 @@ func everyField(s *suite) {
 	}
 }
 
-// refusesForms checks that a lease without a form in the dialect is refused and not
-// changed to fit.
+// refusesForms checks that the store refuses a lease that its dialect cannot represent.
+// It must not write a changed lease instead.
 func refusesForms(s *suite) {
 	whole := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()}
 	part := lease.Lease{Token: "05C1-FF", Range: feed.Range{Min: "05C1", Max: "FF"}}
@@ -81,8 +81,8 @@ func refusesForms(s *suite) {
 	s.wantListed()
 }
 
-// otherDialects checks that leases of the same processor in another dialect are reported,
-// and are not in Leases.
+// otherDialects checks that a listing reports leases of the same processor in another
+// dialect as Foreign, and does not add them to Leases.
 func otherDialects(s *suite) {
 	mine := s.create(s.whole("0"))
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
@@ -99,7 +99,7 @@ func otherDialects(s *suite) {
 		}
 		for what, document := range map[string][]byte{codec.LeaseID(l.Token): codec.Encode(l), codec.MarkerID(): codec.Marker()} {
 			if codec.MarkerID() == what && codec.LeasePrefix() == s.codec().LeasePrefix() {
-				continue // the marker is the same
+				continue // this dialect's marker has the same id
 			}
 			if err := s.Replace(s.ctx, what, document); err != nil {
 				s.Fatalf("put document %s: %v", what, err)
@@ -125,8 +125,9 @@ func otherDialects(s *suite) {
 	}
 }
 
-// givenRange checks the ranges of returned leases. The documents of one dialect, and
-// those of old hosts, contain no range.
+// givenRange checks that a write returns the lease with the range that the caller gave.
+// The stored document may contain no range, as in JavaHandleChanges and in documents of
+// old hosts.
 func givenRange(s *suite) {
 	given := s.whole("0")
 	created := s.create(given)
@@ -148,8 +149,9 @@ func givenRange(s *suite) {
 	}
 }
 
-// namesContainer checks PropertyContainer. The ids of the dialect contain the container's
-// name, which another container may get.
+// namesContainer checks that each write in JavaHandleChanges sets PropertyContainer. The
+// ids of that dialect contain only the container's name, which a later container may have
+// as well.
 func namesContainer(s *suite) {
 	if s.dialect() != lease.JavaHandleChanges {
 		s.Skip("ids have the container's rid")
@@ -163,7 +165,7 @@ func namesContainer(s *suite) {
 	}
 	l := s.create(s.whole("0"))
 	check("created")
-	l.Properties = nil // as a host of Java writes it
+	l.Properties = nil // a Java host drops the properties
 	s.update(l)
 	check("updated")
 }
@@ -182,8 +184,8 @@ func unknownProperties(s *suite) {
 	}
 }
 
-// codec returns the codec of the store under test, but without the member of a container
-// partitioned by /partitionKey.
+// codec returns a codec for the documents of the store under test. It does not write the
+// member partitionKey.
 func (s *suite) codec() lease.Codec {
 	s.Helper()
 	codec, err := lease.NewCodec(s.dialect(), key("projector"), false)
@@ -193,7 +195,8 @@ func (s *suite) codec() lease.Codec {
 	return codec
 }
 
-// edit changes a document without the store, as another implementation does.
+// edit changes a stored document by change, past the store, as another implementation
+// does.
 func (s *suite) edit(id string, change func(document map[string]json.RawMessage)) {
 	s.Helper()
 	text, err := s.Document(s.ctx, id)
@@ -229,7 +232,7 @@ func unknownMembers(s *suite) {
 		func(l lease.Lease) lease.Lease { return l.At(`"1"`) },
 		func(l lease.Lease) lease.Lease { return l.Released(`"2"`) },
 	} {
-		listed = s.update(next(listed)) // first the listed lease, then the returned ones
+		listed = s.update(next(listed)) // first update the listed lease, then each returned one
 		text, err := s.Document(s.ctx, l.ID)
 		if err != nil {
 			s.Fatalf("read document %s: %v", l.ID, err)
@@ -266,12 +269,12 @@ func foreignOwner(s *suite) {
 func longListing(s *suite) {
 	const count = 3000
 	border := func(i int) string { return fmt.Sprintf("%06X", i) }
-	want := map[string]string{} // token to ETag
+	want := map[string]string{} // maps each token to its ETag
 	for i := range count {
 		l := s.create(s.part(border(i), border(i+1)))
 		want[l.Token] = l.ETag
 	}
-	leases := s.list().Leases // list checks that none is listed twice
+	leases := s.list().Leases // list also checks that no lease is listed twice
 	for _, l := range leases {
 		if want[l.Token] != l.ETag {
 			s.Fatalf("lease %s is listed with ETag %s; want %s", l.Token, l.ETag, want[l.Token])

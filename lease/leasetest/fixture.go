@@ -30,32 +30,34 @@ type New func(t *testing.T) Fixture
 
 // Fixture is a lease container under test. Container is required.
 type Fixture struct {
-	// Container is the lease container.
+	// Container is the lease container under test.
 	Container lease.Container
-	// Advance advances the container's clock by d. In a bubble it may be nil; there the
-	// suite sleeps.
+	// Advance advances the container's clock by d. It may be nil for [RunInBubble], where
+	// the suite sleeps instead.
 	Advance func(d time.Duration)
-	// Document returns the stored JSON document of an id. Replace replaces or creates the
-	// document, and Remove deletes it, as another implementation would. They are for
-	// containers that store documents.
+	// Document returns the stored JSON document of an id. Replace replaces or creates
+	// that document, and Remove deletes it, past the Store, as another implementation
+	// would. They may be nil if the container stores no documents. Then the cases that
+	// need them are skipped.
 	Document func(ctx context.Context, id string) ([]byte, error)
 	Replace  func(ctx context.Context, id string, document []byte) error
 	Remove   func(ctx context.Context, id string) error
 }
 
-// needs lists the functions of a Fixture that a case requires.
+// needs lists the functions of a Fixture without which a case is skipped.
 type needs struct {
 	advance, documents, remove bool
 }
 
-// testCase checks one sentence of the contract, or a few related ones.
+// testCase is a named case of the suite. It checks one sentence of the contract of
+// lease.Store, or a few related ones.
 type testCase struct {
 	name  string
 	needs needs
 	run   func(s *suite)
 }
 
-// Run runs every case in a subtest.
+// Run runs every case of the suite in a subtest, on a new container from make.
 func Run(t *testing.T, make New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -63,7 +65,8 @@ func Run(t *testing.T, make New) {
 	}
 }
 
-// RunInBubble runs every case in a subtest and in a synctest bubble of its own.
+// RunInBubble runs every case of the suite in a subtest, on a new container from make.
+// Each subtest runs in a synctest bubble of its own.
 func RunInBubble(t *testing.T, make New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -73,8 +76,8 @@ func RunInBubble(t *testing.T, make New) {
 	}
 }
 
-// try runs the case on a new container. It skips the case if the fixture lacks a
-// function.
+// try runs the case on a new container from make. It skips the case if the fixture lacks
+// a function that the case needs.
 func (c testCase) try(t *testing.T, make New, bubble bool) {
 	f := make(t)
 	if f.Container == nil {
@@ -97,7 +100,7 @@ func (c testCase) try(t *testing.T, make New, bubble bool) {
 	c.run(s)
 }
 
-// cases returns all cases.
+// cases returns all cases of the suite.
 func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{

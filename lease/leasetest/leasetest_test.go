@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease/leasetest"
 )
 
-// fixture creates a container. Its dialect is JavaHandleChanges if only that dialect can
-// have the defect.
+// fixture returns a container with the defect that the environment names. Its dialect is
+// JavaHandleChanges if only a container of that dialect can have the defect.
 func fixture(t *testing.T) leasetest.Fixture {
 	defect, dialect := os.Getenv(defectVariable), lease.DotNet
 	switch defect {
@@ -59,11 +59,11 @@ func TestDocumentsInMemoryConform(t *testing.T) {
 
 func TestDocumentsInMemoryConformInBubble(t *testing.T) { leasetest.RunInBubble(t, fixture) }
 
-// defectVariable is the environment variable that names the defect of the container.
+// defectVariable is the environment variable that names the container's defect.
 const defectVariable = "LEASETEST_DEFECT"
 
-// TestSuiteFindsEveryDefect runs the suite over a container with each defect, in a
-// process of its own. The suite must fail.
+// TestSuiteFindsEveryDefect runs the suite over a container with each defect in turn,
+// each time in a new process. The suite must fail each time.
 func TestSuiteFindsEveryDefect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test runs the suite once per defect")

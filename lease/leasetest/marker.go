@@ -2,7 +2,8 @@ package leasetest
 
 import "time"
 
-// markerCases returns the cases of the marker.
+// markerCases returns the cases that test the marker, which records that a store is
+// initialised.
 func markerCases() []testCase {
 	return []testCase{
 		{name: "the marker is created and listed", run: markerShown},
@@ -34,8 +35,8 @@ func markerShown(s *suite) {
 	}
 }
 
-// markerStays checks that a second mark keeps the marker's time. That time is the start
-// of healed leases.
+// markerStays checks that marking a store twice keeps the time of the first marker.
+// Leases that replace lost ones start at that time.
 func markerStays(s *suite) {
 	s.mark(true)
 	made := s.list().Initialized
@@ -47,7 +48,7 @@ func markerStays(s *suite) {
 }
 
 func markerRemoved(s *suite) {
-	s.mark(false) // succeeds without a marker
+	s.mark(false) // must succeed although there is no marker
 	s.mark(true)
 	s.mark(false)
 	if l := s.list(); !l.Initialized.IsZero() {

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// raceCases returns the cases of concurrent writers.
+// raceCases returns the cases in which several hosts write at the same time.
 func raceCases() []testCase {
 	return []testCase{
 		{name: "of many updates with one ETag exactly one wins", run: updateRace},
@@ -24,8 +24,8 @@ func raceCases() []testCase {
 
 const racers = 8
 
-// race runs f concurrently for each racer, with a store of its own, and returns the
-// errors.
+// race calls f concurrently, once for each racer, with the racer's number and a store of
+// its own. It returns the errors of the calls.
 func (s *suite) race(f func(n int, store lease.Store) error) [racers]error {
 	s.Helper()
 	var stores [racers]lease.Store
@@ -46,8 +46,8 @@ func (s *suite) race(f func(n int, store lease.Store) error) [racers]error {
 	return errs
 }
 
-// wantOneWinner checks that one racer succeeded and that others accepts the errors of the
-// rest. It returns the number of the winner.
+// wantOneWinner checks that exactly one racer has no error, and that others returns true
+// for the errors of the rest. It returns the winner's number.
 func (s *suite) wantOneWinner(errs [racers]error, others func(err error) bool) int {
 	s.Helper()
 	winner := -1
@@ -137,8 +137,8 @@ func deletesRace(s *suite) {
 	}
 }
 
-// countRace checks that no update is lost. Each racer adds to a number in the lease, and
-// retries from Current after a conflict.
+// countRace checks that no concurrent update is lost. Each racer repeatedly adds one to a
+// number in the same lease. After a conflict it retries from the conflict's Current.
 func countRace(s *suite) {
 	const each = 25
 	count := func(l lease.Lease) (n int) {
@@ -176,7 +176,8 @@ func countRace(s *suite) {
 	}
 }
 
-// listRace checks that an existing lease is in every listing, in a state that it had.
+// listRace checks listings that run while a lease is written. Each must contain the lease
+// once, in a state that it has had.
 func listRace(s *suite) {
 	for i := range racers {
 		s.create(s.whole(fmt.Sprint(i)))

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// sharingCases returns the cases of several hosts, and of several processors, in one
+// sharingCases returns the cases in which several hosts, or several processors, share a
 // lease container.
 func sharingCases() []testCase {
 	return []testCase{
@@ -38,7 +38,8 @@ func hostsShare(s *suite) {
 	s.wantListed(theirs)
 }
 
-// processorsApart uses names that are prefixes of each other, because ids contain them.
+// processorsApart checks that processors with similar names do not see each other's
+// leases. Some of the names are prefixes of others, because ids contain the names.
 func processorsApart(s *suite) {
 	names := []string{"projector", "project", "projector2", "", "."}
 	stores := map[string]lease.Store{}
@@ -75,15 +76,16 @@ func processorsApart(s *suite) {
 	}
 }
 
-// containerAnew checks that a recreated container has no leases. The positions of the
-// deleted container mean nothing in it.
+// containerAnew checks that the processor of a recreated monitored container finds no
+// leases. The positions of the deleted container mean nothing in the new one.
 func containerAnew(s *suite) {
 	s.create(s.whole("0").At(`"4711"`))
 	s.mark(true)
 	anew := key("projector")
 	anew.Identity.ContainerRID = "O7RwAPcSxoI="
 	if s.dialect() == lease.JavaHandleChanges {
-		// Its ids contain names, so it cannot distinguish containers of the same names.
+		// The ids of this dialect contain names and no rids, so a recreated container of
+		// the same names finds the old leases.
 		if l := s.listOf(s.open(anew)); len(l.Leases) != 1 {
 			s.Errorf("the container of the same names has %d leases", len(l.Leases))
 		}
@@ -99,8 +101,8 @@ func containerAnew(s *suite) {
 	}
 }
 
-// containerID checks the id of the lease container. A processor compares it with the id
-// of its source's container.
+// containerID checks that every store of a lease container reports the same container id.
+// A processor compares it with the id of the monitored container.
 func containerID(s *suite) {
 	id := func(store lease.Store) feed.ContainerID {
 		s.Helper()
@@ -121,8 +123,8 @@ func containerID(s *suite) {
 	}
 }
 
-// hostCase checks host names that differ in case. A dialect may treat them as one host or
-// as two, but must always do the same.
+// hostCase checks account hosts that differ only in upper and lower case. A dialect may
+// treat them as one account or as two, but must do so in every listing.
 func hostCase(s *suite) {
 	upper := key("projector")
 	upper.Identity.AccountHost = strings.ToUpper(upper.Identity.AccountHost)

@@ -14,7 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// suite is one running case, with the open store of one processor.
+// suite is the state of one running case: the fixture, and the open store of the
+// processor "projector".
 type suite struct {
 	*testing.T
 	Fixture
@@ -22,7 +23,7 @@ type suite struct {
 	store lease.Store
 }
 
-// key returns the key of the leases of a processor.
+// key returns the lease key of a processor. All keys have the same monitored container.
 func key(processor string) lease.Key {
 	return lease.Key{Processor: processor, Identity: feed.Identity{
 		AccountHost: "account.example.com",
@@ -33,11 +34,13 @@ func key(processor string) lease.Key {
 // owner returns the owner text of host n.
 func owner(n uint32) string { return lease.NewOwner("host", n) }
 
-// dialect returns the dialect of the container under test. It limits the forms of leases.
+// dialect returns the dialect of the container under test, which determines the leases
+// that it can represent.
 func (s *suite) dialect() lease.Dialect { return s.Container.Dialect() }
 
-// whole returns a new lease of a whole partition, in the dialect's form. token returns
-// its token.
+// whole returns a new lease of the whole partition id. In JavaLatestVersion, which has no
+// such leases, it returns a lease of a range of keys. token returns the token of that
+// lease.
 func (s *suite) whole(id string) lease.Lease {
 	if s.dialect() == lease.JavaLatestVersion {
 		return s.part(fmt.Sprintf("%X", id), fmt.Sprintf("%XFF", id))
@@ -47,8 +50,8 @@ func (s *suite) whole(id string) lease.Lease {
 
 func (s *suite) token(id string) string { return s.whole(id).Token }
 
-// part returns a new lease of a range of keys. If the dialect has no such leases, it
-// returns a lease of another partition.
+// part returns a new lease of the keys between from and to. In JavaHandleChanges, which
+// has no such leases, it returns a lease of a whole partition.
 func (s *suite) part(from, to string) lease.Lease {
 	r := feed.Range{Min: from, Max: to}
 	if s.dialect() == lease.JavaHandleChanges {
@@ -71,7 +74,8 @@ func (s *suite) list() lease.Listing {
 	return s.listOf(s.store)
 }
 
-// listOf returns a listing after it has checked the properties of every listing.
+// listOf returns the listing of a store, sorted by token. It checks that every lease has
+// an ID, a token and an ETag, and is listed once.
 func (s *suite) listOf(store lease.Store) lease.Listing {
 	s.Helper()
 	l, err := store.List(s.ctx)
@@ -92,7 +96,8 @@ func (s *suite) listOf(store lease.Store) lease.Listing {
 	return l
 }
 
-// find returns the listed lease with that token.
+// find returns the lease with the token from a new listing. The case fails if there is
+// none.
 func (s *suite) find(token string) lease.Lease {
 	s.Helper()
 	for _, l := range s.list().Leases {
@@ -137,8 +142,8 @@ func (s *suite) delete(l lease.Lease) {
 	}
 }
 
-// checkAnswer checks that a write returned the given lease with the fields that the store
-// adds.
+// checkAnswer checks the lease answer that a write of given has returned. It must equal
+// given, apart from the fields that the store sets.
 func (s *suite) checkAnswer(given, answer lease.Lease) {
 	s.Helper()
 	if answer.ID == "" || answer.ETag == "" {
@@ -152,12 +157,12 @@ func (s *suite) checkAnswer(given, answer lease.Lease) {
 	s.wantSame("the returned lease", answer, given)
 }
 
-// wantSame compares the exported fields of two leases. A dialect may keep fewer digits of
-// Timestamp, because nothing depends on it.
+// wantSame checks that the exported fields of two leases are equal. Timestamp may have
+// fewer digits in got, because nothing depends on it.
 func (s *suite) wantSame(what string, got, want lease.Lease) {
 	s.Helper()
 	if s.dialect() == lease.JavaHandleChanges && (got.Range.IsZero() || want.Range.IsZero()) {
-		want.Range = got.Range // its documents contain no range
+		want.Range = got.Range // documents of this dialect contain no range
 	}
 	near := got.Timestamp.Sub(want.Timestamp).Abs() <= time.Millisecond
 	if got.ID != want.ID || got.Token != want.Token || got.PartitionID != want.PartitionID ||
@@ -168,7 +173,7 @@ func (s *suite) wantSame(what string, got, want lease.Lease) {
 	}
 }
 
-// wantListed checks that a new listing has exactly these leases.
+// wantListed checks that a new listing contains exactly the leases in want.
 func (s *suite) wantListed(want ...lease.Lease) {
 	s.Helper()
 	got := s.list().Leases
@@ -181,7 +186,7 @@ func (s *suite) wantListed(want ...lease.Lease) {
 	}
 }
 
-// wantConflict checks that err is a conflict with current.
+// wantConflict checks that err is a *lease.ConflictError whose Current equals current.
 func (s *suite) wantConflict(what string, err error, current lease.Lease) {
 	s.Helper()
 	var conflict *lease.ConflictError

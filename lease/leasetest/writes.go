@@ -6,8 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// writeCases returns the cases of compare-and-set: the effect and the result of each
-// write.
+// writeCases returns the cases that test compare-and-set: the effect of each write and
+// the lease or error that it returns.
 func writeCases() []testCase {
 	return []testCase{
 		{name: "a new store is empty", run: newStoreEmpty},
@@ -71,8 +71,8 @@ func updateListed(s *suite) {
 	}
 }
 
-// idleUpdate checks that a renewal changes the ETag, although it changes nothing else. A
-// write based on an earlier read must fail.
+// idleUpdate checks that an update changes the ETag even if it changes nothing else. A
+// later write with the old ETag must fail.
 func idleUpdate(s *suite) {
 	l := s.create(s.whole("0"))
 	seen := map[string]bool{l.ETag: true}
@@ -101,7 +101,7 @@ func updateOld(s *suite) {
 	s.wantListed(mine)
 	var conflict *lease.ConflictError
 	if errors.As(err, &conflict) {
-		mine = s.update(conflict.Current.At(`"5"`)) // Current is the base of the next write
+		mine = s.update(conflict.Current.At(`"5"`)) // a conflict's Current is the base of the next write
 	}
 	s.wantListed(mine)
 }
@@ -144,7 +144,8 @@ func etagNeverBack(s *suite) {
 	s.wantListed(second)
 }
 
-// sentTwice checks a checkpoint that is repeated because its response was lost.
+// sentTwice checks a checkpoint that is sent again because its response was lost. The
+// second write must be a conflict, which shows the first one.
 func sentTwice(s *suite) {
 	l := s.update(s.create(s.whole("0")).Acquired(owner(1)).At(`"7"`))
 	sent := l.At(`"8"`)
