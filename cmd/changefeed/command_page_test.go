@@ -32,7 +32,8 @@ func comparePage(t *testing.T, name, text string) {
 func TestCommandPageIsCurrent(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString("# The command\n\n" +
-		"`make pages` generates this page from the texts of `changefeed help`.\n" +
+		"This page contains the help of the command `changefeed` and of each subcommand.\n" +
+		"`make pages` generates it from the same texts that `changefeed help` prints.\n" +
 		"[JSON](json.md) describes the output of `--json` and of `tail`.\n\n")
 	var add func(cmd *cobra.Command)
 	add = func(cmd *cobra.Command) {
