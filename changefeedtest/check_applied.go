@@ -132,8 +132,8 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 		return
 	}
 	from, to := c.lsn(before), c.lsn(after)
-	// Until a start time in the future is reached, its LSN is that of the last change,
-	// which grows. So only a lease that had a continuation is checked.
+	// Until a start time in the future is reached, its LSN grows with each new change. So
+	// only a lease that had a continuation is checked.
 	if to < from && before.Continuation != "" {
 		c.violate(5, "%s: the position of lease %s falls from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
 	}

@@ -1,4 +1,5 @@
-// Package admin is a client of a server's admin API, see docs/admin.md.
+// Package admin is a client of the admin API of `changefeed serve`, which docs/admin.md
+// describes.
 package admin
 
 import (
@@ -22,8 +23,9 @@ type Client struct {
 	http     *http.Client
 }
 
-// New returns a client of the server at endpoint. key is an account key of it, in base64.
-// c sends the requests. The error names the flag that is invalid.
+// New returns a client of the server at endpoint, which signs requests with key, an
+// account key in base64. c sends the requests. An error names the flag whose value is
+// invalid.
 func New(endpoint, key string, c *http.Client) (*Client, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -54,18 +56,20 @@ func (c *Client) Partitions(ctx context.Context, database, container string) ([]
 	return c.call(ctx, http.MethodGet, nil, "dbs", database, "colls", container, "partitions")
 }
 
-// Split splits a partition at an effective partition key. If at is empty, it splits in
-// the middle.
+// Split splits a partition at the effective partition key at. If at is empty, it splits
+// the partition in the middle. It returns the new partitions.
 func (c *Client) Split(ctx context.Context, database, container, partition, at string) ([]Partition, error) {
 	return c.call(ctx, http.MethodPost, map[string]string{"at": at}, "dbs", database, "colls", container, "partitions", partition, "split")
 }
 
-// Merge merges a partition with a neighbour. If with is empty, it uses the next one.
+// Merge merges a partition with the neighbouring partition with. If with is empty, it
+// merges it with the next one. It returns the new partition.
 func (c *Client) Merge(ctx context.Context, database, container, partition, with string) ([]Partition, error) {
 	return c.call(ctx, http.MethodPost, map[string]string{"with": with}, "dbs", database, "colls", container, "partitions", partition, "merge")
 }
 
-// call sends a signed request and returns the partitions of the answer.
+// call sends a signed request with body as JSON, and returns the partitions in the
+// answer.
 func (c *Client) call(ctx context.Context, method string, body any, path ...string) ([]Partition, error) {
 	sent := make([]string, len(path))
 	for i, segment := range path {
@@ -110,7 +114,7 @@ type NotFoundError struct{ message string }
 
 func (e *NotFoundError) Error() string { return e.message }
 
-// StatusError is an answer whose status reports a failure.
+// StatusError reports an answer whose HTTP status is a failure.
 type StatusError struct {
 	Status  int
 	message string
@@ -118,7 +122,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.message }
 
-// refusal returns the error of an answer.
+// refusal returns the error for an answer with a failure status.
 func (c *Client) refusal(status int, body []byte) error {
 	var e wire.ErrorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Message == "" {

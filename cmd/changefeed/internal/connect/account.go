@@ -26,8 +26,9 @@ func refuse(format string, args ...any) error {
 	return &UsageError{reason: fmt.Sprintf(format, args...)}
 }
 
-// Account represents the flags that name one account, and the environment variables that
-// replace missing flags. Create it with [NewAccount]. It belongs to one command.
+// Account holds the values of the flags that name one account. If a flag is not given, it
+// uses the flag's environment variable. Create it with [NewAccount]. Each command has its
+// own.
 type Account struct {
 	prefix string // prefix of the flags: "" or "lease-"
 	env    string // prefix of the variables: "COSMOS_" or "COSMOS_LEASE_"
@@ -63,8 +64,8 @@ func (a *Account) AddData(flags *pflag.FlagSet) {
 	flags.StringVar(&a.data, a.prefix+"data", "", "`directory` of an embedded store, instead of an account")
 }
 
-// OrLocal makes a local `changefeed serve`, at its default address, the account if
-// neither a flag nor the environment names one.
+// OrLocal makes the local `changefeed serve`, at its default address, the default
+// account. It applies if neither a flag nor an environment variable names an account.
 func (a *Account) OrLocal() *Account {
 	a.fallback = localServer
 	return a
@@ -112,14 +113,15 @@ func (s Settings) String() string {
 // GoString returns the same text as String, so that %#v does not print a key.
 func (s Settings) GoString() string { return s.String() }
 
-// Settings returns the account that the flags and the environment name. A flag overrides
-// every variable. The key of an account that a flag names may come from the environment.
-// Variables that name two accounts or two keys are an error. Errors are of type
-// *[UsageError].
+// Settings returns the account that the flags and the environment variables name.
+//
+// A flag overrides every variable. If a flag names the account, its key may still come
+// from a variable. If variables name two accounts or two keys, Settings returns an error.
+// Errors are of type *[UsageError].
 func (a *Account) Settings() (Settings, error) {
 	for _, name := range []string{"endpoint", "key", "key-file", "connection-string", "certificate", "data"} {
-		// An empty flag comes from a script that did not set its variable. It must not
-		// select the environment's account.
+		// A flag that is given but empty comes from a script whose variable was not set.
+		// It must not select the account of the environment.
 		if a.changed(name) && a.flags.Lookup(a.prefix+name).Value.String() == "" {
 			return Settings{}, refuse("--%s%s is empty", a.prefix, name)
 		}
@@ -153,9 +155,9 @@ func (a *Account) Settings() (Settings, error) {
 	return s, s.complete(of)
 }
 
-// connected returns the settings that a connection string gives. If the string is from
-// the environment, it must agree with the other variables. A key that a flag names
-// replaces the string's key.
+// connected returns s with the endpoint and key of a connection string. from is the flag
+// or variable of the string. If it is a variable, the string must agree with the other
+// variables. A key from a flag replaces the string's key.
 func (a *Account) connected(s Settings, connection, from string) (Settings, error) {
 	if err := s.parse(connection); err != nil {
 		return Settings{}, refuse("%s is invalid: %v", from, err)
@@ -181,7 +183,8 @@ func (a *Account) connected(s Settings, connection, from string) (Settings, erro
 	return s, s.complete(of)
 }
 
-// sameAccount reports whether two endpoints are the same URL, apart from the spelling.
+// sameAccount reports whether two endpoints are the same URL, even if they are spelled
+// differently.
 func sameAccount(a, b string) bool {
 	normal := func(endpoint string) string {
 		u, err := url.Parse(endpoint)
@@ -197,10 +200,12 @@ func sameAccount(a, b string) bool {
 	return normal(a) == normal(b)
 }
 
-// origin names the flags or variables of an endpoint and a key, for error texts.
+// origin names the flags or variables from which an endpoint and a key come. Error texts
+// use it.
 type origin struct{ endpoint, key string }
 
-// exclusive returns an error if the flags name two accounts or two keys.
+// exclusive returns an error if several flags name an account, or several flags name a
+// key.
 func (a *Account) exclusive() error {
 	for _, pair := range [][2]string{
 		{"data", "endpoint"},
@@ -220,8 +225,8 @@ func (a *Account) exclusive() error {
 	return nil
 }
 
-// missing returns the error for flags that name no account. It lists the ways to name
-// one.
+// missing returns the error of a command that needs an account when none is named. Its
+// text lists the ways to name one.
 func (a *Account) missing() error {
 	p, e := a.prefix, a.env
 	or := ""
@@ -231,8 +236,8 @@ func (a *Account) missing() error {
 	return refuse("no account is named; use --%sendpoint URL (with --%skey-file, or with Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
 }
 
-// keyText returns the key, and the flag or variable that it is from. Flags override
-// variables.
+// keyText returns the account key as the user gave it. from is the flag or variable of
+// the key. Flags override variables.
 func (a *Account) keyText() (key, from string, err error) {
 	if a.key != "" {
 		return a.key, "--" + a.prefix + "key", nil
@@ -315,8 +320,8 @@ func (s *Settings) complete(of origin) error {
 	return nil
 }
 
-// redacted returns an invalid endpoint without its possible secrets. These are a
-// connection string in the wrong flag, and a password before the host.
+// redacted returns an invalid endpoint for an error text, without secrets that it may
+// contain. It may be a connection string in the wrong flag, or contain a password.
 func redacted(endpoint string) string {
 	if strings.ContainsAny(endpoint, ";@") || len(endpoint) > 100 {
 		return endpoint[:min(len(endpoint), len("https://"))] + "..."
@@ -348,7 +353,7 @@ func ownCertificate(endpoint *url.URL) string {
 	return name
 }
 
-// named reports whether a flag names an account.
+// named reports whether a flag, and not only a variable, names an account.
 func (a *Account) named() bool { return a.changed("endpoint") || a.changed("connection-string") }
 
 func (a *Account) partial() bool {

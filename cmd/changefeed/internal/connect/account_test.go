@@ -19,7 +19,8 @@ var (
 	keyB = base64.StdEncoding.EncodeToString([]byte("the key of account b"))
 )
 
-// settings parses a command line in an environment.
+// settings returns the Settings of an account whose flags and variables have prefix. args
+// is the command line, and env contains all environment variables.
 func settings(t *testing.T, prefix string, env map[string]string, args ...string) (Settings, error) {
 	t.Helper()
 	a := NewAccount(prefix)
@@ -112,14 +113,15 @@ func TestAnInvalidAccountIsRejectedByNameAndWithoutTheKey(t *testing.T) {
 		{nil, []string{"--connection-string", "AccountKey=" + secret}, "AccountEndpoint is missing"},
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "AccountKey is missing"},
 		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING is invalid"},
-		// An error names only the flag or variable that is wrong.
+		// An error names only the flag or variable whose value is wrong.
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, "AccountKey in --connection-string is invalid"},
 		{map[string]string{"COSMOS_CONNECTION_STRING": "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, nil, "AccountKey in COSMOS_CONNECTION_STRING is invalid"},
 		{nil, []string{"--connection-string", "AccountEndpoint=a;AccountKey=" + keyA}, "AccountEndpoint in --connection-string is"},
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": secret + "!"}, nil, "COSMOS_KEY is invalid"},
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY_FILE": empty}, nil, "COSMOS_KEY_FILE: "},
 		{map[string]string{"COSMOS_ENDPOINT": "a", "COSMOS_KEY": keyA}, nil, "COSMOS_ENDPOINT is"},
-		// Variables that contradict each other are an error: neither overrides the other.
+		// If two variables contradict each other, Settings returns an error. Neither
+		// variable overrides the other.
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_CONNECTION_STRING": "AccountEndpoint=https://b.test/;AccountKey=" + keyA}, nil, `COSMOS_ENDPOINT is "https://a.documents.azure.com:443/", but COSMOS_CONNECTION_STRING names another account, "https://b.test/"`},
 		{map[string]string{"COSMOS_KEY": keyB, "COSMOS_CONNECTION_STRING": "AccountEndpoint=" + a + ";AccountKey=" + keyA}, nil, "COSMOS_KEY and the AccountKey in COSMOS_CONNECTION_STRING are different keys"},
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA, "COSMOS_KEY_FILE": keyFile}, nil, "COSMOS_KEY and COSMOS_KEY_FILE are different keys"},

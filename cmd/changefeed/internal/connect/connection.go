@@ -63,8 +63,8 @@ func (f *Flags) Open(ctx context.Context) (*Connection, error) {
 		return nil, err
 	}
 	c := &Connection{Monitored: monitored, Leases: monitored}
-	// A lease account of the environment does not apply to a store: a store that a flag
-	// names has its own leases.
+	// A lease account from the environment is not used with an embedded store, because
+	// the store has its own lease container. A lease account from a flag is used.
 	if f.lease != nil && f.lease.Given() && (monitored.DB == nil || f.lease.named()) {
 		if c.Leases, err = f.lease.Open(ctx); err != nil {
 			return nil, errors.Join(err, monitored.Close()) //nolint:contextcheck // it must close even if ctx has ended
@@ -94,13 +94,15 @@ type Opened struct {
 	DB *store.DB
 
 	documents *azcosmos.Client
-	// newDocuments returns another client with the options of documents.
+	// newDocuments creates another azcosmos client of the account, like the one in
+	// documents.
 	newDocuments func(ctx context.Context) (*azcosmos.Client, error)
 	http         *http.Client
 	embedded     *embedded
 }
 
-// requestTime is the timeout of a request: a little longer than the gateway's own.
+// requestTime is the timeout of one request. It is a little longer than the gateway's own
+// timeout.
 const requestTime = 65 * time.Second
 
 // Open opens the account that flags and environment name. It returns a *[UsageError], or
@@ -138,8 +140,9 @@ func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 	return o, nil
 }
 
-// sign creates the clients, with a key or a credential. When ctx ends, azcosmos's client
-// stops waiting for the account's properties.
+// sign creates the clients of the account, which sign with its key or with a credential
+// of Microsoft Entra ID. When ctx ends, the azcosmos client no longer waits for the
+// account's properties.
 func (o *Opened) sign(ctx context.Context, s Settings) error {
 	options := azcore.ClientOptions{Transport: sender{o.http}}
 	options.Telemetry.ApplicationID = "changefeed-cli"

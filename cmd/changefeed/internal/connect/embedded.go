@@ -17,7 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// embedded is a store behind a server in this process, on a network in memory.
+// embedded is a store in a directory, behind a server in this process. Commands reach the
+// server over a network in memory.
 type embedded struct {
 	db        *store.DB
 	endpoint  string
@@ -90,8 +91,8 @@ func openExisting(dir string) (*store.DB, error) {
 	return store.Open(dir, store.Options{IgnoreThroughput: true})
 }
 
-// ended waits until Serve returns, and returns its error. A regular shutdown is not an
-// error.
+// ended waits until Serve returns, and returns its error. It returns nil after a regular
+// shutdown.
 func (e *embedded) ended() error {
 	if err := <-e.served; !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -37,7 +37,8 @@ func Status(err error) int {
 	return 0
 }
 
-// answeredError is an answer whose text is its status and message.
+// answeredError is an error of azcore for an answer. Its text is only the answer's status
+// and message.
 type answeredError struct{ answer *azcore.ResponseError }
 
 // Unwrap returns azcore's error.
@@ -45,7 +46,7 @@ func (e *answeredError) Unwrap() error { return e.answer }
 
 func (e *answeredError) Error() string { return brief(e.answer) }
 
-// brief returns the message of an answer in one line.
+// brief returns the error message of an answer in one line.
 func brief(answer *azcore.ResponseError) string {
 	text := answer.Error()
 	if speaksTLS(text) {
@@ -61,17 +62,18 @@ func brief(answer *azcore.ResponseError) string {
 	return fmt.Sprintf("the account answers %d (%s)", answer.StatusCode, answer.ErrorCode)
 }
 
-// speaksTLS reports whether the answer is a TLS server's to a request without TLS. It
-// knows the texts of Go's server, and of nginx, which the service uses.
+// speaksTLS reports whether text is the answer of a TLS server to a request without TLS.
+// It recognizes the answers of Go's server and of nginx.
 func speaksTLS(text string) bool {
 	return strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port")
 }
 
-// Text returns err's text, with every answer in it shortened to its message.
+// Text returns the text of err. Each answer of the service in it is shortened to its
+// message.
 func Text(err error) string { return shortened(err.Error(), err) }
 
-// shortened returns text with the answers of err, and of the errors that it wraps,
-// shortened to their messages.
+// shortened returns text, in which the answers in err and in the errors that err wraps
+// are shortened to their messages.
 func shortened(text string, err error) string {
 	if answer, ok := err.(*azcore.ResponseError); ok { //nolint:errorlint // the wrapped errors come next
 		return strings.ReplaceAll(text, answer.Error(), brief(answer))
@@ -89,15 +91,16 @@ func shortened(text string, err error) string {
 	return text
 }
 
-// secret matches an account key (64 bytes in base64), and the key in a connection string.
+// secret matches an account key (64 bytes in base64), and the AccountKey in a connection
+// string.
 var secret = regexp.MustCompile(`[A-Za-z0-9+/]{86}==|(?i:AccountKey=)[^;\s"]+`)
 
-// Secretless returns text without account keys. A key may be in an error text because the
-// user gave it instead of a file name, or without its flag.
+// Secretless returns text without account keys. An error text may contain a key that the
+// user gave in place of a file name, or without its flag.
 func Secretless(text string) string { return secret.ReplaceAllString(text, "(an account key)") }
 
-// Explain returns err, the error of a request for a container, in plain words. If the
-// container does not exist, the text lists the existing ones.
+// Explain returns err, the error of a request to a container, with a text for the user.
+// If the container does not exist, the text lists the containers that do.
 func (o *Opened) Explain(ctx context.Context, database, container string, err error) error {
 	if Status(err) != http.StatusNotFound {
 		return fmt.Errorf("read the container %s/%s of %s: %w", database, container, o.Settings, Plain(err))
@@ -105,7 +108,7 @@ func (o *Opened) Explain(ctx context.Context, database, container string, err er
 	there, listErr := o.containers(ctx)
 	name := database + "/" + container
 	switch {
-	case listErr != nil: // a key for one container may not be allowed to list them all
+	case listErr != nil: // a key that is for one container only may not list all containers
 		return &missingError{fmt.Sprintf("container %s does not exist in %s", name, o.Settings)}
 	case len(there) == 0:
 		return &missingError{fmt.Sprintf("container %s does not exist: %s has no containers", name, o.Settings)}
@@ -196,7 +199,7 @@ func Advice(err error) string {
 }
 
 // flagOf returns the flags to check for an error whose text already contains the remedy.
-// It returns "" if there are none.
+// It returns "" if there are no such flags.
 func flagOf(err error) string {
 	var authority x509.UnknownAuthorityError
 	switch {

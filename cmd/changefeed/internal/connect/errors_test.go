@@ -15,7 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// refused is an answer as an error of azcore.
+// refused returns the azcore error for an answer with this status and message.
 func refused(status int, message string) error {
 	return runtime.NewResponseError(&http.Response{
 		StatusCode: status, Status: fmt.Sprint(status), Header: http.Header{},

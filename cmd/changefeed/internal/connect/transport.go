@@ -38,8 +38,8 @@ func transport(certificate string) (*http.Transport, error) {
 	return t, nil
 }
 
-// sender sends requests. It marks errors that a retry cannot fix, so that SDKs return
-// them at once.
+// sender sends the requests of SDKs. It marks errors that a retry cannot fix, so that
+// SDKs return them at once.
 type sender struct{ *http.Client }
 
 // Do implements policy.Transporter.
@@ -51,10 +51,12 @@ func (s sender) Do(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// introduction sends the requests of azcosmos. Before its first request, azcosmos reads
-// the account's properties, with a context of its own. Without this type, a command could
-// not be interrupted while it waits for that answer, which takes up to a minute. Do
-// cancels the read of the properties when the command's context ends.
+// introduction sends the requests of azcosmos. Do cancels the read of the account's
+// properties when the command's context ends.
+//
+// Before its first request, azcosmos reads these properties with a context of its own.
+// Without this type, a command that waits for that answer could not be interrupted for up
+// to a minute.
 type introduction struct {
 	sender
 	command context.Context //nolint:containedctx // azcosmos does not pass the end of the command's context to its requests
@@ -106,11 +108,11 @@ func Hopeless(err error) bool {
 	return errors.As(err, &hopeless)
 }
 
-// hopelessError is an error that azcore does not retry.
+// hopelessError is an error that a retry cannot fix. azcore does not retry it.
 type hopelessError struct{ error }
 
 // Unwrap returns the error underneath.
 func (e *hopelessError) Unwrap() error { return e.error }
 
-// NonRetriable marks the error for azcore.
+// NonRetriable is the method by which azcore recognizes errors that it must not retry.
 func (*hopelessError) NonRetriable() {}

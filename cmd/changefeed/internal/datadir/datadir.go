@@ -1,4 +1,4 @@
-// Package datadir reports whether a directory may become the data directory of a store.
+// Package datadir checks whether a directory may become the data directory of a store.
 package datadir
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// ours matches the files that a store or a server leaves in its directory without a
-// store. They are the files of an interrupted opening, and a certificate that outlives
-// the documents. Names that begin with a dot, and lost+found, belong to file systems and
-// desktops.
+// ours matches the files that Check accepts in a directory without a store. Some of them
+// remain when the opening of a store was interrupted. A certificate may outlive its
+// server's documents. Names that begin with a dot, and lost+found, belong to file systems
+// and desktops.
 var ours = regexp.MustCompile(`^(\..*|lost\+found|LOCK|PID|FORMAT\.new|CURRENT.*|MANIFEST-.*|OPTIONS-.*|marker\..*|LOG-[0-9]+|.*\.(crt|key))$`)
 
 // numbered matches the names of a store's logs and tables. Files of other programs may

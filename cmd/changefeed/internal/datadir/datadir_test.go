@@ -10,7 +10,7 @@ import (
 func TestOnlyAStoreOrAnEmptyDirectoryIsADataDirectory(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string
-		want  string // in the error; empty if there is no error
+		want  string // text that the error contains; empty if there is no error
 	}{
 		"empty":                         {nil, ""},
 		"a store":                       {[]string{"FORMAT", "000002.log", "LOCK", "localhost.crt"}, ""},

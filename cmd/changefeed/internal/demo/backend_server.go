@@ -24,8 +24,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// serverBackend is `changefeed serve` in this process, with an account on it. It listens
-// on the loopback address. It ends with this process, even if the process is killed.
+// serverBackend is a backend for hosts in processes of their own. It is `changefeed
+// serve` in this process, listening on the loopback address, with an account on it. It
+// ends with this process, even if the process is killed.
 type serverBackend struct {
 	*connect.Opened
 	admin *admin.Client
@@ -35,7 +36,7 @@ type serverBackend struct {
 
 var endpointLine = regexp.MustCompile(`(?m)^endpoint +(\S+)$`)
 
-// startServer serves the store in dir.
+// startServer starts a server over the store in dir, and opens an account on it.
 func startServer(ctx context.Context, dir string) (*serverBackend, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &serverBackend{stop: cancel, done: make(chan error, 1)}
@@ -77,7 +78,7 @@ func (s *serverBackend) end() error {
 	return errors.Join(err, <-s.done)
 }
 
-// banner collects the output of a server until it is ready.
+// banner collects the output of a server until the server is ready.
 type banner struct {
 	text  strings.Builder
 	ready chan struct{}
@@ -181,7 +182,8 @@ func (c serverContainer) leases() lease.Container {
 	return c.server.Leases(database, c.id, cosmos.LeaseOptions{})
 }
 
-// partitionKey returns a key for azcosmos. azcosmos has no value for a missing field.
+// partitionKey converts a partition key for azcosmos. It returns an error for a key with
+// a missing field, which azcosmos cannot express.
 func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
 	k := azcosmos.NewPartitionKey()
 	for _, v := range key {
@@ -201,7 +203,7 @@ func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
 	return k, nil
 }
 
-// lsnOf returns the LSN of a write. It is the end of the session token, for instance 13
+// lsnOf returns the LSN of a write from its session token, where it is the last part: 13
 // in 0:-1#13.
 func lsnOf(token *string) (int64, error) {
 	if token == nil {
@@ -215,7 +217,8 @@ func lsnOf(token *string) (int64, error) {
 	return n, nil
 }
 
-// storeError returns err with the store's error for its status.
+// storeError returns err, wrapped so that it also matches the store's error for the same
+// status.
 func storeError(err error) error {
 	switch connect.Status(err) {
 	case http.StatusConflict:

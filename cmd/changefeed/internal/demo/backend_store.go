@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// storeBackend is a store in this process.
+// storeBackend is a backend for hosts in this process: the store itself.
 type storeBackend struct{ db *store.DB }
 
 func (s storeBackend) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
@@ -33,7 +33,8 @@ func (s storeBackend) ensure(ctx context.Context, name, key string, partitions i
 	return storeContainer{s.db, c, name}, sameKey(has.KeyPaths, key)
 }
 
-// sameKey returns an error if a container has another partition key.
+// sameKey returns an error unless has, a container's partition key paths, consists of key
+// alone.
 func sameKey(has []string, key string) error {
 	if !slices.Equal(has, []string{key}) {
 		return fmt.Errorf("it exists with key %s, not %s: use another --data, or the same fields as before",

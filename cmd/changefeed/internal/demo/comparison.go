@@ -11,14 +11,14 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// comparison is the result of comparing two containers.
+// comparison counts the differences between the records' container and its copy.
 type comparison struct {
 	compared, missing, wrong int
-	// examples describe the first findings.
+	// examples are texts that describe the first differences, at most maxExamples.
 	examples []string
 }
 
-// maxExamples is the maximum number of examples.
+// maxExamples is the maximum number of differences that a report describes.
 const maxExamples = 5
 
 func (v *comparison) find(count *int, format string, args ...any) {
@@ -67,13 +67,15 @@ func compare(ctx context.Context, d dataset, source, target container) (comparis
 	return v, nil
 }
 
-// digest is the hash of a document's content, and the number of keys that its ID has.
+// digest is the hash of a document's content. It also counts the partition keys under
+// which the container has a document of the same ID.
 type digest struct {
 	sum   [sha256.Size]byte
 	times int
 }
 
-// digests reads a container to its end. The feed of latest versions has each document once.
+// digests reads all documents of a container, and returns their digests by ID. It reads
+// the feed of latest versions, which has each document once.
 func digests(ctx context.Context, c container) (map[string]digest, error) {
 	found := make(map[string]digest)
 	reader, err := feed.NewReader(c.source(), feed.ReaderConfig{Start: feed.Beginning(), MaxItems: 1000})

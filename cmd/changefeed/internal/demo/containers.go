@@ -39,11 +39,11 @@ type container interface {
 	leases() lease.Container
 }
 
-// containers are the containers of a run.
+// containers are the containers of a run: the records, their copy, and the leases.
 type containers struct{ source, target, leases container }
 
-// ensureContainers creates the missing containers. A run that was killed left some of
-// them.
+// ensureContainers creates the containers of a run that do not exist. Some exist already
+// if an earlier run was killed.
 func ensureContainers(ctx context.Context, b backend, d dataset) (containers, error) {
 	var all containers
 	for _, c := range []struct {
@@ -63,8 +63,8 @@ func ensureContainers(ctx context.Context, b backend, d dataset) (containers, er
 	return all, nil
 }
 
-// lastLSN returns the last LSN of a container. LSNs count the writes of all its
-// partitions together.
+// lastLSN returns the LSN of the last write to a container. All partitions of a container
+// share one sequence of LSNs.
 func lastLSN(ctx context.Context, source feed.Source) (int64, error) {
 	partitions, err := source.Partitions(ctx)
 	if err != nil {

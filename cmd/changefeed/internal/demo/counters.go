@@ -12,32 +12,33 @@ import (
 // concurrent use.
 type counters struct {
 	began time.Time
-	// before is the last LSN of earlier runs on the same data.
+	// before is the last LSN that an earlier run on the same data wrote.
 	before int64
 
 	mu sync.Mutex // guards everything below; held for short updates only
 
-	// earlier counts the deliveries of changes that earlier runs wrote, and delivered
-	// counts all others.
+	// written counts the writes of this run. delivered counts the deliveries of its
+	// changes, and earlier those of changes that earlier runs wrote. redelivered counts
+	// repeated deliveries of both. moves counts how often a lease got another host.
 	written, delivered, earlier, redelivered, moves int
-	// waiting holds the writes that were acknowledged and not delivered yet. seen holds
-	// the LSN of the last delivery. Both are by document id.
+	// waiting holds the acknowledged writes that have not been delivered yet. seen holds
+	// the LSN of the last delivered change. Both are by document ID.
 	waiting map[string]write
 	seen    map[string]int64
-	// ranges holds the time of the last work on each range. After a split or merge, a
-	// range without an entry is part of one with an entry, or contains one.
+	// ranges holds the time of the last work on each range. After a split or merge, a new
+	// range overlaps the entry of the old one.
 	ranges map[feed.Range]time.Time
-	// longest is the longest time in which a range, longestIn, had changes and none was
-	// delivered.
+	// longest is the longest time in which changes waited in one range without a
+	// delivery. longestIn is that range.
 	longest   time.Duration
 	longestIn feed.Range
-	// owners holds the last owner of each lease.
+	// owners holds the last owner of each lease, by token.
 	owners map[string]owner
 	// first and last are the times of the first and the last delivery.
 	first, last time.Time
 }
 
-// write is a write that was acknowledged.
+// write is a write that the container has acknowledged: its LSN, and the time.
 type write struct {
 	lsn int64
 	at  time.Time
@@ -45,7 +46,7 @@ type write struct {
 
 type owner struct {
 	host string
-	held bool // not released
+	held bool // whether the host has not released the lease
 }
 
 func newCounters(now time.Time, before int64) *counters {
@@ -59,7 +60,7 @@ func newCounters(now time.Time, before int64) *counters {
 	}
 }
 
-// wrote records a write that was just acknowledged.
+// wrote records that the container has acknowledged a write of a document.
 func (t *counters) wrote(id string, lsn int64) {
 	now := time.Now()
 	t.mu.Lock()
@@ -98,10 +99,10 @@ func (t *counters) deliver(e event) {
 	t.ranges[e.Range] = now
 }
 
-// pause measures how long no host worked on the range of a batch. The time counts from
-// the last work on it, or from the acknowledgment of its first change if that is later. A
-// change that is delivered before its acknowledgment has not waited. Changes of earlier
-// runs are not measured.
+// pause measures how long no host worked on the range of a batch. This time begins with
+// the last work on the range, or with the acknowledgment of the batch's first change if
+// that is later. A change that is delivered before its acknowledgment has not waited.
+// pause ignores changes of earlier runs.
 func (t *counters) pause(e event, now time.Time) {
 	first := e.IDs[0]
 	w, waits := t.waiting[first]
@@ -125,7 +126,7 @@ func (t *counters) pause(e event, now time.Time) {
 	}
 }
 
-// handled records that a batch of a range was copied.
+// handled records that a host has copied a batch of a range.
 func (t *counters) handled(r feed.Range) {
 	now := time.Now()
 	t.mu.Lock()
@@ -164,7 +165,8 @@ func (t *counters) holds(host string) bool {
 	return false
 }
 
-// counts returns the counts so far, for the view, and the number of all deliveries.
+// counts returns the counts so far for the view. delivered is the number of all
+// deliveries.
 func (t *counters) counts() (counts []view.Count, delivered int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,7 +177,7 @@ func (t *counters) counts() (counts []view.Count, delivered int) {
 	return append(counts, view.Count{Name: "redelivered", N: t.redelivered, Minor: true}), t.delivered + t.earlier
 }
 
-// report returns the report of the run, without the comparison.
+// report returns the report of the run so far. It has no result of the comparison yet.
 func (t *counters) report() Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

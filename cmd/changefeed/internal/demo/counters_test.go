@@ -33,7 +33,7 @@ func TestRedeliveriesAreSeparatedFromUpdates(t *testing.T) {
 	c := newCounters(time.Now(), 0)
 	whole := feed.Full()
 	deliver(t, c, batch(whole, 1, 2, 3))
-	deliver(t, c, batch(whole, 2, 3, 4)) // two of them again
+	deliver(t, c, batch(whole, 2, 3, 4)) // two of them are delivered again
 	update := batch(whole, 9)
 	update.Changes[0].Current = []byte(`{"id":"1"}`)
 	deliver(t, c, update)
@@ -60,7 +60,7 @@ func TestAPauseIsMeasuredFromTheWriteOrTheLastWork(t *testing.T) {
 			c.wrote("1", 1)
 			c.wrote("2", 2)
 			deliver(t, c, batch(left, 1))
-			time.Sleep(3 * time.Second) // the handler works
+			time.Sleep(3 * time.Second) // the handler works for three seconds
 			c.handled(left)
 			time.Sleep(2 * time.Second)
 			deliver(t, c, batch(left, 2))
@@ -118,9 +118,9 @@ func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
 	if c.holds("a") != true || c.holds("b") {
 		t.Error("a has a lease, and b none")
 	}
-	c.acquired("a", "0") // back again
-	c.acquired("b", "1") // after a crash, without a release
-	c.released("a", "1") // too late to count
+	c.acquired("a", "0") // the lease returns to its earlier owner
+	c.acquired("b", "1") // host b acquires it after a crash, without a release
+	c.released("a", "1") // the release of an earlier owner does not count
 	c.released("a", "0")
 	if got := c.report().LeaseMoves; got != 1 {
 		t.Errorf("%d moves, want 1", got)
@@ -130,11 +130,13 @@ func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
 	}
 }
 
-// A run does not write the records of an earlier run again, so delivered would exceed written.
+// A later run does not write the records of an earlier run again, but it may deliver
+// their changes. They are counted apart, because otherwise the deliveries would exceed
+// the writes.
 func TestChangesOfEarlierRunsAreCountedApart(t *testing.T) {
 	c := newCounters(time.Now(), 3)
 	deliver(t, c, batch(feed.Full(), 2, 3, 4, 5))
-	deliver(t, c, batch(feed.Full(), 3, 4)) // again
+	deliver(t, c, batch(feed.Full(), 3, 4)) // the same changes are delivered again
 	if r := c.report(); r.Delivered != 3 || r.Earlier != 3 || r.Redelivered != 2 {
 		t.Errorf("%d delivered, %d from before, %d redelivered; want 3, 3 and 2", r.Delivered, r.Earlier, r.Redelivered)
 	}

@@ -91,7 +91,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, errors.Join(err, remove())
 }
 
-// moveIn runs the demo on the store in dir: in this process, or over a server.
+// moveIn runs the demo on the store in dir. With Processes, the hosts use it over a
+// server. Otherwise they use it in this process.
 func moveIn(ctx context.Context, cfg Config, data dataset, dir string) (Report, error) {
 	if cfg.Processes {
 		s, err := startServer(context.WithoutCancel(ctx), dir)
@@ -112,7 +113,8 @@ func moveIn(ctx context.Context, cfg Config, data dataset, dir string) (Report, 
 	return report, err
 }
 
-// move runs the demo on a backend.
+// move runs the demo on the containers of a backend, compares them, and returns the
+// report.
 func move(ctx context.Context, cfg Config, data dataset, b backend) (Report, error) {
 	all, err := ensureContainers(ctx, b, data)
 	if err != nil {
@@ -172,11 +174,12 @@ func configError(format string, args ...any) error {
 	return &ConfigError{fmt.Sprintf(format, args...)}
 }
 
-// maxHosts limits the duration of a run to a minute, because hosts join one after the
-// other.
+// maxHosts is the maximum number of hosts. Hosts join one after the other, so it limits a
+// run to about a minute.
 const maxHosts = 16
 
-// directory returns the store's directory, and a function that removes it.
+// directory returns the directory of the store. It creates a temporary directory if data
+// is empty. The function remove deletes only a temporary one.
 func directory(data string) (dir string, remove func() error, err error) {
 	if data != "" {
 		return data, func() error { return nil }, datadir.Check(data)

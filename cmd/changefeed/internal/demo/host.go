@@ -12,16 +12,17 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is a host of the processor that copies, in this process or in a process of its
-// own.
+// host is one host of the processor that copies the records. It runs in this process or
+// in a process of its own.
 type host interface {
 	called() string
-	// doom makes the next batch the host's last: it crashes in the middle.
+	// doom marks the host to crash in the middle of its next batch.
 	doom()
-	// crash crashes the host, unless it has crashed.
+	// crash crashes the host at once, unless it has crashed before. how and args describe
+	// the moment for the view.
 	crash(how string, args ...any)
 	crashed() bool
-	// stop begins the host's end, and end waits for it.
+	// stop tells the host to stop. end waits until it has stopped, and returns its error.
 	stop()
 	end() error
 }
@@ -38,7 +39,8 @@ type event struct {
 	Range feed.Range `json:"range,omitzero"`
 	IDs   []string   `json:"ids,omitempty"`
 	LSNs  []int64    `json:"lsns,omitempty"`
-	// A host that crashes has copied Done of the Of changes of its last batch.
+	// Done and Of belong to a crash: the host had copied Done of the Of changes of its
+	// last batch.
 	Done int `json:"done,omitempty"`
 	Of   int `json:"of,omitempty"`
 }
@@ -53,7 +55,7 @@ const (
 	eventDying     = "dying"
 )
 
-// delivery returns the event of a batch that the host begins to handle.
+// delivery returns the event which reports that the host begins to handle a batch.
 func delivery(b *changefeed.Batch) (event, error) {
 	e := event{Event: eventDelivered, Range: b.Range}
 	for _, c := range b.Changes {
@@ -68,14 +70,14 @@ func delivery(b *changefeed.Batch) (event, error) {
 
 // copier is the handler of a host. It copies each batch to the other container.
 type copier struct {
-	// report takes the host's events.
+	// report receives the events of the host.
 	report func(event)
 	// write copies changes. In latest version mode each document is at most once in a
 	// batch. The store replaces the system properties in the changes.
 	write func(ctx context.Context, changes []feed.Change) error
-	// hang waits for the end of a host that crashes.
+	// hang blocks a handler whose host crashes, until the crash ends the host.
 	hang func(ctx context.Context) error
-	// doomed makes the next batch the last.
+	// doomed reports whether the host crashes in its next batch.
 	doomed atomic.Bool
 }
 
@@ -111,10 +113,10 @@ func (c *copier) notify(n changefeed.Notification) {
 	}
 }
 
-// lastBatch is the minimum size of the batch during which a host crashes.
+// lastBatch is the minimum number of changes in the batch during which a host crashes.
 const lastBatch = 4
 
-// Handle copies a batch, or half of it if it is the last.
+// Handle copies a batch. If the host is doomed, it copies half of the batch and crashes.
 func (c *copier) Handle(ctx context.Context, b *changefeed.Batch) error {
 	e, err := delivery(b)
 	if err != nil {

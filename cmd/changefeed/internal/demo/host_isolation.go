@@ -8,14 +8,16 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// isolation is between a host and everything that it calls: source, lease store and copy.
-// After a crash, no call is carried out or answered, including those in flight. The host
-// can then neither write nor release, as after a crash of its machine. A call that was
-// sent before may still be carried out, as in a real crash.
+// isolation stands between a host and everything that the host calls: the source, the
+// lease store and the copy.
+//
+// After a crash it passes on no further call, and returns no answer, not even to calls in
+// flight. So the host can neither write nor release leases, as if its machine had
+// crashed. A call that was sent before the crash may still be carried out.
 type isolation struct {
 	cut chan struct{} // closed by the crash
-	// over is closed at the end of the run, so that calls that hang return and the host's
-	// goroutines end.
+	// over is closed at the end of the run. Calls that hang then return, so that the
+	// host's goroutines end.
 	over chan struct{}
 }
 
@@ -28,7 +30,7 @@ var errCrashed = errors.New("this host has crashed")
 // crash isolates the host. It may be called once.
 func (i *isolation) crash() { close(i.cut) }
 
-// abandon ends the calls that hang. It may be called once.
+// abandon makes all hanging calls return errCrashed. It may be called once.
 func (i *isolation) abandon() { close(i.over) }
 
 // crashed reports whether the host is isolated.
@@ -41,7 +43,7 @@ func (i *isolation) crashed() bool {
 	}
 }
 
-// hang blocks until the caller gives up.
+// hang blocks until ctx ends or abandon is called, and returns the reason.
 func (i *isolation) hang(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -51,7 +53,8 @@ func (i *isolation) hang(ctx context.Context) error {
 	}
 }
 
-// through makes a call of the host.
+// through carries out a call of the host. After a crash it neither makes the call nor
+// returns its result, but hangs.
 func through[T any](ctx context.Context, i *isolation, call func() (T, error)) (T, error) {
 	var none T
 	if i.crashed() {

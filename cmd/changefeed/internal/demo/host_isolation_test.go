@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// counted is a source and a lease store that counts its calls. A call takes a second.
+// counted is a source and a lease store. It counts the calls of its methods, each of
+// which takes a second.
 type counted struct {
 	feed.Source
 	lease.Store

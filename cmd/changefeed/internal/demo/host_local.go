@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// localHost is a host in this process. It shares no state with the others, and makes all
-// calls through its isolation.
+// localHost is a host in this process. It shares no state with other hosts, and makes all
+// its calls through its isolation.
 type localHost struct {
 	copier
 	name      string
@@ -25,7 +25,7 @@ type localHost struct {
 	crashOnce sync.Once
 
 	cancel context.CancelFunc
-	// done is closed when Run has returned, with err set before.
+	// done is closed when Run has returned. err is the error of Run, and is set before.
 	done chan struct{}
 	err  error
 }
@@ -67,7 +67,8 @@ func (h *localHost) crashed() bool { return h.isolation.crashed() }
 
 func (h *localHost) stop() { h.cancel() }
 
-// end stops the host and waits for it. The error of a crashed host is dropped.
+// end stops the host and waits until Run has returned. If the host crashed, end drops the
+// error of Run.
 func (h *localHost) end() error {
 	h.stop()
 	if h.crashed() {
@@ -89,11 +90,11 @@ func (h *localHost) crash(how string, args ...any) {
 	})
 }
 
-// copiers is the number of documents of a batch that are written concurrently. Each write
-// waits for the disk, and the store commits waiting writes together.
+// copiers is the number of documents of a batch that are written at the same time. Each
+// write waits for the disk, and the store syncs the waiting writes together.
 const copiers = 16
 
-// copy writes changes to the other container, concurrently.
+// copy writes the changes of a batch to the other container, several at the same time.
 func (h *localHost) copy(ctx context.Context, changes []feed.Change) error {
 	var (
 		workers sync.WaitGroup

@@ -22,11 +22,12 @@ import (
 // HostCommand is the name of the hidden subcommand of a host's process, which calls [RunHost].
 const HostCommand = "demo-host"
 
-// doomed is the line of input that dooms a host. The end of the input stops it, so no host
-// outlives the demo.
+// doomed is the input line that makes a host's process crash in its next batch. The end
+// of the input stops the process, so no host outlives the demo.
 const doomed = "doom"
 
-// job is the first line of input of a host's process.
+// job is the first input line of a host's process. It contains the process's
+// configuration as JSON.
 type job struct {
 	Name      string `json:"name"`
 	Endpoint  string `json:"endpoint"`
@@ -37,7 +38,7 @@ type job struct {
 	Leases    string `json:"leases"`
 }
 
-// processHost is a host in a process of its own, as the demo sees it.
+// processHost is the demo's handle of a host that runs in a process of its own.
 type processHost struct {
 	name string
 	say  func(format string, args ...any)
@@ -47,12 +48,12 @@ type processHost struct {
 	closeOnce sync.Once
 	crashOnce sync.Once
 	killed    atomic.Bool
-	// done is closed when the process has ended, with err set before.
+	// done is closed when the process has ended. err is its error, and is set before.
 	done chan struct{}
 	err  error
 }
 
-// startProcess starts this program again, as a host.
+// startProcess starts this program once more, as the process of a host.
 func (r *runner) startProcess(ctx context.Context, name string) (*processHost, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -87,7 +88,7 @@ func (r *runner) startProcess(ctx context.Context, name string) (*processHost, e
 	return h, nil
 }
 
-// tell writes a line to the process.
+// tell writes line, as JSON, to the input of the process.
 func (h *processHost) tell(line any) error {
 	text, err := json.Marshal(line)
 	if err != nil {
@@ -97,10 +98,12 @@ func (h *processHost) tell(line any) error {
 	return err
 }
 
-// maxLine is the longest line of a process: the IDs of a batch.
+// maxLine is the maximum length of a process's output line, in bytes. The longest lines
+// contain the IDs of a batch.
 const maxLine = 16 << 20
 
-// listen passes on the events of the process until its output ends.
+// listen reads the events in the output of the process, and passes each to hear. It
+// returns when the output ends.
 func (h *processHost) listen(out io.Reader, hear func(event)) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, maxLine)
@@ -117,9 +120,9 @@ func (h *processHost) listen(out io.Reader, hear func(event)) {
 
 func (h *processHost) called() string { return h.name }
 
-func (h *processHost) doom() { _ = h.tell(doomed) } // it may have ended
+func (h *processHost) doom() { _ = h.tell(doomed) } // an error means that the process has ended
 
-// crash kills the process, the first time.
+// crash kills the process. Further calls do nothing.
 func (h *processHost) crash(how string, args ...any) {
 	h.crashOnce.Do(func() {
 		h.kill()
@@ -129,7 +132,7 @@ func (h *processHost) crash(how string, args ...any) {
 
 func (h *processHost) kill() {
 	h.killed.Store(true)
-	_ = h.cmd.Process.Kill() // it may have ended
+	_ = h.cmd.Process.Kill() // an error means that the process has ended
 }
 
 func (h *processHost) crashed() bool { return h.killed.Load() }
@@ -161,7 +164,7 @@ func RunHost(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	target := account.Bulk(database, j.Target, cosmos.BulkOptions{})
-	var writing sync.Mutex // keeps the lines apart
+	var writing sync.Mutex // keeps lines of different goroutines apart
 	c := &copier{
 		report: func(e event) {
 			line, err := json.Marshal(e)
@@ -195,7 +198,8 @@ func RunHost(ctx context.Context, in io.Reader, out io.Writer) error {
 	return p.Run(ctx)
 }
 
-// bulkCopy writes changes to a container that is keyed by the field key.
+// bulkCopy writes changes by bulk requests to a container whose partition key is the
+// field key.
 func bulkCopy(ctx context.Context, target *cosmos.Bulk, key string, changes []feed.Change) error {
 	ops := make([]cosmos.BulkOperation, 0, len(changes))
 	for _, c := range changes {

@@ -6,5 +6,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A run ends every goroutine that it started, including those of a crashed host.
+// No test may leave a goroutine behind. So a run must end all goroutines that it started,
+// even those of a host that crashed.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,24 +5,26 @@ import (
 	"time"
 )
 
-// plan is the course of a run. The seed determines it. Moments are shares of the first
-// wave: 0.5 is when half of the records are written.
+// plan determines when the events of a run happen. It depends only on the seed and the
+// configuration. A moment is a share of the first wave: 0.5 is when half of the records
+// have been written.
 type plan struct {
 	// wave is the minimum duration of the first wave.
 	wave time.Duration
 	// joins are the moments at which the second and further hosts join.
 	joins []float64
-	// split is when a partition is split. splitAt selects the partition by its index, as
-	// a share of the partitions at that moment.
+	// split is the moment at which a partition is split. splitAt selects it: its index
+	// divided by the number of partitions at that moment.
 	split, splitAt float64
-	// crash is when a host crashes, and victim is its index.
+	// crash is the moment at which a host crashes. victim is the index of that host.
 	crash  float64
 	victim int
 	seed   uint64
 }
 
-// perRecord and the bounds of a wave give a run of any size a duration that can be
-// watched. The flights are written in ten seconds.
+// perRecord is the time that a wave takes per record, within the bounds below. A run of
+// any size then takes a time in which it can be watched. The built-in flights are written
+// in ten seconds.
 const (
 	perRecord = 500 * time.Microsecond
 	minWave   = 4 * time.Second
@@ -45,8 +47,8 @@ func newPlan(seed uint64, records, hosts int) plan {
 	return p
 }
 
-// updates reports whether the second wave updates the record in a row. It does for about
-// every fourth.
+// updates reports whether the second wave updates the record with index row. It is true
+// for about a quarter of the records.
 func (p plan) updates(row int) bool {
 	return rand.NewPCG(p.seed, uint64(row)).Uint64()%4 == 0
 }

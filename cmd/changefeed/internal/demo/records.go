@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	_ "embed" // the flights
+	_ "embed" // embeds the flights
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,15 +39,15 @@ type record struct {
 	body []byte
 }
 
-// dataset is a set of records to move, with the keys of both containers.
+// dataset is the set of records to move, with the partition keys of both containers.
 type dataset struct {
 	name        string
 	records     []record
 	key, newKey string
-	ids         string // the origin of the ids, for messages
+	ids         string // a description of where the ids come from, for messages
 }
 
-// load reads cfg's records and checks them.
+// load reads the records that cfg names, and checks that they can be moved.
 func load(cfg Config) (dataset, error) {
 	d := dataset{name: "flights", key: cfg.Key, newKey: cfg.NewKey}
 	var in io.Reader
@@ -94,7 +94,7 @@ func sourceName(cfg Config) string {
 	return "--input " + cfg.Input
 }
 
-// containerName returns a container's name for a file.
+// containerName derives the name of a container from the path of an input file.
 func containerName(path string) string {
 	base := filepath.Base(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
@@ -110,17 +110,18 @@ func containerName(path string) string {
 	return name
 }
 
-// reader converts objects to records.
+// reader converts JSON objects to records.
 type reader struct {
 	cfg     Config
 	records []record
-	// idField is the field that names the records. If empty, the row number does.
+	// idField is the field whose value is a record's ID. If empty, the row number is the
+	// ID.
 	idField string
-	// seen holds the row of each id.
+	// seen holds the row number of each ID so far, to report an ID that occurs twice.
 	seen map[string]int
 }
 
-// errEnough ends the reading after --records.
+// errEnough ends the reading when the number of records in --records is reached.
 var errEnough = errors.New("enough records")
 
 func (r *reader) add(object map[string]json.RawMessage) error {
@@ -161,7 +162,8 @@ func (r *reader) add(object map[string]json.RawMessage) error {
 	return nil
 }
 
-// identify sets the record's id and revision in the object. It returns the id.
+// identify sets the id and the revision of a record in its JSON object, and returns the
+// id.
 func (r *reader) identify(object map[string]json.RawMessage, row int) (string, error) {
 	id := strconv.Itoa(row)
 	if r.idField != "" {
@@ -185,7 +187,8 @@ func (r *reader) identify(object map[string]json.RawMessage, row int) (string, e
 	return id, nil
 }
 
-// idOf returns a document id for a field, which must be a text or a whole number.
+// idOf converts the value of the ID field to a document id. It returns an error unless
+// the value is a string or an integer.
 func idOf(raw json.RawMessage) (string, error) {
 	var value any
 	decode := json.NewDecoder(bytes.NewReader(raw))
@@ -208,7 +211,8 @@ func idOf(raw json.RawMessage) (string, error) {
 	return id, nil
 }
 
-// checkKey returns an error if a field is not a valid partition key.
+// checkKey returns an error if a field of a record cannot be a partition key. flag is the
+// flag that named the field, for the error text.
 func checkKey(object map[string]json.RawMessage, field, flag string, row int) error {
 	if field == "" {
 		return nil
@@ -234,8 +238,8 @@ func shorten(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// eachObject calls do for each object of a JSON array, or of a text of one
-// object per line. It stops at the first error.
+// eachObject calls do for each JSON object in a text. The text is a JSON array, or has
+// one object per line. It stops at the first error.
 func eachObject(in io.Reader, do func(map[string]json.RawMessage) error) error {
 	buffered := bufio.NewReaderSize(in, 1<<16)
 	const mark = "\ufeff" // some programs begin every file with a byte order mark
@@ -278,7 +282,7 @@ func eachObject(in io.Reader, do func(map[string]json.RawMessage) error) error {
 	return nil
 }
 
-// beginsArray reports whether the first byte after the spaces begins an array.
+// beginsArray reports whether the first byte after white space is "[".
 func beginsArray(in *bufio.Reader) (bool, error) {
 	for {
 		b, err := in.ReadByte()

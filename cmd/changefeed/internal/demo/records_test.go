@@ -75,7 +75,7 @@ func TestRecordsOfBothFormsAndOfEveryWayToNameThem(t *testing.T) {
 }
 
 func TestRecordsLimitsHowManyAreRead(t *testing.T) {
-	// The third record is broken, but is not read.
+	// The third record is invalid. It is not read, because Records is 2.
 	in := file(t, "in.ndjson", `{"k":1}{"k":2}{"k":`)
 	d, err := load(mustDefaults(t, Config{Input: in, Key: "k", Records: 2}))
 	if err != nil || len(d.records) != 2 {
@@ -167,7 +167,8 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// JSON has numbers of any size. Only a key must be a float64.
+// A JSON number may be too large for a float64. That is an error only in the field of the
+// key.
 func TestAKeyIsFoundBesideANumberBeyondFloat64(t *testing.T) {
 	key, err := keyOf([]byte(`{"k":7,"n":1e999}`), "k")
 	if err != nil || key.String() != "[7]" {

@@ -12,15 +12,17 @@ import (
 
 // Report is the result of a run.
 type Report struct {
-	// Written is the number of writes that were acknowledged in this run: records and updates.
+	// Written is the number of writes that this run made and that were acknowledged:
+	// records and updates.
 	Written int
-	// Delivered is the number of changes of this run that a handler got. A record that was
-	// updated before it was read is delivered once, with its last revision.
+	// Delivered is the number of changes written in this run that handlers received. If a
+	// record was updated before it was read, only its last revision is delivered.
 	Delivered int
-	// Earlier is the number of delivered changes that earlier runs on the same data wrote.
+	// Earlier is the number of delivered changes that earlier runs on the same data had
+	// written.
 	Earlier int
-	// Redelivered is the number of both that were delivered again, for instance after a
-	// crash.
+	// Redelivered is the number of repeated deliveries, for instance after a crash. It
+	// includes changes of earlier runs.
 	Redelivered int
 	// Missing is the number of records that are not in the first container, plus the
 	// number of its documents that have no copy.
@@ -28,13 +30,14 @@ type Report struct {
 	// Wrong is the number of copies that differ from their document, or that belong to no
 	// document.
 	Wrong int
-	// LeaseMoves is the number of times that a lease went from one host to another.
+	// LeaseMoves is the number of times that a lease got another owner.
 	LeaseMoves int
-	// LongestPause is the longest time in which a partition had a change that no host
-	// handled. LongestPauseIn is the range of that partition.
+	// LongestPause is the longest time in which a partition had changes and no host
+	// handled any of them. LongestPauseIn is the range of that partition.
 	LongestPause   time.Duration
 	LongestPauseIn feed.Range
-	// PerSecond is the number of changes delivered per second, from the first to the last.
+	// PerSecond is the number of changes delivered per second, between the first and the
+	// last delivery.
 	PerSecond float64
 	// Elapsed is the duration of the run, without the comparison.
 	Elapsed time.Duration
@@ -42,7 +45,7 @@ type Report struct {
 	comparison comparison
 }
 
-// OK reports whether everything was copied.
+// OK reports whether the copy is complete and correct.
 func (r Report) OK() bool { return r.Missing == 0 && r.Wrong == 0 }
 
 // Write writes the report as a table, with the first differences below it.

@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// runner carries out the plan of a run: it starts and stops everything. Its methods run
-// on one goroutine, except write, say and hear.
+// runner carries out the plan of a run. It starts and stops writers and hosts. Its
+// methods run on one goroutine, except write, say and hear.
 type runner struct {
 	cfg        Config
 	data       dataset
@@ -28,7 +28,8 @@ type runner struct {
 	hosts     []host
 	// first and second are the two waves of writes.
 	first, second *wave
-	// leases were measured last. shownAt and shownDelivered belong to the last rate.
+	// leases are the leases at the last measurement. shownAt and shownDelivered are the
+	// time and the number of deliveries when the last rate was shown.
 	leases         []view.Lease
 	shownAt        time.Time
 	shownDelivered int
@@ -36,7 +37,8 @@ type runner struct {
 	saying sync.Mutex // guards cfg.View
 }
 
-// newRunner returns a runner. before is the last LSN of earlier runs on the same data.
+// newRunner returns a runner. before is the last LSN that earlier runs on the same data
+// wrote.
 func newRunner(cfg Config, data dataset, all containers, before int64) (*runner, error) {
 	began := time.Now()
 	r := &runner{
@@ -63,19 +65,20 @@ const (
 	// patience is the time without progress after which a run fails. It is several times
 	// the duration of a takeover.
 	patience = 30 * time.Second
-	// lastWait is the longest time that a doomed host waits for a batch to crash in.
+	// lastWait is the longest time that runner waits for a doomed host to get a batch in
+	// which it crashes.
 	lastWait = 3 * time.Second
 )
 
-// say shows an event.
+// say shows an event with its time in the view.
 func (r *runner) say(format string, args ...any) {
 	r.saying.Lock()
 	defer r.saying.Unlock()
 	r.cfg.View.Say(time.Since(r.began), fmt.Sprintf(format, args...))
 }
 
-// run carries out the plan. It returns when everything is copied, or when there is no
-// more progress. Every writer and host has ended then.
+// run carries out the plan. It returns when everything is copied, or when the copy makes
+// no more progress. All writers and hosts have then ended.
 func (r *runner) run(ctx context.Context) (err error) {
 	r.introduce()
 	defer func() { err = errors.Join(err, r.endHosts()) }()
@@ -101,7 +104,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	return r.finish(ctx)
 }
 
-// introduce shows the plan and the intervals.
+// introduce shows what the run will do, and the intervals of its hosts.
 func (r *runner) introduce() {
 	r.say("writing %s records (id: %s) to %s, key %s, %d partitions",
 		view.Thousands(len(r.data.records)), r.data.ids, r.containers.source.name(), keyPath(r.data.key), partitions)
@@ -116,7 +119,7 @@ func (r *runner) introduce() {
 	}
 }
 
-// write writes both waves.
+// write runs the two waves of writes, one after the other.
 func (r *runner) write(ctx context.Context) error {
 	if err := r.first.run(ctx); err != nil {
 		return err
@@ -126,7 +129,7 @@ func (r *runner) write(ctx context.Context) error {
 }
 
 // disturb carries out the joins, the split and the crash, each at its moment of the first
-// wave. It returns at the end of the second wave.
+// wave. After that it shows the progress until the second wave has ended.
 func (r *runner) disturb(ctx context.Context) error {
 	for _, moment := range r.plan.joins {
 		if err := r.until(ctx, func() bool { return r.first.share() >= moment }); err != nil {
@@ -151,7 +154,8 @@ func (r *runner) disturb(ctx context.Context) error {
 	return r.until(ctx, func() bool { return r.second.share() >= 1 || len(r.second.rows) == 0 })
 }
 
-// until shows the progress until done returns true, or ctx ends.
+// until shows the progress periodically. It returns when done returns true, or when ctx
+// ends.
 func (r *runner) until(ctx context.Context, done func() bool) error {
 	for !done() {
 		if _, err := r.look(ctx); err != nil {
@@ -164,8 +168,8 @@ func (r *runner) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// join starts the next host. Hosts outlive ctx, so that they are always stopped in the
-// same way at the end.
+// join starts the next host. The host does not end with ctx, because runner stops all
+// hosts in the same way at the end.
 func (r *runner) join(ctx context.Context) error {
 	name := fmt.Sprintf("host-%d", len(r.hosts)+1)
 	h, err := r.start(context.WithoutCancel(ctx), name)
@@ -177,7 +181,7 @@ func (r *runner) join(ctx context.Context) error {
 	return nil
 }
 
-// start starts a host.
+// start starts a host: in a process of its own if there is a server, or in this process.
 func (r *runner) start(ctx context.Context, name string) (host, error) {
 	if r.server != nil {
 		return r.startProcess(ctx, name)
@@ -185,7 +189,7 @@ func (r *runner) start(ctx context.Context, name string) (host, error) {
 	return r.startLocal(ctx, name, r.cfg.Metrics)
 }
 
-// hear counts an event of a host, or shows it.
+// hear counts an event of a host or shows it, depending on its kind.
 func (r *runner) hear(h host, e event) {
 	switch e.Event {
 	case eventAcquired:
@@ -205,7 +209,7 @@ func (r *runner) hear(h host, e event) {
 	}
 }
 
-// split splits a partition while it is written and read.
+// split splits the planned partition, while it is being written and read.
 func (r *runner) split(ctx context.Context) error {
 	live, err := r.containers.source.source().Partitions(ctx)
 	if err != nil {
@@ -244,7 +248,8 @@ func (r *runner) crash(ctx context.Context) error {
 	return nil
 }
 
-// finish waits until the copy has caught up, or until there is no more progress.
+// finish waits until the copy has caught up. It gives up when the copy makes no progress
+// for the time patience.
 func (r *runner) finish(ctx context.Context) error {
 	r.say("everything is written; waiting for the copy to catch up")
 	var last []view.Lease
@@ -268,7 +273,7 @@ func (r *runner) finish(ctx context.Context) error {
 }
 
 // look measures the progress and shows it. It reports whether the copy has caught up: the
-// leases cover all keys, and none lags.
+// leases cover all keys, and none of them lags.
 func (r *runner) look(ctx context.Context) (caughtUp bool, err error) {
 	report, err := r.estimator.Report(ctx)
 	if err != nil && (!errors.Is(err, feed.ErrNotFound) || report.Time.IsZero()) { // there may be no lease yet
@@ -300,7 +305,8 @@ func (r *runner) look(ctx context.Context) (caughtUp bool, err error) {
 	return covered(r.leases) && !slices.ContainsFunc(r.leases, func(l view.Lease) bool { return l.Lag != 0 }), nil
 }
 
-// covered reports whether leases, sorted by their ranges, leave no gap.
+// covered reports whether leases cover all keys without a gap. They must be sorted by
+// their ranges.
 func covered(leases []view.Lease) bool {
 	reached := feed.MinEPK
 	for _, l := range leases {

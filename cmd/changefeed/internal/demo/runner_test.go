@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// play runs a demo in a bubble, on a store in memory that is checked at the end.
+// play runs a demo in a bubble, on a store in memory. It returns the report and the lines
+// of the view. It checks the store at the end.
 func play(t *testing.T, cfg Config) (Report, string) {
 	t.Helper()
 	var (
@@ -58,12 +59,13 @@ func TestEverySeedCopiesEverythingThroughJoinsASplitAndACrash(t *testing.T) {
 				if !r.OK() || r.comparison.compared != 2_000 {
 					t.Errorf("missing %d, wrong %d of %d compared: %v\n%s", r.Missing, r.Wrong, r.comparison.compared, r.comparison.examples, said)
 				}
-				// Each record is delivered once, and a quarter again. A record that was
-				// read before its update is delivered twice.
+				// Each record is delivered once, and the updated quarter once more. A
+				// record that is updated before it is read is delivered only once.
 				if r.Written < 2_300 || r.Delivered < 2_000 || r.Delivered > r.Written+r.Redelivered {
 					t.Errorf("written %d, delivered %d, redelivered %d", r.Written, r.Delivered, r.Redelivered)
 				}
-				// At least the crashed host's leases move.
+				// The leases of the crashed host get other owners, and other leases may,
+				// too.
 				if r.LeaseMoves == 0 || r.LongestPause < time.Second {
 					t.Errorf("%d lease moves, longest pause %s\n%s", r.LeaseMoves, r.LongestPause, said)
 				}
@@ -83,7 +85,8 @@ func TestEverySeedCopiesEverythingThroughJoinsASplitAndACrash(t *testing.T) {
 	for n := range redelivered {
 		sum += n
 	}
-	// A crash in the middle of a batch delivers that batch again.
+	// A crash in the middle of a batch must cause that batch to be delivered again, at
+	// least with one seed.
 	if sum == 0 {
 		t.Error("no seed has delivered anything twice: the crashes do nothing")
 	}
@@ -94,7 +97,8 @@ func TestOneHostAloneIsReplacedAfterItsCrash(t *testing.T) {
 	if !r.OK() {
 		t.Errorf("missing %d, wrong %d: %v\n%s", r.Missing, r.Wrong, r.comparison.examples, said)
 	}
-	// The run ends when no lease lags. A lease without a lag may move later.
+	// The run ends when no lease lags, which may be before the last leases get other
+	// owners.
 	if r.LeaseMoves == 0 || !strings.Contains(said, "host-2 joins") {
 		t.Errorf("%+v\n%s", r, said)
 	}
@@ -117,7 +121,8 @@ func TestAFewRecordsOfOnesOwnByTheirOwnFields(t *testing.T) {
 	}
 }
 
-// A source that no host reads must not count as copied.
+// If no host reads the records, the copy makes no progress. The run must give up, and the
+// report must count all documents as missing.
 func TestACopyThatStandsStillIsGivenUpAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, at, data := threeRecords(t)
@@ -162,7 +167,7 @@ func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// threeRecords creates the containers of a data set of three records.
+// threeRecords creates the containers of a run with a data set of three records.
 func threeRecords(t *testing.T) (*store.DB, containers, dataset) {
 	t.Helper()
 	db, err := store.OpenMemory(store.Options{})

@@ -12,31 +12,34 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// writers is the number of goroutines that write. Each waits for the disk, and the store
-// commits those that wait together.
+// writers is the number of goroutines that write records. Each write waits for the disk,
+// and the store syncs the waiting writes together.
 const writers = 64
 
-// burst is the time between two bursts of writes. Bursts make batches of several changes.
+// burst is the time between two bursts of writes. Because writes come in bursts, a batch
+// contains several changes.
 const burst = 100 * time.Millisecond
 
-// wave is one pass of all writers over the records, spread over a time.
+// wave is one pass over the records, in which goroutines write each selected record once.
+// The writes are spread over a time.
 type wave struct {
 	data  dataset
 	to    container
 	count *counters
 	// lasts is the minimum duration of the wave.
 	lasts time.Duration
-	// rows are the indices of the records that are written. write writes one.
+	// rows are the indexes of the records to write. write writes one of them.
 	rows  []int
 	write func(ctx context.Context, w *wave, r record) error
 	// done counts the finished rows.
 	done atomic.Int64
 }
 
-// share returns the part of the wave that is done, from 0 to 1.
+// share returns the share of the wave's records that have been written, from 0 to 1.
 func (w *wave) share() float64 { return float64(w.done.Load()) / float64(max(len(w.rows), 1)) }
 
-// run writes all rows, each at its time. It returns when every writer has ended.
+// run writes all records of the wave, each when it is due. It returns when all writers
+// have ended.
 func (w *wave) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -69,7 +72,7 @@ func (w *wave) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// pause waits for d, or for the end of ctx.
+// pause waits for d. It returns early, with an error, if ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -84,8 +87,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// insert writes a record for the first time. It does not change a record of an earlier
-// run.
+// insert writes a record for the first time. If an earlier run has written the record, it
+// does nothing.
 func insert(ctx context.Context, w *wave, r record) error {
 	key, err := keyOf(r.body, w.data.key)
 	if err != nil {
@@ -102,7 +105,8 @@ func insert(ctx context.Context, w *wave, r record) error {
 	return nil
 }
 
-// update replaces a record by its next revision. If-Match detects another writer.
+// update replaces a record by its next revision. An If-Match header detects a write by
+// somebody else.
 func update(ctx context.Context, w *wave, r record) error {
 	key, err := keyOf(r.body, w.data.key)
 	if err != nil {
@@ -124,7 +128,7 @@ func update(ctx context.Context, w *wave, r record) error {
 	return nil
 }
 
-// nextRevision returns a document with the next revision.
+// nextRevision returns a copy of a document in which the revision is one higher.
 func nextRevision(body []byte) ([]byte, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil {

@@ -1,5 +1,5 @@
-// Package lag implements `changefeed lag`: it measures the lag, once or repeatedly, and
-// shows it.
+// Package lag implements `changefeed lag`. It measures a processor's lag, once or
+// periodically, and prints it.
 package lag
 
 import (
@@ -20,18 +20,18 @@ import (
 // Config configures [Run].
 type Config struct {
 	// Processor is the processor's name, which may be empty. Source is its monitored
-	// container, and Leases is its lease container.
+	// container. Leases is its lease container.
 	Processor string
 	Source    feed.Source
 	Leases    lease.Container
-	// Expiration is the hosts' lease expiration interval. It separates live leases from
-	// expired ones.
+	// Expiration is the hosts' lease expiration interval. A lease that was written longer
+	// ago has expired.
 	Expiration time.Duration
 	// Watch measures every Interval until the context ends. Without it, Run measures
 	// once.
 	Watch    bool
 	Interval time.Duration
-	// JSON prints one object per measurement; with Watch, one per line.
+	// JSON prints measurements as JSON. With Watch each one is a line of its own.
 	JSON bool
 	// Terminal reports whether Out is a terminal. If so, with Watch each table replaces
 	// the last one.
@@ -46,7 +46,7 @@ type Config struct {
 type FailedError struct {
 	// Failed is the number of leases that could not be read, of Leases in total.
 	Failed, Leases int
-	// Err is one of the failures.
+	// Err is the error of one of these leases.
 	Err error
 }
 
@@ -88,7 +88,8 @@ func Run(ctx context.Context, c Config) error {
 		return nil
 	}
 	cfg.OnError = func(err error) {
-		// A failed write to the log does not end the run: Out has the measurements.
+		// If this text cannot be written, the run still continues, because the
+		// measurements go to Out.
 		_, _ = fmt.Fprintf(c.Log, "changefeed: %s; retrying in %s\n", connect.Text(err), c.Interval)
 	}
 	e, err := estimator.New(cfg)
@@ -98,7 +99,8 @@ func Run(ctx context.Context, c Config) error {
 	return errors.Join(e.Run(ctx), unwritten)
 }
 
-// failure returns the *FailedError of a report. It returns nil if all leases were read.
+// failure returns a *FailedError if some leases of a report could not be read. Otherwise
+// it returns nil.
 func failure(r estimator.Report) error {
 	for i := range r.Lags {
 		if err := r.Lags[i].Err; err != nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// clear erases a terminal and moves to its first line (ECMA-48: ED, CUP).
+// clear is the control sequence that erases a terminal and moves to its first line
+// (ECMA-48: ED, CUP).
 const clear = "\x1b[2J\x1b[H"
 
-// show writes a report.
+// show prints a report in the configured format.
 func (c Config) show(r estimator.Report) error {
 	if c.JSON {
 		e := json.NewEncoder(c.Out)
@@ -45,12 +46,12 @@ func (c Config) show(r estimator.Report) error {
 	return err
 }
 
-// state returns the state of a lease when it was listed.
+// state returns the state that a lease had when the report was made.
 func (c Config) state(l *estimator.Lag, r estimator.Report) leases.State {
 	return leases.StateOf(l.Owner, r.Time.Sub(l.Modified), lease.Terms{Expiration: c.Expiration, Acquire: c.Expiration})
 }
 
-// states counts the leases by their states.
+// states returns the number of leases in each state.
 func (c Config) states(r estimator.Report) map[leases.State]int {
 	counts := map[leases.State]int{}
 	for i := range r.Lags {
@@ -59,7 +60,7 @@ func (c Config) states(r estimator.Report) map[leases.State]int {
 	return counts
 }
 
-// table writes a report as a table.
+// table prints a report as a table, with a row per lease and a line with the totals.
 func (c Config) table(w io.Writer, r estimator.Report) error {
 	rows := [][]string{{"LEASE", "PARTITION", "STATE", "OWNER", "LAG", "AGE", "POSITION", ""}}
 	for i := range r.Lags {
@@ -75,7 +76,8 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	return err
 }
 
-// remark returns a note about a lease without a known lag, or "".
+// remark returns the remark in the table's row of a lease whose lag is unknown. It
+// returns "" for other leases.
 func remark(l estimator.Lag) string {
 	switch {
 	case l.Err != nil:
@@ -88,7 +90,8 @@ func remark(l estimator.Lag) string {
 	return ""
 }
 
-// summary returns a report in one line.
+// summary returns one line about all leases: the totals of the report, and the number of
+// leases in each state.
 func (c Config) summary(r estimator.Report) string {
 	t, states := r.Total, c.states(r)
 	parts := []string{fmt.Sprintf("%s, %d live", view.Plural(t.Leases, "lease", "leases"), states[leases.Live])}
@@ -152,9 +155,11 @@ type leaseLag struct {
 	To   string `json:"to"`
 	// State is free, live or expired.
 	State leases.State `json:"state"`
-	// Owner is the owner text, with the suffix of its run.
+	// Owner is the text by which the owner identifies itself. It ends in a suffix of the
+	// host's run.
 	Owner string `json:"owner,omitempty"`
-	// Lag counts transactions. AgeSeconds is the age of the oldest unread change.
+	// Lag is the number of unread transactions. AgeSeconds is the age of the oldest
+	// unread change.
 	Lag        *int64    `json:"lag"`
 	AgeSeconds *int64    `json:"ageSeconds"`
 	Oldest     time.Time `json:"oldest,omitzero"`
@@ -168,7 +173,7 @@ type leaseLag struct {
 
 type total struct {
 	Leases     int     `json:"leases"`
-	Owned      int     `json:"owned"` // live or expired
+	Owned      int     `json:"owned"` // leases that are live or expired
 	Live       int     `json:"live"`
 	Expired    int     `json:"expired"`
 	Lag        *int64  `json:"lag"`
@@ -202,7 +207,7 @@ func (c Config) asJSON(r estimator.Report) report {
 	return out
 }
 
-// known returns a pointer to n. It returns nil if n is unknown.
+// known returns a pointer to n, or nil if n is [estimator.Unknown].
 func known(n int64) *int64 {
 	if n == estimator.Unknown {
 		return nil

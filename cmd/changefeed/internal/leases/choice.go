@@ -19,23 +19,24 @@ type Choice struct {
 	// Dialect is the dialect of the leases. If nil, it is the dialect of the existing
 	// leases.
 	Dialect *lease.Dialect
-	// Made describes the leases that a conversion creates. They are not the leases to
-	// convert. It is nil outside a conversion.
+	// Made describes the leases that a conversion creates, so that they are not mistaken
+	// for the leases to convert. It is nil outside a conversion.
 	Made *Made
-	// Terms are the intervals of the hosts.
+	// Terms are the intervals of the hosts, which determine whether a lease is live.
 	Terms lease.Terms
 }
 
-// Made describes the leases that a conversion creates. An interrupted conversion may have
-// left some of them beside their sources.
+// Made describes the leases that a conversion creates. If the conversion was interrupted,
+// some of them may be in the container beside the leases to convert.
 type Made struct {
 	Dialect lease.Dialect
-	// Processor is their processor's name. If nil, it is the name of their source's
-	// processor.
+	// Processor is the name of the processor for which they are created. If nil, it is
+	// the name of the source's processor.
 	Processor *string
 }
 
-// by reports whether g may have been created by a conversion of another group.
+// by reports whether a conversion of another group in all may have created the leases of
+// g.
 func (m *Made) by(g group, all []group) bool {
 	return m != nil && g.dialect == m.Dialect && slices.ContainsFunc(all, func(of group) bool {
 		name := of.processor
@@ -46,7 +47,8 @@ func (m *Made) by(g group, all []group) bool {
 	})
 }
 
-// ChoiceError reports that a choice matches no leases, or those of several processors.
+// ChoiceError reports that a [Choice] matches no leases, or the leases of several
+// processors.
 type ChoiceError struct{ reason string }
 
 func (e *ChoiceError) Error() string { return e.reason }
@@ -68,7 +70,8 @@ func (c *Container) Survey(ctx context.Context, choice Choice) (Survey, error) {
 	return c.survey(ctx, g, now, choice.Terms)
 }
 
-// SurveyOf reads the leases of a processor in a dialect. There may be none.
+// SurveyOf reads the leases of a processor in a dialect. The survey may contain no
+// leases.
 func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dialect, terms lease.Terms) (Survey, error) {
 	groups, now, err := c.list(ctx)
 	if err != nil {
@@ -88,7 +91,7 @@ func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dial
 	return c.survey(ctx, found, now, terms)
 }
 
-// survey decodes the documents of a group.
+// survey returns a survey of the documents in a group.
 func (c *Container) survey(ctx context.Context, g group, now time.Time, terms lease.Terms) (Survey, error) {
 	s := Survey{Processor: g.processor, Host: g.host, Container: c.Identity.ContainerRID, Marker: g.marker, Lock: g.lock, Now: now, Terms: terms}
 	var err error
@@ -115,7 +118,8 @@ func (c *Container) survey(ctx context.Context, g group, now time.Time, terms le
 	return s, nil
 }
 
-// codec returns the codec of a processor's documents. host is spelled as in their ids.
+// codec returns the codec of a processor's documents. host is the account's host as the
+// documents' ids spell it.
 func (c *Container) codec(processor, host string, d lease.Dialect) (lease.Codec, error) {
 	identity := c.Identity
 	identity.AccountHost = host
@@ -128,8 +132,8 @@ func (c *Container) choose(groups []group, choice Choice) (group, error) {
 		return !g.known() || choice.Processor != nil && g.processor != *choice.Processor ||
 			choice.Dialect != nil && (*choice.Dialect == lease.JavaHandleChanges) != g.byNames
 	})
-	// Java's second dialect leaves a marker without leases under the names of the first
-	// dialect.
+	// A Java host of the second dialect also creates the marker of the first one, without
+	// leases. Such a group is ignored if another group has leases.
 	if len(fit) > 1 {
 		if full := slices.DeleteFunc(slices.Clone(fit), func(g group) bool { return len(g.leases) == 0 }); len(full) > 0 {
 			fit = full
@@ -146,7 +150,8 @@ func (c *Container) choose(groups []group, choice Choice) (group, error) {
 	return group{}, &ChoiceError{reason: fmt.Sprintf("several processors have leases of %s/%s in %s; choose one%s", c.Identity.Database, c.Identity.Container, c.Name, others(fit))}
 }
 
-// named describes a choice for error texts.
+// named returns the part of an error text that names the processor and the dialect of a
+// choice.
 func named(choice Choice) string {
 	text := ""
 	if choice.Processor != nil {
@@ -158,7 +163,7 @@ func named(choice Choice) string {
 	return text
 }
 
-// others describes the existing leases for error texts.
+// others returns the part of an error text that lists the existing leases.
 func others(groups []group) string {
 	if len(groups) == 0 {
 		return ""

@@ -34,7 +34,8 @@ type Container struct {
 	client *azcosmos.ContainerClient
 }
 
-// requestTime is the timeout of a write after the command was interrupted.
+// requestTime is the timeout of a write that must be completed after the command was
+// interrupted.
 const requestTime = 10 * time.Second
 
 // Names are the names of a container and its database.
@@ -59,7 +60,8 @@ func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (
 	return l, l.properties(ctx)
 }
 
-// properties reads the properties of the lease container that matter to leases.
+// properties reads the properties of the lease container that commands need: its
+// partition key and its time to live.
 func (c *Container) properties(ctx context.Context) error {
 	answer, err := c.client.Read(ctx, nil)
 	if err != nil {
@@ -79,8 +81,8 @@ func (c *Container) properties(ctx context.Context) error {
 	return nil
 }
 
-// list reads the lease documents of the monitored container, for every processor and
-// dialect. It also returns the store's clock.
+// list reads all lease documents for the monitored container, grouped by processor and
+// dialect. It also returns the store's time.
 func (c *Container) list(ctx context.Context) ([]group, time.Time, error) {
 	rids, names := infixes(c.Identity)
 	var now time.Time
@@ -107,7 +109,7 @@ func (c *Container) list(ctx context.Context) ([]group, time.Time, error) {
 	return c.groups(all), now, nil
 }
 
-// clock returns the store's clock, from the header of an answer.
+// clock returns the store's time, from the Date header of an answer.
 func clock(r *http.Response) time.Time {
 	if r != nil {
 		if t, err := http.ParseTime(r.Header.Get("Date")); err == nil {
@@ -117,8 +119,8 @@ func clock(r *http.Response) time.Time {
 	return time.Now().UTC()
 }
 
-// Read reads one document again, and the store's clock at that time. It returns
-// feed.ErrNotFound if the document does not exist.
+// Read reads one document, and returns it with the store's time. It returns
+// [feed.ErrNotFound] if the document does not exist.
 func (c *Container) Read(ctx context.Context, id, key string) (Document, time.Time, error) {
 	answer, err := c.client.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), id, nil)
 	if err != nil {
@@ -177,7 +179,8 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s was changed meanwhile by another client", e.ID)
 }
 
-// failure returns the error for an answer's status.
+// failure returns the error for a failed request, by the HTTP status in err. verb is the
+// operation.
 func (c *Container) failure(verb, id string, err error) error {
 	switch connect.Status(err) {
 	case http.StatusNotFound:
@@ -203,8 +206,8 @@ type group struct {
 // known reports whether the processor's name is known.
 func (g group) known() bool { return g.host != "" }
 
-// groups returns the documents by the prefixes of their ids. It leaves out ids of other
-// containers.
+// groups returns the lease documents grouped by the prefixes of their ids. It omits the
+// lease documents of other monitored containers.
 func (c *Container) groups(all []Document) []group {
 	byPrefix := map[string]*group{}
 	for _, d := range all {
@@ -235,8 +238,8 @@ func (c *Container) groups(all []Document) []group {
 	return groups
 }
 
-// dialect returns the dialect of most leases in a group. A codec reports documents that
-// can only be of another dialect as foreign.
+// dialect returns the dialect of most leases in a group. It tries each dialect's codec,
+// and counts the documents that cannot be of that dialect.
 func (c *Container) dialect(g group) lease.Dialect {
 	foreign := func(d lease.Dialect) int {
 		codec, err := lease.NewCodec(d, lease.Key{Processor: g.processor, Identity: c.Identity}, false)

@@ -26,9 +26,9 @@ type Conversion struct {
 }
 
 // PlanConversion returns the plan of a conversion. same reports whether source and target
-// are one lease container. It returns a *[LiveError] if a lease is live. Other errors
-// name a lease that the other dialect cannot represent, or report that the target is in
-// use.
+// are in one lease container. It returns a *[LiveError] if a lease is live and force is
+// false. Other errors name a lease that the other dialect cannot represent, or report
+// that the target is in use.
 func PlanConversion(source, target Survey, same, force bool) (Conversion, error) {
 	c := Conversion{Source: source, Target: target}
 	from, to := source.Codec, target.Codec
@@ -86,11 +86,11 @@ func (c Conversion) resumable(made []convertedLease) error {
 	}
 	switch {
 	case c.Target.Marker != nil && len(c.Target.Items) == 0:
-		// Java's second dialect creates the first one's marker, so that no host starts
-		// there by mistake.
+		// Java's second dialect also creates the marker of the first one, so that no host
+		// of the first one starts there by mistake.
 		if c.Target.Codec.Dialect() != lease.JavaHandleChanges {
-			// Without --dialect the command would find, and delete, the leases to
-			// convert.
+			// Without --dialect, the command in the remedy would delete the leases that
+			// are to be converted.
 			return fmt.Errorf("the target has a marker but no leases: a processor of that name was used there; use another name (--to-processor), or delete the marker "+
 				"with `changefeed leases delete --all --processor %s --dialect %s` without lease tokens (--leases must name the target's container)", c.Target.Processor, c.Target.Codec.Dialect().Name())
 		}
@@ -100,8 +100,9 @@ func (c Conversion) resumable(made []convertedLease) error {
 	return nil
 }
 
-// Convert carries out a conversion. It may be interrupted after any step, and resumes
-// when the same command runs again. from and to may be the same container.
+// Convert carries out a conversion. If it is interrupted after any step, the same command
+// finishes it later. from and to may be the same container. It calls done after each
+// step.
 func Convert(ctx context.Context, from, to *Container, c Conversion, done func(Step) error) error {
 	id := c.Target.Codec.LockID()
 	lock, err := to.Create(ctx, id, id, c.Target.Codec.Lock())
@@ -144,8 +145,8 @@ func convertLocked(ctx context.Context, from, to *Container, c Conversion, done 
 	return from.Apply(ctx, c.Source, c.Remove, done)
 }
 
-// verify reads the new leases before the source's leases are deleted. An account with
-// session consistency may answer from a replica that lags for a moment.
+// verify reads the new leases, before the source's leases are deleted. Under session
+// consistency a read may come from a replica that lags, so verify tries it again.
 func verify(ctx context.Context, to *Container, c Conversion) error {
 	var err error
 	for range readAttempts {
@@ -163,11 +164,12 @@ func verify(ctx context.Context, to *Container, c Conversion) error {
 	return fmt.Errorf("%w: nothing was deleted from the source", err)
 }
 
-// readAttempts is the number of reads before a missing lease is an error.
+// readAttempts is the number of times that the leases are read before a missing one is an
+// error.
 const readAttempts = 5
 
-// written returns an error if a lease of the conversion, or the marker, is not in the
-// target.
+// written returns an error if the survey of the target lacks a lease of the conversion or
+// the marker.
 func (c Conversion) written(now Survey) error {
 	for _, step := range c.Steps {
 		i, ok := now.find(step.After.Token)
@@ -191,9 +193,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// FindAfter reads the leases again after a repair, and finds the damage that is left. The
-// first reads may still show the old leases. left is the number of findings that the
-// repair could not fix.
+// FindAfter reads the leases again after a repair, and returns the damage that is left.
+// left is the number of findings that the repair could not fix. The first reads may still
+// return the old leases, so FindAfter tries again until the findings are no more than
+// left.
 func (c *Container) FindAfter(ctx context.Context, s Survey, o Options, left int) (Survey, Report, error) {
 	for attempt := 1; ; attempt++ {
 		again, err := c.SurveyOf(ctx, s.Processor, s.Codec.Dialect(), s.Terms)
@@ -210,7 +213,7 @@ func (c *Container) FindAfter(ctx context.Context, s Survey, o Options, left int
 	}
 }
 
-// indented indents the lines that belong to a step.
+// indented returns lines, each indented, to be printed below a step.
 func indented(lines string) string {
 	return "    " + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n    ")
 }

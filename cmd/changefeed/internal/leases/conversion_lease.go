@@ -13,12 +13,13 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// convertedLease is a lease in another dialect, converted from one of the source's.
+// convertedLease is a lease of the source, converted to the other dialect.
 type convertedLease struct {
 	from lease.Lease
-	// to is free and carries no request. It has the position of from.
+	// to is the new lease. It has the position of from, no owner, and no hand-over
+	// request.
 	to lease.Lease
-	// before and after are their documents.
+	// before and after are the documents of from and to.
 	before, after []byte
 }
 
@@ -37,8 +38,8 @@ type converter struct {
 	made   []convertedLease
 	// notes describe the properties that the new leases do not keep.
 	notes []string
-	// startTime reports whether a lease with a position also has a start time. startNow
-	// reports whether a lease without a position starts now.
+	// startTime reports whether some lease has both a position and a start time. startNow
+	// reports whether some lease without a position starts at now.
 	startTime, startNow bool
 }
 
@@ -71,7 +72,7 @@ func cannotConvert(token, format string, args ...any) error {
 	return fmt.Errorf("cannot convert lease "+token+": "+format, args...)
 }
 
-// add converts a lease.
+// add converts a lease and adds it to the results.
 func (c *converter) add(l lease.Lease) error {
 	from := c.source.Codec
 	if l.Strange(from.Dialect(), c.source.Container) != nil {
@@ -102,8 +103,8 @@ func (c *converter) add(l lease.Lease) error {
 	return nil
 }
 
-// fresh returns the new lease for the keys of l, without its position.
-// [lease.Codec.Check] rejects a lease that the dialect cannot represent.
+// fresh returns a new lease for the keys of l, without a position. It returns an error if
+// the other dialect cannot represent such a lease.
 func (c *converter) fresh(l lease.Lease) (lease.Lease, error) {
 	exact := slices.IndexFunc(c.source.Partitions, func(p feed.Partition) bool { return p.Range == l.Range })
 	switch {
@@ -129,7 +130,8 @@ func (c *converter) withStart(to, from lease.Lease) lease.Lease {
 	return to.StartingAt(from.Start(feed.Now()))
 }
 
-// note adds notes about the properties that the new leases do not keep.
+// note adds the notes about properties of the source's leases that the new leases do not
+// keep.
 func (c *converter) note() {
 	note := func(format string, args ...any) { c.notes = append(c.notes, fmt.Sprintf(format, args...)) }
 	from := c.source.Codec
@@ -188,7 +190,7 @@ func difference(before, after []byte) string {
 	return b.String()
 }
 
-// lines returns the members of a document, each as a line.
+// lines returns the members of a document, one line for each.
 func lines(doc []byte) []string {
 	var all []string
 	for _, m := range members(doc) {

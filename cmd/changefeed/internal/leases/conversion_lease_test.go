@@ -17,7 +17,8 @@ func partition(id, from, to string, parents ...string) feed.Partition {
 	return feed.Partition{ID: id, Range: feed.Range{Min: from, Max: to}, Parents: parents}
 }
 
-// sourceOf returns a survey of leases in a dialect. None of them is live.
+// sourceOf returns a survey that contains the given leases in a dialect. No lease is
+// live.
 func sourceOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases ...lease.Lease) Survey {
 	t.Helper()
 	s := surveyOf(t, d, partitions, leases...)
@@ -52,7 +53,7 @@ func TestConvertedLeasesKeepRangePositionAndStart(t *testing.T) {
 		name     string
 		from, to lease.Dialect
 		leases   []lease.Lease
-		want     []string // token, range, position
+		want     []string // token, range and position of each new lease
 	}{
 		{
 			"whole partitions", lease.DotNet, lease.JavaLatestVersion,
@@ -198,7 +199,7 @@ func TestConversionOfJavaLeasesIsJavasOwnUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unflagged := strings.NewReplacer(`"isMaxInclusive":false,"isMinInclusive":true,`, "") // both forms are valid
+	unflagged := strings.NewReplacer(`"isMaxInclusive":false,"isMinInclusive":true,`, "") // both spellings of a range are valid
 	readable := func(doc []byte) map[string]any {
 		var all map[string]any
 		if err := json.Unmarshal(doc, &all); err != nil {
@@ -206,7 +207,7 @@ func TestConversionOfJavaLeasesIsJavasOwnUpgrade(t *testing.T) {
 		}
 		for name := range all {
 			if name[0] == '_' || name == "properties" {
-				delete(all, name) // Java's leases have no properties; the store adds system properties
+				delete(all, name) // Java's leases have no properties, and the store adds system properties
 			}
 		}
 		state, ok := decodeState(all["ContinuationToken"].(string))

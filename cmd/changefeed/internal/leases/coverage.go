@@ -12,18 +12,18 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// This file finds keys that no lease covers, or that several leases cover.
+// This file finds keys that no lease covers, and keys that several leases cover.
 
 func (f *finder) orphans() {
 	for _, i := range slices.Clone(f.items) {
-		i, there := f.now(i) // the repair of an earlier orphan may have moved it back
+		i, there := f.now(i) // the repair of an earlier orphan may have changed or removed i
 		if !there || i.PartitionID == "" || f.known(i.PartitionID) {
 			continue
 		}
 		f.found(Orphan, []string{i.Token}, fmt.Sprintf("lease %s is for a partition that is neither live nor an ancestor of a live one", i.Token), func() error {
 			f.remove(i, fmt.Sprintf("delete lease %s (%s)", i.Token, Position(i.Lease)))
 			if i.Range.IsZero() {
-				return nil // its keys are a hole, which is filled as such
+				return nil // the keys are unknown; the search for holes fills the gap
 			}
 			return f.inherit(i)
 		})
@@ -44,14 +44,14 @@ func (f *finder) merged() {
 	}
 }
 
-// known reports whether a partition is live or an ancestor of a live one.
+// known reports whether a partition is live, or is an ancestor of a live one.
 func (f *finder) known(id string) bool {
 	return slices.ContainsFunc(f.survey.Partitions, func(p feed.Partition) bool { return p.ID == id || slices.Contains(p.Parents, id) })
 }
 
-// inherit makes the other leases cover the keys of a removed lease. A lease that also has
-// those keys moves back if it is ahead. New leases cover the keys that no other lease
-// has.
+// inherit plans that other leases cover the keys of a removed lease. Each lease that has
+// some of these keys moves back if its position is later. New leases cover the keys that
+// no lease has.
 func (f *finder) inherit(gone Item) error {
 	for _, heir := range slices.Clone(f.items) {
 		if !heir.Range.Overlaps(gone.Range) {
@@ -78,7 +78,7 @@ func (f *finder) inherit(gone Item) error {
 // families finds parents that still exist beside their children.
 func (f *finder) families() {
 	for _, parent := range slices.Clone(f.items) {
-		parent, there := f.now(parent) // the repair of an earlier parent may have moved it back
+		parent, there := f.now(parent) // the repair of an earlier parent may have changed or removed this one
 		if !there {
 			continue
 		}
@@ -107,7 +107,8 @@ func (f *finder) families() {
 	}
 }
 
-// overlaps finds keys that two leases cover, neither of which is the other's parent.
+// overlaps finds pairs of leases that cover the same keys although neither is the other's
+// ancestor.
 func (f *finder) overlaps() {
 	for again := true; again; {
 		again = false
@@ -123,22 +124,22 @@ func (f *finder) overlaps() {
 				break
 			}
 			if again {
-				break // the draft has changed
+				break // the loops start again, because the repair has changed the leases
 			}
 		}
 	}
 }
 
-// reported reports whether an overlap is among the findings. Without this check, the
-// finder would find an overlap that cannot be repaired again and again.
+// reported reports whether the overlap of two leases is among the findings. Without this
+// check, overlaps would find an overlap that cannot be repaired again, without end.
 func (f *finder) reported(a, b Item) bool {
 	return slices.ContainsFunc(f.report.Findings, func(o Finding) bool {
 		return o.Kind == Overlap && slices.Equal(o.Tokens, []string{a.Token, b.Token})
 	})
 }
 
-// disentangle makes two overlapping leases disjoint. The shared keys resume at the older
-// position.
+// disentangle plans changes after which two overlapping leases no longer overlap. The
+// keys that they share resume at the older of the two positions.
 func (f *finder) disentangle(a, b Item) error {
 	order, err := older(a.Lease, b.Lease)
 	if err != nil {
@@ -181,12 +182,12 @@ func (f *finder) live(id string) bool {
 // gaps returns the parts of the processor's range that no lease of the draft covers.
 func (f *finder) gaps() []feed.Range { return gaps(f.items, f.options.Range.OrFull()) }
 
-// gaps returns the parts of r that none of the leases covers.
+// gaps returns the parts of r that no lease in items covers.
 func gaps(items []Item, r feed.Range) []feed.Range {
 	var covered []feed.Range
 	for _, i := range items {
 		if i.Range.IsZero() {
-			return nil // it may cover any key
+			return nil // a lease without a range may cover any key
 		}
 		covered = append(covered, i.Range)
 	}

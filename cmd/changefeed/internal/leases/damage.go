@@ -91,11 +91,12 @@ type Finding struct {
 type Options struct {
 	// Mode is the processor's mode. If nil, it is the mode of most leases.
 	Mode *feed.Mode
-	// Range is the part of the container that the processor covers. The zero value means
-	// everything.
+	// Range is the part of the keys that the processor covers. The zero value means all
+	// keys.
 	Range feed.Range
-	// Start is the start of a lease that fills a hole, where the delivered changes are
-	// unknown. In all versions and deletes mode the start is always now.
+	// Start is the start of a new lease that fills a hole. It is unknown which changes of
+	// such a hole were delivered. In all versions and deletes mode the start is always
+	// now.
 	Start feed.Start
 }
 
@@ -104,9 +105,9 @@ type Report struct {
 	// OK reports whether there are no findings.
 	OK       bool      `json:"ok"`
 	Findings []Finding `json:"findings"`
-	// Notes describe states that are not damage, or not yet.
+	// Notes describe states that are not damage, or that become damage only if they last.
 	Notes []string `json:"notes,omitempty"`
-	// Plan repairs the findings without a Remedy.
+	// Plan contains the steps that repair the repairable findings.
 	Plan []Step `json:"plan,omitempty"`
 }
 
@@ -117,7 +118,8 @@ func Find(s Survey, o Options) Report {
 	f.foreign()
 	f.unreadable()
 	f.lock()
-	// Positions of another container cannot be compared with positions of this one.
+	// Positions of another container cannot be compared with positions of this one, so
+	// all other checks are omitted.
 	if !f.strange() && (len(s.Items) > 0 || s.Marker != nil) {
 		f.duplicates()
 		f.ranges()
@@ -145,7 +147,8 @@ func (f *finder) add(finding Finding) {
 	f.report.Findings = append(f.report.Findings, finding)
 }
 
-// found adds damage that repair repairs. If repair fails, its error is the remedy.
+// found adds a finding to the report. repair plans its repair. If repair returns an
+// error, the error's text becomes the remedy.
 func (f *finder) found(k Kind, tokens []string, text string, repair func() error) {
 	finding := Finding{Kind: k, Tokens: tokens, Text: text}
 	if err := f.attempt(repair); err != nil {
@@ -181,7 +184,8 @@ func (f *finder) unreadable() {
 	}
 }
 
-// strange finds leases whose positions belong to another container of the same name.
+// strange finds leases whose positions belong to another container of the same name. It
+// reports whether there are any.
 func (f *finder) strange() bool {
 	before := len(f.report.Findings)
 	for _, i := range f.items {
@@ -193,7 +197,7 @@ func (f *finder) strange() bool {
 	return len(f.report.Findings) > before
 }
 
-// lockTime is the time to live of a lock in .NET's and Java's processors.
+// lockTime is the time to live of the lock that .NET's and Java's processors create.
 const lockTime = 30 * time.Second
 
 func (f *finder) lock() {
@@ -227,7 +231,8 @@ func (f *finder) duplicates() {
 		if len(same) < 2 {
 			continue
 		}
-		// Hosts use the document whose id is derived from its token.
+		// Of several documents for one token, hosts use the one whose id is derived from
+		// the token.
 		id := f.survey.Codec.LeaseID(token)
 		keep := max(0, slices.IndexFunc(same, func(i Item) bool { return i.Document.ID == id && i.Key == id }))
 		f.found(Duplicate, []string{token}, fmt.Sprintf("%d documents are lease %s: %s", len(same), token, addresses(same)), func() error {
@@ -250,7 +255,7 @@ func (f *finder) duplicates() {
 				if i.Range.IsZero() || i.Range == same[keep].Range {
 					continue
 				}
-				if err := f.inherit(i); err != nil { // its keys differ from those of the document that stays
+				if err := f.inherit(i); err != nil { // the two documents cover different keys
 					return err
 				}
 			}
@@ -259,12 +264,13 @@ func (f *finder) duplicates() {
 	}
 }
 
-// setBack plans to move i back to the position of from, if the positions differ.
+// setBack plans to move lease i back to the position of from. It does nothing if the
+// positions are equal.
 func (f *finder) setBack(i Item, from lease.Lease) {
 	if order, err := older(i.Lease, from); err == nil && order == 0 {
 		return
 	}
-	start, _ := startOf(from) // without a start in from, the hosts' configuration determines it
+	start, _ := startOf(from) // if from has no start, the hosts' configuration determines it
 	f.replace(i, f.survey.repositioned(i.Lease, start), fmt.Sprintf("set lease %s back from %s to %s", i.Token, Position(i.Lease), Position(from)))
 }
 
@@ -296,7 +302,7 @@ func (f *finder) modes() {
 	for _, i := range slices.Clone(f.items) {
 		i, _ := f.now(i)
 		if i.Continuation == "" && f.survey.Codec.Dialect() == lease.JavaLatestVersion {
-			continue // its first position determines its mode
+			continue // the mode is decided when the lease gets its first position
 		}
 		if i.Mode == mode && sure {
 			continue
@@ -320,8 +326,8 @@ func (f *finder) modes() {
 	}
 }
 
-// mode returns the processor's mode: the option's, or that of most leases. It returns
-// false if it cannot decide.
+// mode returns the processor's mode: the one in the options, or that of most leases. It
+// returns false if neither determines a mode.
 func (f *finder) mode() (feed.Mode, bool) {
 	if f.options.Mode != nil {
 		return *f.options.Mode, true
@@ -352,7 +358,8 @@ func (f *finder) marker() {
 	})
 }
 
-// uncertain reports whether documents may cover unknown keys.
+// uncertain reports whether there are documents that may cover keys but cannot be
+// decoded.
 func (f *finder) uncertain() bool {
 	return len(f.survey.Unreadable)+len(f.survey.Foreign) > 0
 }
@@ -373,7 +380,7 @@ func address(i Item) string {
 	return i.Document.ID
 }
 
-// Right returns the text for a survey without damage.
+// Right returns the line that reports that a survey has no damage.
 func (s Survey) Right() string {
 	return fmt.Sprintf("no damage found in the %s of the processor %q", view.Plural(len(s.Items), "lease", "leases"), s.Processor)
 }

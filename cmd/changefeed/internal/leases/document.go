@@ -69,13 +69,14 @@ const (
 	leaseSuffix  = ".."
 )
 
-// infixes returns the common parts of the ids of a container's leases, by rids and by
-// names.
+// infixes returns the part that the ids of all leases for a monitored container have in
+// common. rids is the form with resource ids, and names is the form with names.
 func infixes(id feed.Identity) (rids, names string) {
 	return "_" + id.DatabaseRID + "_" + id.ContainerRID, "_" + id.Database + "_" + id.Container
 }
 
-// parseName parses an id. ok is false if it is not an id of the container's leases.
+// parseName parses the id of a lease document. ok is false if the id does not belong to
+// the leases of the monitored container.
 func parseName(id string, monitored feed.Identity) (n name, ok bool) {
 	rids, names := infixes(monitored)
 	for _, infix := range []string{rids, names} {
@@ -113,13 +114,14 @@ func decodeState(token string) (text []byte, ok bool) {
 	return text, err == nil && len(text) > 0 && text[0] == '{'
 }
 
-// member is a member of a JSON object.
+// member is a member of a JSON object: its name and its value.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// members returns the members of a document in their order, up to the first error.
+// members returns the members of a JSON document in their order. If the document is
+// invalid, it returns those before the first error.
 func members(doc []byte) []member {
 	var all []member
 	d := jsontext.NewDecoder(bytes.NewReader(doc))

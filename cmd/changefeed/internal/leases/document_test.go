@@ -28,7 +28,8 @@ func TestAnIdIdentifiesItsProcessor(t *testing.T) {
 	}
 }
 
-// A codec must recognize its own documents, with and without a position.
+// From a lease document, with or without a position, the commands must find the dialect
+// whose codec wrote it.
 func TestADocumentDeterminesItsDialect(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		codec, err := lease.NewCodec(d, lease.Key{Processor: "p", Identity: identity}, false)
@@ -64,7 +65,8 @@ func TestADocumentDeterminesItsDialect(t *testing.T) {
 	}
 }
 
-// dialectOf returns the dialect of a processor that has one lease document.
+// dialectOf returns the dialect that the commands find for a processor with one lease
+// document.
 func dialectOf(t *testing.T, id, body string) lease.Dialect {
 	t.Helper()
 	groups := (&Container{Identity: identity}).groups([]Document{{ID: id, Body: []byte(body)}})
@@ -93,7 +95,7 @@ func TestTheOlderOfTwoPositionsIsReturnedOrAnError(t *testing.T) {
 		{from("2026-11-21T09:30:00Z"), from("2026-11-22T09:30:00Z"), -1, true},
 		{at(""), at(""), 0, true},
 		{at("opaque"), at("other"), 0, false},
-		{at(""), at(`"1"`), 0, false}, // the hosts' start is possible in both
+		{at(""), at(`"1"`), 0, false}, // the start in the hosts' configuration may be later than either
 		{from("2026-11-21T09:30:00Z"), at(`"1"`), 0, false},
 		{from("tomorrow"), at(`"1"`), 0, false},
 	} {
@@ -103,7 +105,8 @@ func TestTheOlderOfTwoPositionsIsReturnedOrAnError(t *testing.T) {
 	}
 }
 
-// A document of undecidable dialect is not changed, and is reported.
+// If the dialect of a document cannot be decided, its position cannot be compared. The
+// plan must not change such a document, and the report must name it.
 func TestFindLeavesPositionsAloneThatCantBeCompared(t *testing.T) {
 	partitions := []feed.Partition{{ID: "1", Range: feed.Range{Min: "", Max: "80"}, Parents: []string{"0"}}, {ID: "2", Range: feed.Range{Min: "80", Max: "FF"}, Parents: []string{"0"}}}
 	s := surveyOf(
@@ -118,8 +121,8 @@ func TestFindLeavesPositionsAloneThatCantBeCompared(t *testing.T) {
 	}
 }
 
-// A lease that is moved back must deliver all later changes, even those before the start
-// time in its old document.
+// A reset moves a lease back. The old document may contain a start time before which
+// changes are dropped. After the reset, changes before it must be delivered.
 func TestResetRemovesTheBoundOfALease(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaLatestVersion} {
 		l := lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"5"`}.Bounded(now)

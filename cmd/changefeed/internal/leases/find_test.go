@@ -20,7 +20,8 @@ var (
 	borders  = []string{"", "20", "40", "60", "80", "A0", "C0", "FF"}
 )
 
-// surveyOf returns a survey of leases as if they had been read. All of them are old.
+// surveyOf returns a survey as if the given leases had been read from a container. All
+// leases were written long ago.
 func surveyOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases ...lease.Lease) Survey {
 	t.Helper()
 	codec, err := lease.NewCodec(d, lease.Key{Processor: "p", Identity: identity}, false)
@@ -37,7 +38,7 @@ func surveyOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases
 	return s
 }
 
-// read returns l as a host reads it after it was written.
+// read returns l as a host would read it from its document.
 func read(t *testing.T, s Survey, l lease.Lease) Item {
 	t.Helper()
 	body := s.Codec.Encode(l)
@@ -57,7 +58,7 @@ func read(t *testing.T, s Survey, l lease.Lease) Item {
 	return Item{Document: doc, Lease: decoded}
 }
 
-// carriedOut returns the survey after a plan. It carries out each step as Apply does.
+// carriedOut returns the survey after all steps of a plan were applied, as Apply does.
 func carriedOut(t *testing.T, s Survey, plan []Step) Survey {
 	t.Helper()
 	items := slices.Clone(s.Items)
@@ -95,7 +96,8 @@ func carriedOut(t *testing.T, s Survey, plan []Step) Survey {
 	return s
 }
 
-// before is the range of a deleted lease. It is zero if unknown.
+// before returns the range of the lease that a step deletes. It is zero if the range is
+// unknown.
 func before(s Survey, step Step) feed.Range {
 	l, err := s.Codec.Decode(step.Before.Body)
 	if err != nil {
@@ -108,8 +110,8 @@ func covers(s Survey, r feed.Range) bool {
 	return r.IsZero() || len(gaps(s.Items, r)) == 0
 }
 
-// world draws partitions, some of which came from splits and merges, and leases with any
-// damage.
+// world returns a random survey. Some partitions came from splits and merges, and the
+// leases may have any damage.
 func world(t *testing.T, r *rand.Rand, d lease.Dialect) Survey {
 	t.Helper()
 	var partitions []feed.Partition
@@ -188,7 +190,8 @@ func world(t *testing.T, r *rand.Rand, d lease.Dialect) Survey {
 	return s
 }
 
-// position orders positions: the beginning, then LSNs.
+// position converts a lease's position to a number that can be compared: 0 for the
+// beginning, and LSNs above.
 func position(t *testing.T, l lease.Lease) int64 {
 	t.Helper()
 	if l.Continuation == "" {
@@ -204,9 +207,9 @@ func position(t *testing.T, l lease.Lease) int64 {
 	return lsn
 }
 
-// This test combines any damage with any other. Repairable damage must be repaired after
-// the plan. No key may have a later position than in any lease that had it. A lease must
-// cover each key at the end and after every step.
+// For random combinations of damage, the plan must repair all repairable damage. After
+// it, exactly one lease must cover each key. The key's position must not be later than
+// the oldest one among the leases that covered it before.
 func TestARepairMendsAnyDamageAndMovesNoPositionForward(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		kinds := map[Kind]int{}
@@ -263,7 +266,7 @@ func TestARepairMendsAnyDamageAndMovesNoPositionForward(t *testing.T) {
 	}
 }
 
-// The JSON of `leases check` is an interface of the command.
+// Programs read the JSON of `leases check`, so its form must not change.
 func TestAReportForProgramsKeepsItsForm(t *testing.T) {
 	s := surveyOf(t, lease.DotNet, []feed.Partition{{ID: "0", Range: feed.Full()}}, lease.Lease{Token: "-80", Range: feed.Range{Max: "80"}, Continuation: `"5"`})
 	s.Lock = &Document{ID: s.Codec.LockID(), Modified: now, TTL: 30 * time.Second}

@@ -28,20 +28,22 @@ type Step struct {
 	Op Op
 	// Before is the document that is replaced or deleted. It is nil for Create and Mark.
 	Before *Document
-	// After is the lease that Create and Replace write.
+	// After is the lease that a Create or Replace step writes.
 	After lease.Lease
-	// Raw is the document that is written. If nil, After is encoded.
+	// Raw is the document that the step writes. If nil, the encoded form of After is
+	// written.
 	Raw []byte
-	// Now reports whether After starts at the end of its feed when it is written.
+	// Now reports whether After starts at the end of its feed at the moment of the write.
 	Now bool
 	// Text describes the step to the user.
 	Text string
 }
 
-// MarshalText returns the step's text. JSON contains nothing else of a step.
+// MarshalText returns the step's Text. The JSON form of a step is this text alone.
 func (s Step) MarshalText() ([]byte, error) { return []byte(s.Text), nil }
 
-// draft is a plan in progress, and the leases as it leaves them.
+// draft is a plan that is being made. items are the leases as they will be after the
+// steps so far.
 type draft struct {
 	survey Survey
 	items  []Item
@@ -54,14 +56,14 @@ func newDraft(s Survey) *draft {
 	return d
 }
 
-// index returns the index of an item in the draft, or -1.
+// index returns the index of lease i in the draft's items, or -1.
 func (d *draft) index(i Item) int {
 	return slices.IndexFunc(d.items, func(o Item) bool {
 		return o.Document.ID == i.Document.ID && o.Key == i.Key && o.created == i.created && o.Token == i.Token
 	})
 }
 
-// now returns the draft's version of i. ok is false if the draft has removed it.
+// now returns lease i as the draft leaves it. ok is false if the draft removes it.
 func (d *draft) now(i Item) (Item, bool) {
 	at := d.index(i)
 	if at < 0 {
@@ -70,7 +72,8 @@ func (d *draft) now(i Item) (Item, bool) {
 	return d.items[at], true
 }
 
-// step returns the planned write of i's document, or nil. No document is written twice.
+// step returns the step that already creates or replaces i's document, or nil. A plan
+// writes each document at most once.
 func (d *draft) step(i Item) *Step {
 	for n := range d.steps {
 		s := &d.steps[n]
@@ -109,9 +112,9 @@ func (d *draft) remove(i Item, text string) {
 	}
 }
 
-// cover plans leases at start for the keys of r that no lease of the draft covers. They
-// cover whole partitions or parts of them, like the leases that hosts create. The steps'
-// texts end with why.
+// cover plans new leases, at start, for the keys of r that no lease of the draft covers.
+// A new lease is for a whole partition or for a part of one, as hosts would create it.
+// Each step's text ends with why.
 func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string) error {
 	var listed lease.Listing
 	for _, i := range d.items {
@@ -139,7 +142,8 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 	return nil
 }
 
-// cover is an owner text for a plan that only lists missing leases.
+// cover is the owner text under which package balance computes the leases that are
+// missing. No lease is written with it.
 const cover = "changefeed leases/00000000"
 
 // ordered returns the draft's steps in the order in which they are carried out.
@@ -150,7 +154,8 @@ func (d *draft) ordered() []Step {
 	return steps
 }
 
-// attempt calls f, and undoes its changes of the draft if it fails.
+// attempt calls f, which changes the draft. If f returns an error, attempt undoes these
+// changes.
 func (d *draft) attempt(f func() error) error {
 	items, steps := slices.Clone(d.items), slices.Clone(d.steps)
 	if err := f(); err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Apply carries out steps in their order, each by compare-and-set, and calls done after
-// each. It ends with the first failure. The completed steps are correct by themselves,
-// and a new plan can continue from them. It returns a *[ChangedError] if another client
-// has written meanwhile.
+// Apply carries out the steps of a plan in order, each by compare-and-set, and calls done
+// after each. It ends at the first error. The leases are then consistent, and a new plan
+// can continue from them. It returns a *[ChangedError] if another client has written a
+// document since the survey.
 func (c *Container) Apply(ctx context.Context, s Survey, steps []Step, done func(Step) error) error {
 	for _, step := range steps {
 		if err := c.apply(ctx, s, step); err != nil {
@@ -38,14 +38,14 @@ func (c *Container) apply(ctx context.Context, s Survey, step Step) error {
 	case Mark:
 		_, err := c.Create(ctx, s.Codec.MarkerID(), s.Codec.MarkerID(), s.Codec.Marker())
 		if changed(err) {
-			return nil // it exists
+			return nil // the marker exists already
 		}
 		return err
 	}
 	return fmt.Errorf("unknown step %q", step.Op)
 }
 
-// write creates or replaces a lease.
+// write creates or replaces the lease document of a step.
 func (c *Container) write(ctx context.Context, s Survey, step Step) error {
 	l := step.After
 	if step.Now {
@@ -70,7 +70,7 @@ func (c *Container) write(ctx context.Context, s Survey, step Step) error {
 	return err
 }
 
-// positionAtEnd returns l with the position at which its feed ends.
+// positionAtEnd returns l with the position at the current end of its feed.
 func (c *Container) positionAtEnd(ctx context.Context, s Survey, l lease.Lease) (lease.Lease, error) {
 	for _, p := range s.Partitions {
 		if !p.Range.Contains(l.Range) {

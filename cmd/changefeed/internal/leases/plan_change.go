@@ -33,7 +33,7 @@ func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, er
 	return steps, nil
 }
 
-// describe returns a start as text.
+// describe returns the text for a start in messages.
 func describe(start feed.Start) string {
 	if start.Kind() == feed.StartNow {
 		return "now"
@@ -85,8 +85,8 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 	return steps, s.refuseLive("delete", items, force)
 }
 
-// findDamaged returns an unreadable or foreign document by its token or its id. `ls` and
-// `check` print both.
+// findDamaged returns an unreadable or foreign document by its token or by its id. what
+// describes its kind. `leases ls` and `leases check` print both names.
 func (s Survey) findDamaged(token string) (d Document, what string, ok bool) {
 	if _, is := s.find(token); is {
 		return d, "", false

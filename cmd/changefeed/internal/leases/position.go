@@ -23,7 +23,7 @@ func lsnOf(c feed.Continuation) (lsn int64, ok bool) {
 	return lsn, err == nil
 }
 
-// Position returns as text where reading of a lease resumes.
+// Position returns the text that describes where reading of a lease resumes.
 func Position(l lease.Lease) string {
 	if l.Continuation != "" {
 		if lsn, ok := lsnOf(l.Continuation); ok {
@@ -82,19 +82,20 @@ func startOf(l lease.Lease) (start feed.Start, ok bool) {
 	return start, start.Kind() != feed.StartNow
 }
 
-// repositioned returns l as a free lease at a start, without an upper bound. A start at
-// now is resolved later.
+// repositioned returns l as a free lease that starts at start, without the time before
+// which changes were dropped. If start is now, the position is set later.
 func (s Survey) repositioned(l lease.Lease, start feed.Start) lease.Lease {
 	if s.Codec.Dialect() == lease.JavaLatestVersion && start.Kind() != feed.StartContinuation {
-		l = stripped(l) // the start in such a document overrides everything except a position
+		l = stripped(l) // in such a document, the start would override start
 	}
 	l = l.Released("").Bounded(time.Time{})
 	l.Continuation = ""
 	return l.StartingAt(start)
 }
 
-// stripped returns l without the additional state of its document. In Java's second
-// dialect, mode and start are wrapped together with the position, and would not change.
+// stripped returns a lease with only the fields of l that all dialects have. In Java's
+// second dialect the document also wraps mode and start together with the position.
+// Without this function they would not change.
 func stripped(l lease.Lease) lease.Lease {
 	return lease.Lease{
 		ID: l.ID, Token: l.Token, PartitionID: l.PartitionID, Range: l.Range, Owner: l.Owner, Continuation: l.Continuation,

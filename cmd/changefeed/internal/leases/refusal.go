@@ -10,13 +10,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// LiveError reports that live hosts own leases, so that a change was not made.
+// LiveError reports that a change was not made, because live hosts own some of the
+// leases.
 type LiveError struct {
 	// Items are the live leases.
 	Items []Item
 	// Now is the store's clock.
 	Now time.Time
-	// Verb is the change that was not made.
+	// Verb names the change that was not made.
 	Verb string
 }
 
@@ -32,7 +33,8 @@ func (e *LiveError) Error() string {
 const ForceCosts = "the owner notices at its next write, within a renew interval (13 s by default), and delivers changes until then; " +
 	"the next owner delivers the same changes again"
 
-// refuseLive returns a *LiveError if items has live leases and force is false.
+// refuseLive returns a *[LiveError] if a lease in items is live and force is false. verb
+// names the change for its text.
 func (s Survey) refuseLive(verb string, items []Item, force bool) error {
 	live := s.live(items)
 	if len(live) == 0 || force {
@@ -41,8 +43,9 @@ func (s Survey) refuseLive(verb string, items []Item, force bool) error {
 	return &LiveError{Items: live, Now: s.Now, Verb: verb}
 }
 
-// Select returns the leases with the tokens, or all of them. It returns an error if a
-// lease does not exist, or if the caller gives both or neither of tokens and all.
+// Select returns the leases with the given tokens, or all leases. It returns an error if
+// a lease does not exist. It also does if the caller gives both tokens and all, or
+// neither.
 func (s Survey) Select(tokens []string, all bool) ([]Item, error) {
 	switch {
 	case all && len(tokens) > 0:
@@ -63,7 +66,7 @@ func (s Survey) Select(tokens []string, all bool) ([]Item, error) {
 	return found, nil
 }
 
-// tokens lists the leases for messages.
+// tokens returns the tokens of all leases in one text, for messages.
 func (s Survey) tokens() string {
 	var all []string
 	for _, i := range s.Items {

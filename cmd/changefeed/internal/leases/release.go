@@ -11,16 +11,17 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Release releases leases. It asks a live host of this project as another host would, and
-// waits until it has released the lease. It frees an expired lease itself.
+// Release releases leases. If a host of this project owns a live lease, Release requests
+// it as another host would, and waits until the owner has released it. It frees expired
+// leases itself.
 type Release struct {
-	// Owner is the command's own owner text, which its requests carry.
+	// Owner is the owner text of this command, which its hand-over requests contain.
 	Owner string
 	// Timeout is the maximum time to wait for all leases together.
 	Timeout time.Duration
 	// Force frees live leases at once, without asking their owners.
 	Force bool
-	// DryRun prints the changes and makes none.
+	// DryRun only prints the changes.
 	DryRun bool
 	// Out receives the progress.
 	Out io.Writer
@@ -85,16 +86,16 @@ func (r Release) printf(format string, args ...any) error {
 	return err
 }
 
-// answer is the result of a request for a lease.
+// answer is the result of an attempt to free or to request a lease.
 type answer int
 
 const (
-	settled answer = iota // there is nothing to wait for
-	asked                 // the lease carries the request
-	refused               // the request was not written yet, for instance because of a renewal
+	settled answer = iota // the lease is free, or no longer needs to be waited for
+	asked                 // the lease contains the command's request
+	refused               // the request could not be written yet, for instance because the owner has just renewed the lease
 )
 
-// begin frees a lease, or asks for it.
+// begin frees a lease that is expired, or asks its live owner to release it.
 func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (answer, error) {
 	owner := lease.Instance(i.Owner)
 	switch state := s.State(i.Lease); {
@@ -110,8 +111,8 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 		}
 		return settled, r.printf("lease %s of %s is free; it was %s\n", i.Token, owner, state)
 	case s.Age(i.Lease) >= s.Terms.Young():
-		// The owner may be dead, and a request would look like its renewal. Either it
-		// writes the lease, or the lease expires.
+		// The owner may be dead, and a request would make the lease look renewed. So
+		// begin waits until the owner writes the lease, or until the lease expires.
 		return refused, r.printf("lease %s: %s has not written it for %s; waiting until it does, or until the lease expires\n", i.Token, owner, s.Age(i.Lease))
 	case i.Wanted() != "":
 		return asked, r.printf("lease %s: %s was already asked for it by %s\n", i.Token, owner, lease.Instance(i.Wanted()))
@@ -126,13 +127,13 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 	return asked, r.printAsked(i)
 }
 
-// printAsked prints that the owner was asked.
+// printAsked prints that the owner of a lease was asked to release it.
 func (r Release) printAsked(i Item) error {
 	return r.printf("lease %s: asked %s for it; it finishes its batch first\n", i.Token, lease.Instance(i.Owner))
 }
 
-// wait reads a lease until its owner has released it. It asks for the lease if it does
-// not carry the request yet.
+// wait reads a lease repeatedly until its owner has released it. marked reports whether
+// the lease already contains the request. If not, wait writes it.
 func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marked bool) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -159,7 +160,8 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 		case s.State(l) == Expired:
 			return r.printf("lease %s has expired: %s does not run any more, and any host may acquire it\n", i.Token, lease.Instance(l.Owner))
 		case l.Wanted() == "" && marked:
-			// Hosts of this project keep the request until a host acquires the lease.
+			// Hosts of this project keep the request in the document until a host
+			// acquires the lease.
 			return r.printf("lease %s was free, and %s has acquired it again\n", i.Token, lease.Instance(l.Owner))
 		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
 			_, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner)))
@@ -182,7 +184,8 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 	}
 }
 
-// timeoutError returns the error after the timeout, or after an interrupt.
+// timeoutError returns the error for a lease that was not released before the timeout or
+// an interrupt.
 func (r Release) timeoutError(ctx context.Context, i Item) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

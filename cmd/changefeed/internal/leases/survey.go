@@ -19,7 +19,7 @@ type Item struct {
 	created bool
 }
 
-// Foreign is a lease document of another dialect.
+// Foreign is a document that is a lease of another dialect.
 type Foreign struct {
 	Document
 	Dialect lease.Dialect
@@ -51,7 +51,8 @@ type Survey struct {
 	Terms lease.Terms
 }
 
-// withRanges sets the ranges of leases that have none.
+// withRanges sets the ranges of the leases whose documents have none, from their
+// partitions.
 func (s *Survey) withRanges() {
 	l := lease.Listing{Unreadable: s.Unreadable}
 	for _, i := range s.Items {
@@ -89,7 +90,7 @@ func StateOf(owner string, age time.Duration, terms lease.Terms) State {
 	return Expired
 }
 
-// Age returns the time since the lease was written.
+// Age returns the time since the lease was last written, by the store's clock.
 func (s Survey) Age(l lease.Lease) time.Duration { return max(0, s.Now.Sub(l.Modified)) }
 
 // Live returns the leases that have a live owner.
@@ -109,7 +110,8 @@ func (s Survey) find(token string) (Item, bool) {
 	return Item{}, false
 }
 
-// ancestor returns an ancestor of l that still exists. l waits for its end.
+// ancestor returns a lease that still exists and whose keys include those of l. Until it
+// is deleted, hosts do not run l.
 func (s Survey) ancestor(l lease.Lease) (lease.Lease, bool) {
 	for _, i := range s.Items {
 		if i.AncestorOf(l) {
@@ -119,7 +121,8 @@ func (s Survey) ancestor(l lease.Lease) (lease.Lease, bool) {
 	return lease.Lease{}, false
 }
 
-// sortItems sorts leases by their ranges, wider ones first.
+// sortItems sorts leases by the beginning of their ranges. Of two with the same
+// beginning, the wider one comes first.
 func sortItems(items []Item) {
 	slices.SortStableFunc(items, func(a, b Item) int {
 		return cmp.Or(strings.Compare(a.Range.Min, b.Range.Min), strings.Compare(b.Range.Max, a.Range.Max),

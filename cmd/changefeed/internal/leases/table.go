@@ -20,15 +20,16 @@ type Row struct {
 	// From and To are the borders of the range. Both are empty if the range is unknown.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Owner is the owner text, with the suffix of its run.
+	// Owner is the text by which the owner identifies itself. It ends in a suffix of the
+	// host's run.
 	Owner string `json:"owner,omitempty"`
 	State State  `json:"state"`
-	// AgeSeconds is the time since the last write.
+	// AgeSeconds is the time since the last write of the lease, in seconds.
 	AgeSeconds   int64  `json:"ageSeconds"`
 	Position     string `json:"position"`
 	Continuation string `json:"continuation,omitempty"`
 	Mode         string `json:"mode"`
-	// WantedBy is the host that asks for the lease.
+	// WantedBy is the host that requests the lease.
 	WantedBy string `json:"wantedBy,omitempty"`
 }
 
@@ -39,7 +40,8 @@ type Listing struct {
 	Initialised time.Time `json:"initialised,omitzero"`
 	Locked      time.Time `json:"locked,omitzero"`
 	Leases      []Row     `json:"leases"`
-	// Unreadable are the ids of documents that cannot be read or are of another dialect.
+	// Unreadable are the ids of documents that cannot be decoded or are of another
+	// dialect.
 	Unreadable []string `json:"unreadable,omitempty"`
 
 	dialect lease.Dialect
@@ -77,7 +79,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Write writes the listing as a table.
+// Write writes the listing as a table, below lines about the processor and the container.
 func (l Listing) Write(w io.Writer) error {
 	var head strings.Builder
 	fmt.Fprintf(&head, "processor %q, in %s\n", l.Processor, l.dialect)

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Error reports that no program can listen on the address of a flag. Its text names the
+// Error reports that the address of a flag cannot be listened on. Its text names the
 // flag.
 type Error struct {
 	flag, address, reason string
@@ -52,15 +52,15 @@ func On(ctx context.Context, flag, where string) (net.Listener, error) {
 	return l, nil
 }
 
-// AtMost returns a listener that keeps at most n connections of l open. Further ones wait
-// to be accepted.
+// AtMost returns a listener that accepts connections of l. If n of them are open, Accept
+// waits until one is closed.
 func AtMost(l net.Listener, n int) net.Listener {
 	return &bounded{Listener: l, open: make(chan struct{}, n), closed: make(chan struct{})}
 }
 
 type bounded struct {
 	net.Listener
-	// open has an element for each open connection.
+	// open contains one element for each open connection.
 	open   chan struct{}
 	closed chan struct{}
 	once   sync.Once
@@ -80,7 +80,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 	return &boundedConn{Conn: c, leave: sync.OnceFunc(func() { <-b.open })}, nil
 }
 
-// Close closes the listener, and ends an Accept that waits.
+// Close closes the listener. A waiting Accept returns an error.
 func (b *bounded) Close() error {
 	b.once.Do(func() { close(b.closed) })
 	return b.Listener.Close()

@@ -41,7 +41,7 @@ func TestConnectionsBeyondTheNumberWait(t *testing.T) {
 			t.Errorf("%d connections are open", n)
 		}
 		first := <-accepted
-		for range 2 { // the second time does nothing
+		for range 2 { // the second Close does nothing
 			_ = first.Close()
 		}
 		synctest.Wait()

@@ -1,7 +1,7 @@
-// Package metrics implements --metrics for all commands that run for long. It serves
-// OpenTelemetry's metrics of the command, and the Go runtime's, to Prometheus. The
-// listener is separate, because its requests are not signed, and the command's own
-// clients need not reach it.
+// Package metrics implements --metrics for all long-running commands. It serves the
+// command's OpenTelemetry metrics, and those of the Go runtime, to Prometheus. Requests
+// for metrics are not signed, and the command's own clients need not reach them. So
+// metrics have a listener of their own.
 package metrics
 
 import (
@@ -25,13 +25,14 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 )
 
-// Limits for a client of the endpoint.
+// These constants limit each client of the endpoint.
 const (
 	headerTime = 10 * time.Second
 	answerTime = time.Minute
 	idleTime   = 2 * time.Minute
 	maxHeader  = 16 << 10
-	// maxConnections leaves file descriptors and memory to the command.
+	// maxConnections is the maximum number of open connections. It is small, so that file
+	// descriptors and memory are left for the command.
 	maxConnections = 8
 )
 
@@ -77,9 +78,8 @@ func Open(ctx context.Context, address string) (*Endpoint, error) {
 	return &Endpoint{provider: sdk.NewMeterProvider(sdk.WithReader(exporter)), registry: registry, listener: listener}, nil
 }
 
-// Start opens and serves an endpoint. It writes the URL and later failures to errOut.
-// stop ends the endpoint and waits for its end. If the address is empty, the provider is
-// nil.
+// Start opens an endpoint and serves it until stop is called. It writes the endpoint's
+// URL, and later failures, to errOut. If the address is empty, the provider is nil.
 func Start(ctx context.Context, address string, errOut io.Writer) (provider metric.MeterProvider, stop func(), err error) {
 	e, err := Open(ctx, address)
 	if e == nil || err != nil {
@@ -90,8 +90,8 @@ func Start(ctx context.Context, address string, errOut io.Writer) (provider metr
 	return e.Provider(), stop, nil
 }
 
-// Provider returns the provider of the command's instruments. It returns nil if there are
-// no metrics.
+// Provider returns the provider with which the command registers its instruments. It
+// returns nil if the endpoint is nil.
 func (e *Endpoint) Provider() metric.MeterProvider {
 	if e == nil {
 		return nil
@@ -99,7 +99,7 @@ func (e *Endpoint) Provider() metric.MeterProvider {
 	return e.provider
 }
 
-// URL returns the URL of the metrics. It returns "" if there are none.
+// URL returns the URL of the metrics. It returns "" if the endpoint is nil.
 func (e *Endpoint) URL() string {
 	if e == nil {
 		return ""
@@ -107,8 +107,8 @@ func (e *Endpoint) URL() string {
 	return "http://" + e.listener.Addr().String() + "/metrics"
 }
 
-// Serve answers requests until stop is called. stop waits for its end. logger receives
-// the endpoint's failure.
+// Serve answers requests in the background until stop is called. stop returns when the
+// last request has ended. Serve logs the failure of its listener to logger.
 func (e *Endpoint) Serve(logger *slog.Logger) (stop func()) {
 	if e == nil {
 		return func() {}
@@ -124,7 +124,7 @@ func (e *Endpoint) Serve(logger *slog.Logger) (stop func()) {
 		}
 	}()
 	return func() {
-		_ = srv.Close() // closing a listener loses nothing
+		_ = srv.Close() // an error of Close does not matter, because nothing is lost
 		<-done
 	}
 }
