@@ -43,7 +43,7 @@ func isLocked(err error) bool {
 		strings.Contains(err.Error(), "lock held by current process")
 }
 
-// unlockDirectory unlocks dir and deletes the file with the process id.
+// unlockDirectory deletes the file with the process id and unlocks dir.
 func unlockDirectory(fs vfs.FS, dir string, lock *pebble.Lock) error {
 	err := fs.Remove(fs.PathJoin(dir, pidFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -75,7 +75,7 @@ func readFile(fs vfs.FS, name string) (string, error) {
 	return string(b), errors.Join(err, f.Close())
 }
 
-// writeFile writes a file and syncs it.
+// writeFile creates a file with the given text, and syncs it.
 func writeFile(fs vfs.FS, name, text string) error {
 	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -193,8 +193,8 @@ func (p ownerOnlyFS) Lock(name string) (io.Closer, error) {
 // Unwrap returns the underlying file system. Pebble looks for it.
 func (p ownerOnlyFS) Unwrap() vfs.FS { return p.FS }
 
-// ownerOnly restricts a file that was opened to its owner. A file of another owner keeps
-// its mode.
+// ownerOnly restricts the newly opened file f to its owner. If the file belongs to
+// another user, its mode does not change. A non-nil err is returned unchanged.
 func ownerOnly[F io.Closer](f F, name string, err error) (F, error) {
 	if err != nil {
 		return f, err
@@ -225,7 +225,7 @@ func makeDirectory(dir string) (made bool, err error) {
 func closeToOthers(dir string, logger *slog.Logger) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return // the opening returns the error
+		return // the later steps of Open return this error
 	}
 	mode := info.Mode().Perm()
 	logger = logger.With(slog.String("dir", dir), slog.String("mode", fmt.Sprintf("%04o", mode)))

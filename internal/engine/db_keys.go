@@ -9,27 +9,28 @@ import (
 // The key spaces. The first byte of a key is its key space. FORMAT.md describes keys and
 // values. All integers in keys are big-endian, so that bytes sort as numbers do.
 const (
-	spaceNumbers   = 'N' // the last assigned numbers
-	spaceDatabase  = 'D' // database
-	spaceContainer = 'C' // container, its partitions and segments
+	spaceNumbers   = 'N' // one key; the value has the last assigned numbers
+	spaceDatabase  = 'D' // database -> its record
+	spaceContainer = 'C' // container -> its record, with partitions and segments
 	spacePartition = 'P' // container, partition -> counters
 	spaceIndex     = 'I' // container, point, id -> entry
 	spaceLog       = 'L' // container, segment, LSN, ordinal, point -> document
-	spaceVersions  = 'A' // the same -> version with its previous image
+	spaceVersions  = 'A' // container, segment, LSN, ordinal, point -> version with its images
 	spaceRecord    = 'R' // database, then a number or a name -> the caller's record
 	spaceUnique    = 'U' // container, point, unique key, digest, id -> length of the point
 )
 
 const (
-	containerKeySize = 5                    // space, container
-	segmentKeySize   = containerKeySize + 4 // and segment
-	logKeySize       = segmentKeySize + 10  // and LSN, ordinal; the point follows
-	logHeaderSize    = 12                   // ts u64, ttl i32, before the document in a log value
+	containerKeySize = 5                    // the size of a key space and a container number
+	segmentKeySize   = containerKeySize + 4 // the size with a segment number
+	logKeySize       = segmentKeySize + 10  // the size with LSN and ordinal; the point follows
+	logHeaderSize    = 12                   // the size of ts (u64) and ttl (i32) before the document in a log value
 	entrySize        = 36
 	countersSize     = 20
 )
 
-// appendContainerKey appends the beginning of every key of a container in a key space.
+// appendContainerKey appends the first bytes of a key: the key space and the container's
+// number.
 func appendContainerKey(dst []byte, space byte, container uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, space), container)
 }
@@ -46,7 +47,8 @@ func partitionKeyOf(container, partition uint32) []byte {
 	return binary.BigEndian.AppendUint32(appendContainerKey(nil, spacePartition, container), partition)
 }
 
-// appendLogKey appends the key of a log entry up to its point.
+// appendLogKey appends the key of an entry in the log or the versions log, without the
+// point at its end.
 func appendLogKey(dst []byte, space byte, container, segment uint32, lsn int64, ordinal uint16) []byte {
 	dst = appendContainerKey(dst, space, container)
 	dst = binary.BigEndian.AppendUint32(dst, segment)
@@ -54,7 +56,8 @@ func appendLogKey(dst []byte, space byte, container, segment uint32, lsn int64, 
 	return binary.BigEndian.AppendUint16(dst, ordinal)
 }
 
-// logBounds returns the bounds of the keys of a segment's entries with from < LSN <= to.
+// logBounds returns the lower and upper bound of the keys of a segment's entries with
+// from < LSN <= to.
 func logBounds(space byte, container, segment uint32, from, to int64) (lower, upper []byte) {
 	buf := make([]byte, 0, 2*(segmentKeySize+8))
 	buf = appendContainerKey(buf, space, container)
@@ -71,14 +74,15 @@ func logBounds(space byte, container, segment uint32, from, to int64) (lower, up
 	return buf[:n:n], buf[n:]
 }
 
-// maxLSN means that there is no upper bound.
+// maxLSN is the highest possible LSN. As an upper bound it means that there is none.
 const maxLSN = int64(1<<63 - 1)
 
 func logLSN(key []byte) int64      { return int64(binary.BigEndian.Uint64(key[segmentKeySize:])) }
 func logOrdinal(key []byte) uint16 { return binary.BigEndian.Uint16(key[segmentKeySize+8:]) }
 func logPoint(key []byte) []byte   { return key[logKeySize:] }
 
-// logHeader decodes the header before the document in a log value.
+// logHeader returns the time of the write (_ts) and the time to live from the header of a
+// log value.
 func logHeader(value []byte) (ts int64, ttl int32) {
 	return int64(binary.BigEndian.Uint64(value)), int32(binary.BigEndian.Uint32(value[8:]))
 }
@@ -93,9 +97,11 @@ func putLogHeader(value []byte, ts int64, ttl int32) {
 type entry struct {
 	stamp
 	segment uint32
-	// point is the size of the point in the index key. The id follows it.
+	// point is the size in bytes of the point in the item's index key. The id follows the
+	// point.
 	point uint16
-	// size is the size of the stored document. ttl is the document's own time to live.
+	// size is the size in bytes of the stored document. ttl is the document's own time to
+	// live in seconds.
 	size uint32
 	ttl  int32
 }
@@ -127,10 +133,11 @@ func decodeEntry(b []byte) (e entry, err error) {
 	return e, nil
 }
 
-// counters are the data of a partition that must survive the deletion of all its entries.
+// counters are the data of a partition that must survive even if all of its entries are
+// deleted.
 type counters struct {
-	// lsn is the partition's last LSN. docs and ts are the container's last document
-	// number and its last _ts at the time of that LSN.
+	// lsn is the partition's last LSN. docs is the container's last document number and
+	// ts its last _ts, both at the time of that LSN.
 	lsn  int64
 	docs uint32
 	ts   int64
@@ -153,8 +160,8 @@ func decodeCounters(b []byte) (c counters, err error) {
 	return c, nil
 }
 
-// appendIndexKey appends the key of an item in the index. It also returns the size of the
-// key's point.
+// appendIndexKey appends the index key of an item to dst. It also returns the size in
+// bytes of the point in the key.
 func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Component, id string) (b []byte, point int) {
 	dst = appendContainerKey(dst, spaceIndex, container)
 	n := len(dst)
@@ -163,8 +170,9 @@ func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Compo
 	return append(dst, id...), point
 }
 
-// successor returns the first key after all keys that begin with prefix. The prefix must
-// have a byte below 0xFF. Every prefix of a key has one: the byte of its key space.
+// successor returns the lowest key that is above all keys with the given prefix. The
+// prefix must have a byte below 0xFF. Every key has one, because its key space is a
+// letter.
 func successor(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; i >= 0; i-- {

@@ -46,17 +46,17 @@ func witness(fs vfs.FS, path string) error {
 	return f.Close()
 }
 
-// forget deletes the witness of the log at path, durably.
+// forget deletes the witness of the log at path, and syncs the directory.
 func forget(fs vfs.FS, path string) error {
 	err := fs.Remove(witnessOf(fs, path))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // an earlier release created the log
+		return nil // without a witness: an earlier release created the log
 	}
 	return errors.Join(err, syncDir(fs, fs.PathDir(path)))
 }
 
-// checkLogs returns a *CorruptError that names the oldest missing log, whose witness
-// exists.
+// checkLogs returns a *CorruptError if a log is missing although its witness exists. The
+// error names the oldest such log.
 func checkLogs(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -83,8 +83,8 @@ func checkLogs(fs vfs.FS, dir string) error {
 // It also maintains the witnesses of the write-ahead logs. See witnessPrefix.
 type orderedFS struct{ vfs.FS }
 
-// Create creates a file. It creates a marker after the named file is durable, and a log
-// with its witness.
+// Create creates a file. Before it creates a marker, it makes the manifest that the
+// marker names durable. After it has created a log, it creates the log's witness.
 func (fs orderedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(fs.PathBase(name), "marker.") {
 		if err := syncDir(fs.FS, fs.PathDir(name)); err != nil {
@@ -95,7 +95,8 @@ func (fs orderedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 	return fs.created(name, f, err)
 }
 
-// created creates the witness of f, if f is a log.
+// created creates the witness of the new file f, if f is a log. A non-nil err is returned
+// unchanged.
 func (fs orderedFS) created(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil || !isLog(name) {
 		return f, err
@@ -106,7 +107,8 @@ func (fs orderedFS) created(name string, f vfs.File, err error) (vfs.File, error
 	return f, nil
 }
 
-// ReuseForWrite renames an obsolete log, which becomes the next one.
+// ReuseForWrite gives an obsolete log the name of the next one. It deletes the old
+// witness first and creates the new one.
 func (fs orderedFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if isLog(old) {
 		if err := forget(fs.FS, old); err != nil {
@@ -117,7 +119,7 @@ func (fs orderedFS) ReuseForWrite(old, name string, category vfs.DiskWriteCatego
 	return fs.created(name, f, err)
 }
 
-// Remove deletes a file. It deletes a log after the log's witness.
+// Remove deletes a file. If the file is a log, it deletes the log's witness first.
 func (fs orderedFS) Remove(name string) error {
 	if isLog(name) {
 		if err := forget(fs.FS, name); err != nil {
@@ -127,5 +129,6 @@ func (fs orderedFS) Remove(name string) error {
 	return fs.FS.Remove(name)
 }
 
-// Unwrap returns the underlying file system. Pebble looks for it.
+// Unwrap returns the wrapped file system. Pebble calls it to find the file system of the
+// operating system.
 func (fs orderedFS) Unwrap() vfs.FS { return fs.FS }

@@ -12,28 +12,30 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// pebbleDB is an engine: one opening of the Pebble database. When the disk refuses a
-// write that Pebble cannot do without, the store opens another engine. See disk and
-// recovery.
+// pebbleDB is an engine: one opening of the Pebble database. A store usually has one
+// engine. If the disk refuses a write that Pebble cannot do without, recovery opens
+// another one.
 type pebbleDB struct {
 	*pebble.DB
 	disk     *disk
-	views    sync.WaitGroup // views whose snapshots are open
-	memTable uint64         // the size of a memtable
+	views    sync.WaitGroup // waits for the views whose snapshots are open
+	memTable uint64         // the size of a memtable in bytes
 	logger   *slog.Logger
 
-	// events counts created logs, and ended flushes and compactions. seen is the count at
-	// the last call of updateFull, and full is its result. Only the sequencer uses seen
-	// and full.
+	// events counts the events after which the engine may be full or no longer full:
+	// created logs, and ended flushes and compactions. seen is its value at the last call
+	// of updateFull, and full the result of that call. Only the sequencer uses seen and
+	// full.
 	events   atomic.Uint64
 	seen     uint64
 	full     bool
-	progress chan struct{} // signals an event; capacity 1
+	progress chan struct{} // receives a value after an event; capacity 1
 
 	mu sync.Mutex // guards the fields below
-	// lastFlush is the error of the last flush, or nil. Pebble also returns an error for
-	// a flush that makes no table. flush and compaction are the errors of the last failed
-	// flush and compaction. A later success sets them to nil.
+	// lastFlush is the error of the last flush, or nil. It may be harmless: Pebble also
+	// returns an error for a flush that makes no table. flush and compaction are the
+	// errors of the last flush and compaction that failed. A later success sets them to
+	// nil.
 	lastFlush, flush, compaction error
 }
 
@@ -59,7 +61,7 @@ func (db *DB) openPebble(patient bool, started func(*pebbleDB)) (*pebbleDB, erro
 	return e, err
 }
 
-// end closes Pebble. All views of the engine must be released.
+// end waits until all views of the engine are released, and closes Pebble.
 func (e *pebbleDB) end() error {
 	e.views.Wait()
 	e.disk.stop()
@@ -75,8 +77,8 @@ func (e *pebbleDB) signalEvent() {
 	}
 }
 
-// listen sets the functions through which the engine receives Pebble's events. Pebble
-// holds its lock while it calls them.
+// listen sets the functions in l through which Pebble reports its events to the engine.
+// Pebble holds its lock while it calls them, so they must not call Pebble.
 func (e *pebbleDB) listen(l *pebble.EventListener) {
 	report := (&repeats{logger: e.logger}).background
 	l.WALCreated = func(pebble.WALCreateInfo) { e.signalEvent() }
@@ -113,12 +115,12 @@ func (e *pebbleDB) listen(l *pebble.EventListener) {
 	}
 }
 
-// refusal returns the error with which the engine refuses writes now, or nil if it
-// accepts them. If Pebble is busy with earlier writes, refusal waits for it. Only the
+// refusal returns the error with which the engine must refuse writes now, or nil if it
+// accepts them. If Pebble is only busy with earlier writes, refusal waits. Only the
 // sequencer calls it.
 //
-// Without refusal, the sequencer would wait inside Pebble for as long as the disk is
-// full.
+// Without refusal, a write on a full disk would wait inside Pebble until the disk has
+// room.
 func (e *pebbleDB) refusal() error {
 	for {
 		if err := e.disk.refusal(); err != nil {
@@ -144,33 +146,34 @@ func (e *pebbleDB) refusal() error {
 	}
 }
 
-// updateFull sets full. The engine is full if the limit of unflushed memtables or the
-// limit of uncompacted tables is reached.
+// updateFull sets full. An engine is full if Pebble would block a write, because too many
+// memtables are not flushed or too many tables are not compacted.
 func (e *pebbleDB) updateFull() {
 	m := e.Metrics()
 	e.full = m.MemTable.Size >= memTables*e.memTable || m.Levels[0].Sublevels >= stopL0
 	if m.MemTable.Count <= 1 {
 		e.mu.Lock()
-		e.flush = nil // no memtable waits for a flush
+		e.flush = nil // no memtable is waiting for a flush, so the error is out of date
 		e.mu.Unlock()
 	}
 }
 
-// repeats limits the log of background failures. Pebble retries failed background work at
-// once, so the same message could repeat without a pause.
+// repeats limits how often an error of background work is logged. Pebble retries such
+// work at once, so the same message could repeat without a pause.
 type repeats struct {
 	logger *slog.Logger
 
 	mu   sync.Mutex // guards the fields below
 	last time.Time
-	// hidden is the number of messages that were not logged since the last one that was.
+	// hidden is the number of errors since the last logged one.
 	hidden int
 }
 
 // repeatEvery is the shortest time between two logged messages.
 const repeatEvery = time.Second
 
-// background logs an error of background work.
+// background logs an error of background work, unless it logged another one less than
+// repeatEvery ago.
 func (r *repeats) background(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,22 +185,24 @@ func (r *repeats) background(err error) {
 	r.last, r.hidden = time.Now(), 0
 }
 
-// recovery replaces an engine that was cut off from its disk. Only the sequencer uses it.
+// recovery opens another engine after the disk has cut the current one off. Only the
+// sequencer uses it.
 //
-// Until another engine is open, reads use the engine that was cut off, and every write
-// returns the disk's error. The next engine opens the files on disk. They hold all
-// acknowledged writes, and perhaps the refused group, which no reader has seen. If
-// opening fails, the next attempt is delayed, longer after each failure.
+// Until another engine is open, reads use the old one, and every write returns the disk's
+// error. The new engine opens the files on disk. They hold all acknowledged writes, and
+// perhaps those of the refused group, which no reader has seen. If an opening fails, the
+// next attempt is delayed, longer after each failure.
 type recovery struct {
-	// failed is the error of all writes. It is nil if writes are accepted.
+	// failed is the error that all writes return. It is nil if writes are accepted. wait
+	// is the delay before the next attempt.
 	failed error
 	wait   time.Duration
-	next   <-chan time.Time // fires at the next attempt
-	engine *pebbleDB        // the engine that opens, or nil
+	next   <-chan time.Time // receives a value when the next attempt is due
+	engine *pebbleDB        // the engine that is being opened, or nil
 	result chan opened
 }
 
-// opened is the result of opening an engine.
+// opened is the result of an attempt to open an engine: the engine, or the error.
 type opened struct {
 	engine *pebbleDB
 	err    error
@@ -209,7 +214,8 @@ const (
 	maxRecovery   = 10 * time.Second
 )
 
-// fail refuses all writes until another engine is open. err is the error of a group.
+// fail cuts the engine off from the disk because of the error err of a group, and makes
+// recovery open another one. It returns the error that all writes return until then.
 func (db *DB) fail(err error) error {
 	r := &db.recovery
 	db.pebble.disk.cut(err)
@@ -220,7 +226,8 @@ func (db *DB) fail(err error) error {
 	return r.failed
 }
 
-// refused returns the error of a write that the engine refuses because of err.
+// refused returns the error of a write that the engine refuses because of err: a
+// *[CorruptError] if err reports damage, and otherwise a *[DiskError].
 func (db *DB) refused(err error) error {
 	if fault := db.fault(err); errors.As(fault, new(*CorruptError)) {
 		return fault
@@ -228,8 +235,8 @@ func (db *DB) refused(err error) error {
 	return &DiskError{Dir: db.dir, Err: err}
 }
 
-// idle waits until a request is queued or recovery has work. It reports whether recovery
-// replaced the engine.
+// idle waits until a request is queued, an attempt of recovery is due, or an engine has
+// been opened. It reports whether recovery has replaced the engine.
 func (db *DB) idle() (recovered bool) {
 	r := &db.recovery
 	select {
@@ -244,8 +251,8 @@ func (db *DB) idle() (recovered bool) {
 	}
 }
 
-// recover carries out the work that recovery has now, without waiting. It reports whether
-// recovery replaced the engine.
+// recover starts an attempt that is due, or takes over an engine that has been opened. It
+// does not wait. It reports whether recovery has replaced the engine.
 func (db *DB) recover() (recovered bool) {
 	r := &db.recovery
 	select {
@@ -259,7 +266,8 @@ func (db *DB) recover() (recovered bool) {
 	}
 }
 
-// reopen starts to open the next engine.
+// reopen starts a goroutine that opens the next engine. The files no longer change,
+// because reopen waits for the changes of the old engine first.
 func (db *DB) reopen() {
 	r := &db.recovery
 	r.next = nil
@@ -273,7 +281,8 @@ func (db *DB) reopen() {
 	r.engine = <-started
 }
 
-// reopened handles the result of reopen. It reports whether writes are accepted again.
+// reopened takes over the engine that reopen has opened, or delays the next attempt if
+// the opening failed. It reports whether writes are accepted again.
 func (db *DB) reopened(o opened) bool {
 	r := &db.recovery
 	r.engine, r.result = nil, nil
@@ -296,8 +305,8 @@ func (db *DB) reopened(o opened) bool {
 	return true
 }
 
-// retire closes an engine when its last reader is done. Then it allows the next engine to
-// delete tables.
+// retire closes the engine old in the background, when its last reader is done. It then
+// lets the engine next delete tables.
 func (db *DB) retire(old, next *pebbleDB) {
 	db.retiring.Go(func() {
 		_ = old.end() // the disk is cut off, so the close writes nothing
@@ -307,7 +316,7 @@ func (db *DB) retire(old, next *pebbleDB) {
 	})
 }
 
-// stop ends an opening that is in progress.
+// stop ends the opening of an engine, if there is one, and closes the engine.
 func (r *recovery) stop() {
 	if r.engine == nil {
 		return
@@ -315,7 +324,7 @@ func (r *recovery) stop() {
 	r.engine.disk.cut(ErrClosed)
 	r.engine.disk.stop()
 	if o := <-r.result; o.err == nil {
-		_ = o.engine.end() // the engine opened before it was cut off; nothing was written to it
+		_ = o.engine.end() // this opening had already succeeded; nothing was written to the engine
 	}
 }
 

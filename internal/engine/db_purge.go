@@ -32,11 +32,12 @@ const (
 func (db *DB) wakePurger() {
 	select {
 	case db.kick <- struct{}{}:
-	default: // a signal is pending
+	default: // the purger has not received the last signal yet
 	}
 }
 
-// clean runs the purger.
+// clean is the purger's goroutine. It runs a round of the purge at every PurgeInterval,
+// until the store is closed.
 func (db *DB) clean() {
 	defer db.background.Done()
 	if db.options.PurgeInterval < 0 {
@@ -56,14 +57,15 @@ func (db *DB) clean() {
 		case <-tick:
 			tick = nil
 		}
-		// A refusal by the disk is already logged elsewhere.
+		// Another place has already logged that the disk refuses writes.
 		if err := db.purgeOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) && !errors.As(err, new(*DiskError)) {
 			db.options.Logger.Error("purge failed", slog.Any("error", err))
 		}
 	}
 }
 
-// needsPurge reports whether a container can have anything to purge.
+// needsPurge reports whether any container has a time to live, a retention or retired
+// segments. Other containers have nothing to purge.
 func (db *DB) needsPurge() bool {
 	v, err := db.acquireView()
 	if err != nil {
@@ -75,7 +77,8 @@ func (db *DB) needsPurge() bool {
 	})
 }
 
-// purgeOnce runs one round. sweeps has the position of the sweep in each container.
+// purgeOnce runs one round of the purge over all containers. sweeps has the index key at
+// which each container's sweep resumes.
 func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 	v, err := db.acquireView()
 	if err != nil {
@@ -108,8 +111,9 @@ func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 	return nil
 }
 
-// sweep purges expired items, starting at the index key from, or at the first item if
-// from is nil. It returns the key at which the next round resumes, or nil at the end.
+// sweep reads up to purgeScan entries of the index and purges the expired items. It
+// starts at the index key from, or at the first item if from is nil. It returns the key
+// at which the next round resumes, or nil at the end of the index.
 func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err error) {
 	lower := appendContainerKey(nil, spaceIndex, c.number)
 	upper := successor(lower)
@@ -158,7 +162,8 @@ func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err erro
 	return next, c.purge(found)
 }
 
-// purge deletes the items that are still expired. Each delete has its own LSN.
+// purge deletes those of the given items that are still expired when the sequencer
+// handles the request. Each delete has its own LSN.
 func (c *Container) purge(items []operation) error {
 	if len(items) == 0 {
 		return nil
@@ -187,8 +192,8 @@ func (c *Container) purge(items []operation) error {
 	})
 }
 
-// trim deletes versions past their retention from the versions logs. Readers check the
-// time of each version, so trim only frees space and need not be prompt.
+// trim deletes versions past their retention. Readers check the time of each version
+// themselves. So trim only frees space, and may run late.
 func (c *Container) trim(v *view, s *state) error {
 	cutoff := s.meta.props.cutoff(c.db.clock.seconds())
 	lazy := cutoff - int64(s.meta.props.Retention/trimShare/time.Second)
@@ -217,7 +222,8 @@ func (c *Container) trim(v *view, s *state) error {
 	return c.db.control(func(g *group) error { return g.trim(c, trims) })
 }
 
-// lastBefore returns the LSN of a segment's last version that is older than ts.
+// lastBefore returns the LSN of the last version in a segment that was written before ts,
+// the second of a time.
 func (c *Container) lastBefore(r pebble.Reader, number uint32, s segment, ts int64) (lsn int64, err error) {
 	next, found, err := c.firstAt(r, spaceVersions, number, s, ts)
 	if err != nil {
@@ -260,7 +266,8 @@ func (g *group) trim(c *Container, trims map[uint32]int64) error {
 	return nil
 }
 
-// dropEmpty deletes retired segments without entries from the container's meta.
+// dropEmpty removes the retired segments that have no entries left from the container's
+// meta.
 func (c *Container) dropEmpty(v *view, s *state) error {
 	var empty []uint32
 	for n, seg := range s.meta.segments {
@@ -291,8 +298,9 @@ func (c *Container) dropEmpty(v *view, s *state) error {
 	})
 }
 
-// without returns a copy of m without empty retired segments. A retired segment is never
-// written to again, so one that is empty in a view stays empty.
+// without returns a copy of m without the given retired segments, which are empty.
+// Nothing is written to a retired segment, so it stays empty. The copy records which
+// versions the segments have lost.
 func (m *meta) without(empty []uint32) *meta {
 	m = m.change()
 	for i, p := range m.partitions {

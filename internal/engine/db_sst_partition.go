@@ -22,25 +22,26 @@ import (
 // The result is only a hint. The borders of files do not change their contents. So it
 // need not be exact, and it is not stored.
 type sstPartitions struct {
-	// window is the number of bytes written between two updates of prefixes.
+	// window is the number of bytes after which prefixes is computed again.
 	window int
-	// sum and bytes count the bytes written in the current window, in total and by
-	// segment. Only the sequencer uses them.
+	// sum is the number of bytes written since prefixes was last computed. bytes has that
+	// number for each segment. Only the sequencer uses them.
 	sum   int
 	bytes map[[segmentKeySize]byte]int
-	// prefixes has the key prefixes of the segments with a large share of the last
-	// window, sorted. Pebble's goroutines read it.
+	// prefixes has the sorted key prefixes of the segments that had a large share of the
+	// last window. Pebble's goroutines read it.
 	prefixes atomic.Pointer[[][]byte]
 }
 
-// A segment has files of its own if its share of the window is at least 1/largeShare and
-// at least minLarge bytes.
+// A segment has files of its own if at least 1/largeShare of the window's bytes and at
+// least minLarge bytes were written to it.
 const (
 	largeShare = 16
 	minLarge   = 512 << 10
 )
 
-// note counts an entry of a log.
+// note adds the size in bytes of a new log entry to the count of the entry's segment. key
+// is the entry's log key. When a window is full, note computes prefixes from the counts.
 func (b *sstPartitions) note(key []byte, size int) {
 	if b.bytes == nil {
 		b.bytes = map[[segmentKeySize]byte]int{}
@@ -61,8 +62,9 @@ func (b *sstPartitions) note(key []byte, size int) {
 	clear(b.bytes)
 }
 
-// span returns the end of the file that begins with start. That is the beginning of the
-// next segment with files of its own, or the end of such a segment that contains start.
+// span returns the key at which a file that begins with the key start must end. That is
+// the start of the next segment with files of its own. If start is inside such a segment,
+// it is the end of that segment. A nil end means that there is no limit.
 func (b *sstPartitions) span(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	prefixes := b.prefixes.Load()
 	if prefixes == nil {

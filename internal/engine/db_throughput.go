@@ -16,10 +16,11 @@ type bucket struct {
 	mu     sync.Mutex // guards all fields
 	rate   float64    // RU per second; 0 means unlimited
 	tokens float64
-	at     time.Time // the time by the store's clock for which tokens is valid
+	at     time.Time // the store's time at which tokens was last refilled
 }
 
-// provision sets the rate. A bucket that was unlimited starts full.
+// provision sets the rate in RU per second; 0 means unlimited. A bucket that was
+// unlimited before starts full.
 func (b *bucket) provision(rate int, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,8 +31,8 @@ func (b *bucket) provision(rate int, now time.Time) {
 	b.tokens = min(b.tokens, b.rate)
 }
 
-// admit admits a request, or returns a *feed.ThrottledError with the time until the debt
-// is paid.
+// admit returns nil if a request may run. If earlier requests have used up the
+// throughput, it returns a *feed.ThrottledError with the time after which to retry.
 func (b *bucket) admit(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,12 +43,12 @@ func (b *bucket) admit(now time.Time) error {
 	if b.tokens > 0 {
 		return nil
 	}
-	// Truncate and add one, because the protocol counts whole milliseconds.
+	// The protocol has whole milliseconds, so the time is rounded up.
 	wait := time.Duration(-b.tokens / b.rate * float64(time.Second))
 	return &feed.ThrottledError{RetryAfter: wait.Truncate(time.Millisecond) + time.Millisecond}
 }
 
-// spend subtracts the cost of a request.
+// spend takes the charge of a finished request from the bucket.
 func (b *bucket) spend(charge float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

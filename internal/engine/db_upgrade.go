@@ -26,7 +26,7 @@ func (db *DB) upgrade() error {
 	return eachKey(db.pebble, []byte{spaceContainer}, func(key, value []byte) error {
 		var r containerRecord
 		if json.Unmarshal(value, &r) != nil || len(key) != containerKeySize || r.Format >= uniqueFormat {
-			return nil // load reports a damaged record
+			return nil // load returns an error for this record later
 		}
 		u := uniqueUpgrade{db: db, number: binary.BigEndian.Uint32(key[1:]), record: r, limit: upgradeBatch}
 		if err := u.run(); err != nil {
@@ -36,15 +36,16 @@ func (db *DB) upgrade() error {
 	})
 }
 
-// uniqueUpgrade is the upgrade of one container. Its memory is limited to a batch and a
-// document.
+// uniqueUpgrade upgrades one container. It needs memory for one batch and one document
+// only.
 type uniqueUpgrade struct {
 	db     *DB
 	number uint32
 	record containerRecord
 	policy *uniquePolicy
 	batch  *pebble.Batch
-	// limit is the size, in bytes, at which a batch is written.
+	// limit is the size in bytes at which a batch is written. items counts the indexed
+	// documents.
 	limit int
 	items int
 }
@@ -82,8 +83,8 @@ func (u *uniqueUpgrade) run() (err error) {
 	return u.report(log)
 }
 
-// commit writes the batch. It first waits until the engine accepts writes, or returns the
-// engine's refusal. Without that, Pebble would wait forever on a full disk.
+// commit writes the batch. On a full disk it returns the disk's error, where Pebble alone
+// would wait forever.
 func (u *uniqueUpgrade) commit(o *pebble.WriteOptions) error {
 	if err := u.db.pebble.refusal(); err != nil {
 		return err
@@ -91,9 +92,10 @@ func (u *uniqueUpgrade) commit(o *pebble.WriteOptions) error {
 	return u.batch.Commit(o)
 }
 
-// index adds the index entries of all documents. It writes the batch whenever the batch
-// reaches its limit, with the key of the last document. Batches are not synced one by
-// one, because the log preserves their order and the last one is synced.
+// index adds entries to the index of unique keys for all documents in the log. When the
+// batch has reached its limit, index also adds the key of the last document to it, and
+// writes it. After a crash, an upgrade resumes after that key. Only the last batch is
+// synced, because the write-ahead log preserves the order of batches.
 func (u *uniqueUpgrade) index() error {
 	lower := appendContainerKey(nil, spaceLog, u.number)
 	upper := successor(lower)
@@ -108,7 +110,7 @@ func (u *uniqueUpgrade) index() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = it.Close() }() // Close returns only errors that the loop returned
+	defer func() { _ = it.Close() }() // Close returns no other error than the loop
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -131,7 +133,8 @@ func (u *uniqueUpgrade) index() error {
 	return it.Error()
 }
 
-// add adds the index entries of one document to the batch.
+// add adds an index entry for each unique key of one document to the batch. key and value
+// are the document's log entry.
 func (u *uniqueUpgrade) add(key, value []byte) error {
 	if len(key) < logKeySize || len(value) < logHeaderSize {
 		return corrupt("the log entry %x has %d bytes", key, len(value))
@@ -155,12 +158,14 @@ func (u *uniqueUpgrade) add(key, value []byte) error {
 	return nil
 }
 
-// report logs the upgrade and the items that break the policy.
+// report logs that the index is complete. It also logs a warning if there are items with
+// equal values.
 func (u *uniqueUpgrade) report(log *slog.Logger) error {
 	log.Info("index of unique keys built", slog.Int("items", u.items))
 	var first *UniqueKeyError
 	n := 0
-	// Expired items count, too, because expiry needs the clock, which is not set yet.
+	// Expired items are included, because the store's clock, which decides the expiry, is
+	// not set yet.
 	scan := uniqueScan{r: u.db.pebble, container: u.number, name: u.record.ID, policy: u.policy}
 	err := scan.clashes(func() error { return nil }, func(e *UniqueKeyError) bool {
 		if n++; first == nil {
@@ -175,7 +180,7 @@ func (u *uniqueUpgrade) report(log *slog.Logger) error {
 	return err
 }
 
-// idPath is the path of the id in a stored document.
+// idPath finds the id in a stored document, as if it were the only path of a unique key.
 var idPath = &uniquePolicy{count: 1, root: pathNode{index: -1, children: []*pathNode{{name: "id", index: 0}}}}
 
 // storedID returns the id of a stored document.
@@ -197,7 +202,7 @@ func keptUniqueKeys(extra []byte) ([][]string, error) {
 		} `json:"resource"`
 	}
 	if json.Unmarshal(extra, &kept) != nil || len(kept.Resource.Policy) == 0 {
-		return nil, nil // Extra of another program, or empty
+		return nil, nil // Extra is empty, or another program has written it
 	}
 	var policy struct {
 		UniqueKeys []struct {

@@ -23,8 +23,8 @@ const (
 	MaxKeySize = 2 << 10
 )
 
-// keyPaths are the parsed partition key paths of a container, 1 to 3 of them. Each has
-// the names from the top of the document to the component.
+// keyPaths are the 1 to 3 partition key paths of a container. Each path is split into the
+// names that lead from the top of the document to the value.
 type keyPaths [][]string
 
 // parseKeyPaths parses paths such as /a, /a/b and /"quoted name"/x. A quoted name is a
@@ -52,7 +52,8 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 	return parsed, nil
 }
 
-// parsePath parses a path. what describes the path in errors.
+// parsePath splits a path into its names. The text what describes the kind of path in
+// errors.
 func parsePath(what, path string) ([]string, error) {
 	names, err := keypath.Parse(path)
 	switch {
@@ -66,10 +67,10 @@ func parsePath(what, path string) ([]string, error) {
 	return names, nil
 }
 
-// keyComponents converts a key from a caller. Numbers of all Go types become float64. It
-// returns a BadKey error for another type, a text that is not UTF-8, a NaN or an
-// infinity. It returns a *[TooLargeError] above MaxKeySize. It does not check the number
-// of components.
+// keyComponents converts a partition key from a caller to components. Numbers of all Go
+// types become float64. It returns a BadKey error for another type, a text that is not
+// UTF-8, a NaN or an infinity. It returns a *[TooLargeError] above MaxKeySize. It does
+// not check the number of components.
 func keyComponents(k feed.PartitionKey) ([]epk.Component, error) {
 	components := make([]epk.Component, len(k))
 	for i, v := range k {
@@ -140,7 +141,8 @@ func checkKeySize(components []epk.Component) error {
 	return nil
 }
 
-// partitionKey converts components to a feed.PartitionKey.
+// partitionKey is the inverse of keyComponents: it returns components as a key for
+// callers.
 func partitionKey(components []epk.Component) feed.PartitionKey {
 	k := make(feed.PartitionKey, len(components))
 	for i, c := range components {
@@ -160,8 +162,8 @@ func partitionKey(components []epk.Component) feed.PartitionKey {
 	return k
 }
 
-// fullKey converts a key. It returns a KeyMismatch error unless the key has a component
-// for each path.
+// fullKey converts a complete partition key to components. It returns a KeyMismatch error
+// unless the key has a component for each of the paths.
 func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
 	if len(k) != len(p) {
 		return nil, badRequest(KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
@@ -169,8 +171,8 @@ func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
 	return keyComponents(k)
 }
 
-// matchKey returns a KeyMismatch error that names both keys if the given key differs from
-// the document's. It returns nil if the given key is nil.
+// matchKey checks that the key that a caller gave equals the key in the document. If they
+// differ, it returns a KeyMismatch error with both keys. A nil key is not checked.
 func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
 	if given == nil {
 		return nil
@@ -197,17 +199,17 @@ func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
 	return s.keys, err
 }
 
-// keyFilter selects the items of a request by their keys. It has a range of points, and
-// one point in it if the request has a full key.
+// keyFilter selects the items of a request by their partition keys. All selected keys are
+// in one range. If the request has a full key, only that key is selected.
 type keyFilter struct {
 	keys         feed.Range
-	lower, upper []byte // the borders of keys in binary form
-	// point is the point of a full key. If nil, the filter selects all keys of the range.
+	lower, upper []byte // the borders of the range keys, in binary form
+	// point is the point of the full key. If nil, all keys of the range are selected.
 	point []byte
 	hash  epk.Hash
 }
 
-// holds reports whether a point passes the filter.
+// holds reports whether the filter selects the partition key with the given point.
 func (s *keyFilter) holds(point []byte) bool {
 	if s.point != nil && !bytes.Equal(s.point, point) {
 		return false
@@ -216,18 +218,18 @@ func (s *keyFilter) holds(point []byte) bool {
 	return bytes.Compare(key, s.lower) >= 0 && bytes.Compare(key, s.upper) < 0
 }
 
-// contains reports whether all keys of a range pass the filter.
+// contains reports whether the filter selects all partition keys of a range.
 func (s *keyFilter) contains(keys feed.Range) bool { return s.point == nil && s.keys.Contains(keys) }
 
-// newKeyFilter returns the filter of a request with a range of keys and a logical
-// partition key or a prefix of one. Both may be empty.
+// newKeyFilter returns the filter of a request that has a range, a partition key, or a
+// prefix of a key. If both arguments are empty, all keys are selected.
 func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFilter, error) {
 	s := keyFilter{keys: keys.OrFull(), hash: c.hash}
 	if s.keys.IsEmpty() {
 		return s, badRequest(BadRange, "%s contains no key", s.keys)
 	}
-	// Borders are also compared as text, and lower case would sort differently. A border
-	// after the last partition would seem to cover several partitions.
+	// Borders are also compared as text, where lower case sorts differently. A border
+	// above MaxEPK would make a range seem to cover several partitions.
 	if !isHex(s.keys.Min) || !isHex(s.keys.Max) || s.keys.Max > feed.MaxEPK {
 		return s, badRequest(BadRange, "%s is not a range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
 	}
@@ -250,7 +252,7 @@ func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFil
 	return s, err
 }
 
-// narrow restricts the filter to a partition's range.
+// narrow removes from the filter all keys that are outside of partition p.
 func (s *keyFilter) narrow(p *partition) {
 	s.keys = s.keys.Intersect(p.keys)
 	if bytes.Compare(p.lower, s.lower) > 0 {
@@ -274,8 +276,8 @@ func (s *keyFilter) partitionIn(m *meta, id string) (index int, err error) {
 	case s.point != nil:
 		return m.find(s.hash.EPK(s.point)), nil
 	}
-	// A filter without any key, because the key is outside of the range, matches any
-	// partition.
+	// If the key is outside of the range, the filter selects no key. Any partition can
+	// serve such a request.
 	index = min(m.find(s.lower), len(m.partitions)-1)
 	if !s.keys.IsEmpty() && bytes.Compare(s.upper, m.partitions[index].upper) > 0 {
 		return -1, gone("", s.keys)

@@ -73,8 +73,8 @@ func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Opera
 	return result, err
 }
 
-// admit returns the error of ctx, or a *feed.ThrottledError if the provisioned throughput
-// is used up.
+// admit reports whether a request may run. It returns the error of ctx if ctx has ended.
+// It returns a *feed.ThrottledError if the provisioned throughput is used up.
 func (c *Container) admit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,7 +82,8 @@ func (c *Container) admit(ctx context.Context) error {
 	return c.bucket.admit(c.db.clock.now())
 }
 
-// newRequest returns a request. The caller passes it to freeRequest after use.
+// newRequest returns an empty request for container c. The caller passes it to
+// freeRequest after use.
 func (db *DB) newRequest(c *Container) *request {
 	r, _ := db.requests.Get().(*request)
 	if r == nil {
@@ -99,8 +100,8 @@ func (db *DB) freeRequest(r *request) {
 	db.requests.Put(r)
 }
 
-// prepare does all work of an operation that does not depend on other writes. It checks
-// the document and makes the index key.
+// prepare fills op from o. It does all work that does not depend on other writes, before
+// the sequencer gets the operation: it checks the document and makes the index key.
 func (c *Container) prepare(op *operation, key feed.PartitionKey, o Operation) error {
 	op.kind, op.id, op.change = o.Kind, o.ID, o.Change
 	op.ifMatch, op.ifNoneMatch, op.noBody = o.IfMatch, o.IfNoneMatch, o.NoBody
@@ -139,7 +140,7 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation
 	return nil, badRequest(BadBatch, "there is no operation %d", o.Kind)
 }
 
-// result returns the caller's result of an operation.
+// result returns the Result of an operation that the sequencer has carried out.
 func (c *Container) result(r *request, op *operation) (Result, error) {
 	res := Result{Created: op.created, Partition: r.partition, End: r.end}
 	res.LSN = op.stamp.lsn
@@ -162,9 +163,9 @@ func (c *Container) result(r *request, op *operation) (Result, error) {
 	return res, err
 }
 
-// item returns the Item of a stored document. They share memory.
+// item returns the Item of a stored document. The Item shares the memory of stored.
 func (c *Container) item(stored []byte, s stamp) (Item, error) {
-	// appendPublic copies the bytes onto themselves and shortens them.
+	// The result is not longer than stored, so appendPublic can write it in place.
 	public, err := appendPublic(stored[:0], stored)
 	if err != nil {
 		return Item{}, c.db.fault(err)
