@@ -26,22 +26,24 @@ import (
 // resource, so POST and DELETE are not supported. Options.EnforceThroughput enforces the
 // throughput of containers. The throughput of a database is never enforced.
 
-// offer is the throughput of a database or container in the form of the protocol.
+// offer is the throughput of one database or container, as clients read and replace it.
 type offer struct {
 	throughput
-	// rid is the offer's own rid. owner and self are the rid and the path of its
-	// resource.
+	// rid is the rid of the offer. owner and self are the rid and the path of the
+	// database or container.
 	rid, owner, self string
 	etag             string
 	modified         int64
-	// Exactly one of database and container is set.
+	// database or container is set, and the other is nil. It is the resource that has the
+	// throughput.
 	database  *engine.DatabaseProperties
 	container *engine.Container
 }
 
-// offerRID returns the rid of the offer of a database or container. A rid of an offer has
-// three bytes, too few for the rid of the owner. So it is made of the owner's number in
-// the store and its kind. For numbers of eight million and more, it has six bytes.
+// offerRID derives the rid of an offer from the rid of its database or container. SDKs
+// expect a rid of three bytes, too few for the owner's rid. So it consists of the owner's
+// number in the store and a mark of its kind. For numbers of eight million and more, it
+// has six bytes.
 func offerRID(owner string) (string, error) {
 	b, err := engine.RIDEncoding.DecodeString(owner)
 	if err != nil || len(b) != 4 && len(b) != 8 {
@@ -59,11 +61,12 @@ func offerRID(owner string) (string, error) {
 	return engine.RIDEncoding.EncodeToString(b[8-size:]), nil
 }
 
-// databaseOffer returns the offer of a database, or nil if it has none.
+// databaseOffer returns the offer of a database, or nil if the database was created
+// without throughput.
 func databaseOffer(d engine.DatabaseProperties) (*offer, error) {
 	e := readExtra(d.Extra)
 	if e.Throughput == 0 {
-		return nil, nil //nolint:nilnil // no offer is not an error
+		return nil, nil //nolint:nilnil // a database without an offer is not an error
 	}
 	rid, err := offerRID(d.RID)
 	return &offer{
@@ -72,7 +75,8 @@ func databaseOffer(d engine.DatabaseProperties) (*offer, error) {
 	}, err
 }
 
-// containerOffer returns the offer of a container, or nil if it has none.
+// containerOffer returns the offer of a container, or nil if the container was created
+// without throughput.
 func containerOffer(ctx context.Context, c *engine.Container) (*offer, error) {
 	p, err := c.Properties(ctx)
 	if err != nil || p.Throughput == 0 {
@@ -85,7 +89,7 @@ func containerOffer(ctx context.Context, c *engine.Container) (*offer, error) {
 	}, err
 }
 
-// body returns the offer in the form of the protocol.
+// body returns the JSON of the offer for an answer.
 func (o *offer) body() []byte {
 	m := object{{"id", jsonString(o.rid)}}
 	m.setSystem(o.rid, "offers/"+o.rid+"/", o.etag, o.modified)
@@ -116,7 +120,8 @@ func (s *Server) allOffers(ctx context.Context) (all []*offer, err error) {
 	return all, err
 }
 
-// offers returns all offers, sorted by rid.
+// offers returns the list of all offers, sorted by rid, for the operation that lists
+// them.
 func (s *Server) offers(x *request) (resourceList, error) {
 	l := resourceList{name: "Offers"}
 	all, err := s.allOffers(x.r.Context())
@@ -126,7 +131,7 @@ func (s *Server) offers(x *request) (resourceList, error) {
 	return l, err
 }
 
-// offer returns the offer of the path.
+// offer returns the offer whose rid is in the path.
 func (x *request) offer() (*offer, error) {
 	all, err := x.s.allOffers(x.r.Context())
 	if err != nil {
@@ -183,7 +188,8 @@ func (s *Server) replaceOffer(x *request) error {
 	return x.sendOffer(o)
 }
 
-// replacement returns the throughput in the body of a replaced offer.
+// replacement returns the throughput in the JSON m, which replaces the offer old. It
+// returns an error if m belongs to another resource or has an invalid throughput.
 func (x *request) replacement(old *offer, m object) (throughput, error) {
 	if v := m.get("offerResourceId"); v != nil && string(v) != string(jsonString(old.owner)) {
 		return throughput{}, badRequest("an offer cannot be moved to another resource; it belongs to %s", old.owner)
@@ -202,7 +208,7 @@ func (x *request) replacement(old *offer, m object) (throughput, error) {
 	switch {
 	case x.flag(wire.HeaderOfferToManual):
 		if content.Throughput <= 0 || content.Throughput == old.rate/10 && old.autoscale != nil {
-			content.Throughput = old.rate // the maximum so far becomes the manual rate
+			content.Throughput = old.rate // on a change from autoscale to manual, the maximum becomes the rate
 		}
 		return manually(content.Throughput)
 	case settings != nil:
@@ -214,9 +220,9 @@ func (x *request) replacement(old *offer, m object) (throughput, error) {
 	return manually(content.Throughput)
 }
 
-// changeDatabase replaces the throughput of a database. If another request replaces the
-// database meanwhile, it retries. It does not retry if the client sent a condition that
-// no longer holds.
+// changeDatabase stores a new throughput of a database. If another request changes the
+// database in between, it tries again. It returns an error if the If-Match of the request
+// does not hold.
 func (x *request) changeDatabase(d engine.DatabaseProperties, t throughput) error {
 	for {
 		if err := x.checkIfMatch(d.ETag); err != nil {
@@ -249,21 +255,24 @@ const (
 	leastManual, manualStep       = 400, 100
 	leastAutoscale, autoscaleStep = 1_000, 1_000
 	mostThroughput                = 1_000_000
-	// perPartition is the throughput of one physical partition in RU/s. A container is
-	// created with as many partitions as its throughput needs.
+	// perPartition is the throughput that one physical partition provides, in RU/s. It
+	// determines the number of partitions of a new container.
 	perPartition = 10_000
 )
 
-// throughput is the provisioned throughput of a database or container.
+// throughput is the provisioned throughput of a database or container, manual or
+// autoscale.
 type throughput struct {
-	// rate is in RU/s. For autoscale it is the maximum. 0 means no throughput.
+	// rate is the throughput in RU/s. For autoscale it is the maximum. 0 means that none
+	// is provisioned.
 	rate int
-	// autoscale holds the settings as the client sent them, at least
-	// {"maxThroughput":rate}. nil means manual.
+	// autoscale holds the autoscale settings as the client sent them, with the maximum in
+	// the member maxThroughput. nil means that the throughput is manual.
 	autoscale json.RawMessage
 }
 
-// throughput returns the throughput in the headers of a request that creates a resource.
+// throughput parses the throughput in the headers of a request that creates a database or
+// container.
 func (x *request) throughput() (throughput, error) {
 	manual, settings := x.header(wire.HeaderOfferThroughput), x.header(wire.HeaderOfferAutopilot)
 	switch {
@@ -281,7 +290,8 @@ func (x *request) throughput() (throughput, error) {
 	return manually(rate)
 }
 
-// manually validates a manual throughput.
+// manually returns a manual throughput with the given rate in RU/s, or an error if the
+// rate is invalid.
 func manually(rate int) (throughput, error) {
 	if rate < leastManual || rate > mostThroughput || rate%manualStep != 0 {
 		return throughput{}, badRequest("The offer should have valid throughput values between %d and %d inclusive in increments of %d; it is %d",
@@ -290,7 +300,8 @@ func manually(rate int) (throughput, error) {
 	return throughput{rate: rate}, nil
 }
 
-// autoscaled validates the settings of an autoscale throughput.
+// autoscaled returns the throughput in the JSON of autoscale settings, or an error if
+// they are invalid.
 func autoscaled(settings json.RawMessage) (throughput, error) {
 	var s struct {
 		MaxThroughput int `json:"maxThroughput"`
@@ -305,10 +316,10 @@ func autoscaled(settings json.RawMessage) (throughput, error) {
 	return throughput{s.MaxThroughput, settings}, nil
 }
 
-// partitions returns the number of physical partitions that the throughput needs.
+// partitions returns the number of physical partitions for the throughput, rounded up.
 func (t throughput) partitions() int { return (t.rate + perPartition - 1) / perPartition }
 
-// least returns the lowest throughput, in RU/s, that can replace the offer.
+// least returns the lowest throughput, in RU/s, to which a client may reduce the offer.
 func (t throughput) least() int {
 	if t.autoscale != nil {
 		return leastAutoscale
@@ -316,18 +327,20 @@ func (t throughput) least() int {
 	return leastManual
 }
 
-// content returns the member content of an offer.
+// content returns the JSON of the offer's member content: the rate, and for autoscale the
+// settings.
 func (t throughput) content() jsontext.Value {
 	if t.autoscale == nil {
 		return object{{"offerThroughput", number(t.rate)}}.json()
 	}
 	settings, err := parseObject(t.autoscale)
 	if err != nil {
-		settings = nil // the settings were valid when they were stored
+		settings = nil // cannot fail, because the settings were valid when they were stored
 	}
-	// A program may have changed the rate through the store, without the server.
+	// A program can change the rate through the store. Then the settings that the client
+	// sent still have the previous rate.
 	settings.set("maxThroughput", number(t.rate))
-	// An idle autoscale offer provides a tenth of its maximum.
+	// offerThroughput is a tenth of the maximum, which an idle autoscale offer provides.
 	return object{{"offerThroughput", number(t.rate / 10)}, {"offerAutopilotSettings", settings.json()}}.json()
 }
 

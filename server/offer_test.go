@@ -20,7 +20,8 @@ type offersPage struct {
 	}
 }
 
-// withOffer creates a container with a throughput and returns the path of its offer.
+// withOffer creates the container c with the throughput in the headers h. It returns the
+// path of its offer.
 func (ts *testServer) withOffer(h headers) string {
 	ts.t.Helper()
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)

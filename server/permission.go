@@ -27,23 +27,24 @@ import (
 // key; a second one is a conflict. Not supported: permissions for stored procedures,
 // triggers, functions and attachments, which this server does not have.
 
-// permission is a permission in the record of its user.
+// permission is a permission, as stored in the record of its user.
 type permission struct {
 	ID     string `json:"id"`
 	Number uint32 `json:"number"`
-	// All reports whether the mode is All. Otherwise it is Read.
+	// All is true if the mode is All, and false if it is Read.
 	All bool `json:"all,omitempty"`
-	// Resource and Key are the link of a resource and a partition key in JSON. They are
-	// stored and returned as the client sent them.
+	// Resource is the link of the resource, and Key the JSON of the partition key. Both
+	// are stored and returned as the client sent them.
 	Resource string          `json:"resource"`
 	Key      json.RawMessage `json:"key,omitempty"`
-	// Permitted is the resource that Resource and Key identify.
+	// Permitted is the resource that Resource and Key identified when the permission was
+	// written.
 	Permitted permittedResource `json:"reach"`
 	Revision  uint64            `json:"revision"`
 	Modified  int64             `json:"modified"`
 }
 
-// Modes of permissions.
+// These are the modes of permissions.
 const (
 	modeRead = "Read"
 	modeAll  = "All"
@@ -51,14 +52,16 @@ const (
 
 func (p permission) etag() string { return revisionTag(p.Number, p.Revision, p.Modified) }
 
-// The validity of resource tokens in seconds: the default and the limits of the service.
+// These are the times, in seconds, for which a resource token can be valid: the default,
+// the shortest and the longest. They are those of the service.
 const (
 	tokenLifeDefault = 3600
 	tokenLifeLeast   = 10
 	tokenLifeMost    = 18_000
 )
 
-// tokenLife returns the validity of the tokens in the answer.
+// tokenLife returns the time for which the tokens in the answer are valid. It is in a
+// header of the request, or else the default.
 func (x *request) tokenLife() (time.Duration, error) {
 	seconds := tokenLifeDefault
 	if given := x.header(wire.HeaderTokenExpiry); given != "" {
@@ -70,7 +73,8 @@ func (x *request) tokenLife() (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// permissionBody returns a permission in the form of the protocol, with a token.
+// permissionBody returns the JSON of a permission of the user u, with a new resource
+// token that is valid for life.
 func (x *request) permissionBody(u *user, p permission, life time.Duration) []byte {
 	rid := permissionRID(u, p.Number)
 	m := object{{"id", jsonString(p.ID)}}
@@ -82,14 +86,15 @@ func (x *request) permissionBody(u *user, p permission, life time.Duration) []by
 	return m.json()
 }
 
-// permissionRID returns the rid of a permission. It consists of the rid of the user and
+// permissionRID returns the rid of a permission: the bytes of the user's rid, followed by
 // the number of the permission.
 func permissionRID(u *user, number uint32) string {
 	b := binary.BigEndian.AppendUint32(u.ridBytes(), number)
 	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, 0))
 }
 
-// permissionIn returns the index of the path's permission in the permissions of its user.
+// permissionIn returns the index in u.Permissions of the permission that the path names
+// by its ID or rid.
 func (x *request) permissionIn(u *user) (int, error) {
 	id := x.path.IDs[2]
 	i := slices.IndexFunc(u.Permissions, func(p permission) bool { return p.ID == id })
@@ -102,8 +107,8 @@ func (x *request) permissionIn(u *user) (int, error) {
 	return i, nil
 }
 
-// wanted returns the permission in the body of the request, and the validity of its
-// token.
+// wanted parses the permission in the body of the request. life is the time for which its
+// tokens are valid.
 func (x *request) wanted() (p permission, life time.Duration, err error) {
 	if life, err = x.tokenLife(); err != nil {
 		return p, 0, err
@@ -118,7 +123,7 @@ func (x *request) wanted() (p permission, life time.Duration, err error) {
 	}
 	var mode string
 	if v := m.get("permissionMode"); v != nil {
-		_ = json.Unmarshal(v, &mode) // a value of another type is not a valid mode
+		_ = json.Unmarshal(v, &mode) // if the value is not a string, mode stays empty, which is invalid
 	}
 	switch {
 	case strings.EqualFold(mode, modeAll):
@@ -136,7 +141,8 @@ func (x *request) wanted() (p permission, life time.Duration, err error) {
 	return p, life, err
 }
 
-// put replaces the user's permission at index i. If i is negative, it adds one.
+// put stores p in u.Permissions at index i, or appends it if i is negative. It returns p
+// with its number and revision set.
 func (x *request) put(u *user, i int, p permission) (permission, error) {
 	if i >= 0 {
 		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
@@ -164,8 +170,8 @@ func (x *request) put(u *user, i int, p permission) (permission, error) {
 	return p, nil
 }
 
-// writePermission writes the permission in the body of the request. It replaces the
-// permission at the index that find returns. If the index is negative, it adds one.
+// writePermission stores the permission in the body of the request and answers with it.
+// find returns the index of the permission to replace, or a negative number to add one.
 func (x *request) writePermission(find func(u *user, id string) (int, error)) error {
 	p, life, err := x.wanted()
 	if err != nil {
@@ -189,7 +195,8 @@ func (x *request) writePermission(find func(u *user, id string) (int, error)) er
 	return x.sendPermission(status, u, p, life)
 }
 
-// postPermission creates or upserts a permission.
+// postPermission creates a permission, or upserts it if the request has the upsert
+// header.
 func (s *Server) postPermission(x *request) error {
 	return x.writePermission(func(u *user, id string) (int, error) {
 		return slices.IndexFunc(u.Permissions, func(q permission) bool { return isUpsert(x) && q.ID == id }), nil
@@ -213,7 +220,8 @@ func (s *Server) readPermission(x *request) error {
 	if err != nil {
 		return err
 	}
-	// If-None-Match is ignored, because the client wants a new token instead of a 304.
+	// If-None-Match is ignored. A client reads a permission to get a new token, so a 304
+	// would be useless.
 	return x.sendPermission(http.StatusOK, u, u.Permissions[i], life)
 }
 
@@ -235,8 +243,8 @@ func (s *Server) deletePermission(x *request) error {
 	return x.sendDeleted()
 }
 
-// permissions returns the permissions of the path's user, sorted by name. Each has a new
-// token.
+// permissions returns the list of the permissions of the user in the path, sorted by
+// name. Each has a new token.
 func (s *Server) permissions(x *request) (resourceList, error) {
 	life, err := x.tokenLife()
 	if err != nil {

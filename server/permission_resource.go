@@ -13,26 +13,27 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// permittedResource is the resource of a permission, with everything below it. With a key
-// it is only the part in that logical partition. Databases and containers are identified
-// by their rids. So a permission for a container is not valid for a new container of the
-// same name. An item is identified by its ID, and also by its rid if the permission names
-// the rid.
+// permittedResource is the part of a database that a permission permits: a database, a
+// container or an item, optionally only the documents of one partition key.
+//
+// Databases and containers are identified by their rids. So a permission for a container
+// is not valid for a new container of the same name. An item is identified by its ID, and
+// also by its rid if the permission names the rid.
 type permittedResource struct {
-	// Database is the rid of the user's own database. Container is a rid. If it is empty,
-	// the permission covers all containers.
+	// Database is the rid of the user's database. Container is the rid of a container. If
+	// Container is empty, the permission covers all containers of the database.
 	Database  string `json:"database"`
 	Container string `json:"container,omitempty"`
-	// Item is an ID. If it is empty, the permission covers all items of the container.
-	// ItemRID is set if the permission names a rid.
+	// Item is the ID of an item. If it is empty, the permission covers all items of the
+	// container. ItemRID is the item's rid, if the permission names it.
 	Item    string `json:"item,omitempty"`
 	ItemRID string `json:"itemRid,omitempty"`
-	// Key is a partition key, or a prefix of a hierarchical one, in the form of the
-	// protocol. If it is empty, the permission covers all keys.
+	// Key is the JSON of a partition key, or of a prefix of a hierarchical key. If it is
+	// empty, the permission covers all keys.
 	Key string `json:"key,omitempty"`
 }
 
-// digest returns a hash of the resource for tokens.
+// digest returns a hash of the resource, which is a part of resource tokens.
 func (r permittedResource) digest() (d [8]byte) {
 	h := sha256.New()
 	for _, part := range []string{r.Database, r.Container, r.Item, r.ItemRID, r.Key} {
@@ -43,8 +44,8 @@ func (r permittedResource) digest() (d [8]byte) {
 	return d
 }
 
-// covers reports whether the permission covers documents of a partition key. nil means
-// that a request names no key.
+// covers reports whether the permission covers the documents of a partition key. If key
+// is nil, it reports whether the permission covers all keys.
 func (r permittedResource) covers(key feed.PartitionKey) bool {
 	if r.Key == "" {
 		return true
@@ -53,7 +54,8 @@ func (r permittedResource) covers(key feed.PartitionKey) bool {
 	return err == nil && len(own) <= len(key) && slices.Equal(own, key[:len(own)])
 }
 
-// resolve returns the resource of a link and a partition key. A link has names or rids.
+// resolve returns the resource that a link and the JSON of a partition key identify. The
+// link may contain names or rids.
 func (x *request) resolve(link string, keyText json.RawMessage) (r permittedResource, err error) {
 	d, err := x.parent()
 	if err != nil {
@@ -95,15 +97,15 @@ func (x *request) resolve(link string, keyText json.RawMessage) (r permittedReso
 	return r, err
 }
 
-// isNamed reports whether a segment of a link is the given ID or rid. The ID may be
-// escaped.
+// isNamed reports whether a segment of a link is the given rid, or the given ID, escaped
+// or not.
 func isNamed(segment, id, rid string) bool {
 	plain, err := url.PathUnescape(segment)
 	return segment == id || segment == rid || err == nil && plain == id
 }
 
-// linked returns the container that a link names by its name, its rid, or its escaped
-// name.
+// linked returns the container of the database d that a segment of a link names by its
+// name, its escaped name or its rid.
 func (x *request) linked(d engine.DatabaseProperties, segment string) (*engine.Container, error) {
 	c, err := x.containerIn(d, segment)
 	if plain, escErr := url.PathUnescape(segment); errors.Is(err, feed.ErrNotFound) && escErr == nil && plain != segment {
@@ -112,8 +114,8 @@ func (x *request) linked(d engine.DatabaseProperties, segment string) (*engine.C
 	return c, err
 }
 
-// keyFor parses the partition key of a permission, which is an array or one value. It
-// returns nil if the permission has none.
+// keyFor parses the JSON of a permission's partition key, which is an array or a single
+// value. It returns nil if the text is empty.
 func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.PartitionKey, error) {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return nil, nil
@@ -127,8 +129,8 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 	case err != nil:
 		return nil, badRequest("the resourcePartitionKey of the permission is not a partition key: %v", err)
 	case len(key) == 0:
-		// In a header, [] means documents without a key. Here it could also mean all
-		// documents.
+		// In the header of a request, [] means the documents without a key. A user who
+		// writes [] in a permission could also mean all documents, so it is refused.
 		return nil, badRequest("the resourcePartitionKey of the permission is [], which names no key; leave it out for the documents of all keys, " +
 			"or write [{}] for those without one")
 	}
@@ -142,8 +144,9 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 	return key, nil
 }
 
-// resolveItem resolves the item of a link. In a container that is linked by its rid, the
-// item may also be linked by its rid. An item that is linked by its ID need not exist.
+// resolveItem sets r.Item to the item that a segment of a link names. byRID reports
+// whether the link names the container by its rid. Then the segment may be the rid of an
+// item. An item that is named by its ID need not exist.
 func (x *request) resolveItem(c *engine.Container, key feed.PartitionKey, segment string, byRID bool, r *permittedResource) error {
 	if byRID {
 		found, err := c.ItemByRID(x.r.Context(), key, segment)

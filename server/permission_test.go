@@ -18,7 +18,8 @@ import (
 
 const ada = "/dbs/shop/users/ada"
 
-// permissionJSON returns the body of a permission. key is JSON or empty.
+// permissionJSON returns the JSON of a permission. key is the JSON of a partition key, or
+// empty.
 func permissionJSON(id, mode, resource, key string) string {
 	if key != "" {
 		key = `,"resourcePartitionKey":` + key
@@ -153,8 +154,8 @@ func TestInvalidPermissionsAreRefusedByName(t *testing.T) {
 	ts.do("GET", ada+"/permissions/p", nil, "").want(404)
 }
 
-// A permission for the documents without a key covers only those. A value that is not a
-// key covers nothing instead of everything.
+// A permission with the key [{}] must cover the documents without a key and no others. A
+// stored key that cannot be parsed must cover no documents.
 func TestAPermissionForNoKeyDoesNotReachTheOthers(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
@@ -195,7 +196,8 @@ func TestTooManyPermissionsOfAUserAreRefusedByName(t *testing.T) {
 	ts.do("GET", ada+"/permissions", nil, "").want(200).wantBody(fmt.Sprintf(`"_count":%d`, made))
 }
 
-// Two clients create permissions of one user concurrently. None is lost.
+// Sixteen clients each create a permission of one user at the same time. All sixteen must
+// exist afterwards.
 func TestConcurrentlyCreatedPermissionsAllExist(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)

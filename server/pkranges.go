@@ -11,19 +11,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// This file serves GET pkranges, which returns the live partitions of a container. The
-// path has the name or the rid of the container. SDKs route requests by this list, and
-// read it again after a 410.
+// This file serves GET pkranges, which lists the live partitions of a container. SDKs
+// send requests to partitions according to this list, and read it again after a 410. The
+// path has the name or the rid of the container.
 //
-// Supported: the whole list, always in one page; the incremental form (If-None-Match),
-// which is answered with the partitions created since, or 304. Not supported: pages
-// (x-ms-max-item-count is ignored, as in the service).
+// Supported: the whole list, always in one page; and the incremental form. With the etag
+// of an earlier list in If-None-Match, the answer has only the partitions created since,
+// or is a 304. Not supported: pages (x-ms-max-item-count is ignored, as in the service).
 //
-// The list, and the answer that a partition does not exist, come from the same view of
-// the store. So a client that receives a 410 finds the successors here at once. SDKs that
-// refresh and retry without a pause rely on that.
+// This list and a 410 for a missing partition are computed from the same view of the
+// store. So a client that gets a 410 finds the partition's successors in the list at
+// once. SDKs that read the list and retry without a delay rely on that.
 
-// keyRange is a partition in the form of the protocol.
+// keyRange is the JSON of one partition in the list.
 type keyRange struct {
 	RID          string   `json:"_rid"`
 	ID           string   `json:"id"`
@@ -100,16 +100,16 @@ func newKeyRange(p feed.Partition, number uint32, id feed.Identity) (keyRange, e
 	}, err
 }
 
-// keyRangesTag returns the etag of a set of partitions. It holds the number of the next
-// partition. Every split and merge creates partitions, which all stay live until the next
-// one, so the number identifies the set. The tag stays the same between changes;
-// otherwise azcosmos for Go and .NET would read forever. It also holds the container's
-// rid, so that the tag of a deleted container does not match a new container of the same
-// name.
+// keyRangesTag returns the etag of the list. It contains next, the number that the next
+// new partition will get. Every split and merge creates partitions, so the number changes
+// with the list, and only then. If it changed more often, azcosmos for Go and .NET would
+// read the list forever. The etag also contains the container's rid, so it never matches
+// a new container of the same name.
 func keyRangesTag(next uint32, rid string) string { return fmt.Sprintf(`"%d.%s"`, next, rid) }
 
-// keyRangesSince returns the number of the first partition that a client with this etag
-// does not have yet. It returns 0 for an etag of another container.
+// keyRangesSince returns the number of the first partition that was created after the
+// list with the etag tag. It returns 0, which means all partitions, if the etag is of
+// another container.
 func keyRangesSince(tag string, next uint32, rid string) uint32 {
 	digits, owner, _ := strings.Cut(strings.Trim(tag, `"`), ".")
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -119,12 +119,12 @@ func keyRangesSince(tag string, next uint32, rid string) uint32 {
 	return uint32(n)
 }
 
-// The rid of a partition consists of the 8 bytes of its container, a number, and a byte
-// that marks a partition. .NET and Java parse rids.
+// The rid of a partition consists of the 8 bytes of its container's rid, the partition's
+// number, and a byte that marks a partition. .NET and Java parse these rids.
 const (
 	keyRangeMark = 0x50
-	// firstKeyRange is the number in the rid of partition 0. A rid must not have the
-	// number 0.
+	// firstKeyRange is the number in the rid of partition 0. SDKs do not accept a rid
+	// with the number 0.
 	firstKeyRange = 2
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// made creates a container of the database shop in the store itself.
+// made creates a container of the database shop directly in the store.
 func (ts *testServer) made(p engine.ContainerProperties) *engine.Container {
 	ts.t.Helper()
 	if _, err := ts.db.Database(ts.t.Context(), "shop"); err != nil {
@@ -31,7 +31,8 @@ func (ts *testServer) made(p engine.ContainerProperties) *engine.Container {
 	return c
 }
 
-// put writes a document into a container.
+// put writes a document to a container through the store. format and args are the
+// document's JSON.
 func put(t testing.TB, c *engine.Container, format string, args ...any) engine.Result {
 	t.Helper()
 	r, err := c.Upsert(context.Background(), nil, fmt.Appendf(nil, format, args...), engine.WriteOptions{})
@@ -41,7 +42,7 @@ func put(t testing.TB, c *engine.Container, format string, args ...any) engine.R
 	return r
 }
 
-// split splits a partition of a container.
+// split splits the partition id of a container and returns its children.
 func split(t testing.TB, c *engine.Container, id string) []feed.Partition {
 	t.Helper()
 	made, err := c.Split(context.Background(), id, "")
@@ -62,7 +63,8 @@ func merge(t testing.TB, c *engine.Container, a, b string) feed.Partition {
 
 const ordersRanges = orders + "/pkranges"
 
-// incremental returns the headers with which SDKs read the ranges since an etag.
+// incremental returns the headers with which SDKs read the list of partitions since an
+// etag.
 func incremental(etag string) headers {
 	h := headers{"A-IM": "Incremental Feed", "x-ms-max-item-count": "-1"}
 	if etag != "" {
@@ -71,7 +73,7 @@ func incremental(etag string) headers {
 	return h
 }
 
-// ids returns the IDs of the ranges in an answer.
+// ids returns the IDs of the partitions in an answer.
 func (a response) ids() []string {
 	a.t.Helper()
 	var list keyRanges
@@ -111,8 +113,8 @@ func TestKeyRangesTileTheKeySpaceWithEqualBorders(t *testing.T) {
 	}
 }
 
-// The rid of a range begins with the bytes of its container's rid. Its last byte has the
-// mark of a range.
+// The rid of a partition must begin with the bytes of its container's rid and end with
+// the byte that marks a partition. SDKs parse it.
 func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 40})
@@ -135,7 +137,8 @@ func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 	}
 }
 
-// azcosmos reads until a 304 and gives up after a thousand rounds; .NET never gives up.
+// A read of the list with the current etag must be answered 304. Otherwise azcosmos would
+// read a thousand times and .NET forever.
 func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
@@ -145,7 +148,7 @@ func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 		again := ts.do("GET", ordersRanges, incremental(first.header.Get("Etag")), "").want(304)
 		again.wantHeader("Etag", first.header.Get("Etag")).wantHeader("x-ms-item-count", "0")
 	}
-	// The same holds without A-IM.
+	// If-None-Match has the same effect without the A-IM header.
 	ts.do("GET", ordersRanges, headers{"If-None-Match": first.header.Get("Etag")}, "").want(304)
 }
 
@@ -153,9 +156,9 @@ func TestKeyRangesSinceAnEtagAreThoseMadeAfterItWithAllTheirAncestors(t *testing
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	e0 := ts.do("GET", ordersRanges, incremental(""), "").want(200).header.Get("Etag")
-	split(t, c, "1") // 2, 3
+	split(t, c, "1") // creates the partitions 2 and 3
 	e1 := ts.do("GET", ordersRanges, incremental(e0), "").want(200).header.Get("Etag")
-	split(t, c, "3") // 4, 5
+	split(t, c, "3") // creates the partitions 4 and 5
 	list := ts.do("GET", ordersRanges, nil, "").want(200)
 	if got := list.ids(); !slices.Equal(got, []string{"0", "2", "4", "5"}) {
 		t.Errorf("without an etag: %v", got)
@@ -208,7 +211,8 @@ func TestAnUnknownEtagOfKeyRangesIsNoEtag(t *testing.T) {
 	}
 }
 
-// Java reads <_self>pkranges and signs only the rid in lower case.
+// Java reads the list at the container's _self path. Its signature covers only the
+// container's rid, in lower case.
 func TestKeyRangesByRid(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
@@ -231,8 +235,8 @@ func TestKeyRangesOfNoContainer(t *testing.T) {
 	ts.do("GET", "/dbs/none/colls/orders/pkranges", nil, "").want(404, 1003)
 }
 
-// After a 410, SDKs read the ranges at once and without a limit. So the ranges must
-// already have the successors.
+// A partition is split, and a request for it is answered 410. The list that the client
+// reads next must already have both children, because SDKs retry at once.
 func TestTheSuccessorsOfARangeAreListedAfterA410(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})

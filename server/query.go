@@ -28,21 +28,24 @@ import (
 // query without a plan is refused with an error that names the reason. With
 // Options.ServeAllQueries the server answers all of these queries itself.
 
-// maxQueryBody limits the body of a query, in bytes: the text and the parameters.
+// maxQueryBody limits the body of a query, in bytes. The body contains the text and the
+// parameters.
 const maxQueryBody = 2 << 20
 
-// querySpec is the body of a query.
+// querySpec is the JSON body of a query.
 type querySpec struct {
 	Query      *string `json:"query"`
 	Parameters []struct {
 		Name  string          `json:"name"`
 		Value json.RawMessage `json:"value"`
 	} `json:"parameters"`
-	// ResumeFilter is the position in the form of .NET's SDK; see querypage.Request.
+	// ResumeFilter is the position from which .NET's SDK resumes a sorted query; see
+	// querypage.Request.
 	ResumeFilter json.RawMessage `json:"resumeFilter"`
 }
 
-// query parses the query of the request. It also returns the resumeFilter of the body.
+// query parses and compiles the query in the body of the request. It also returns the
+// resumeFilter in the body, or nil.
 func (x *request) query() (*query.Bound, json.RawMessage, error) {
 	body, err := x.body(maxQueryBody)
 	if err != nil {
@@ -71,7 +74,7 @@ func (x *request) query() (*query.Bound, json.RawMessage, error) {
 	}
 	values := make(map[string]json.RawMessage, len(spec.Parameters))
 	for _, p := range spec.Parameters {
-		if p.Value != nil { // a parameter without a value does not exist
+		if p.Value != nil { // a parameter whose value is missing is undefined
 			values[p.Name] = p.Value
 		}
 	}
@@ -81,20 +84,21 @@ func (x *request) query() (*query.Bound, json.RawMessage, error) {
 
 const querySpecForm = `{"query": text, "parameters": [{"name": "@name", "value": value}, ...]}`
 
-// crossPartition is the service's message for queries that one request cannot serve.
+// crossPartition is the service's error message for a query that one request cannot
+// answer.
 const crossPartition = "The provided cross partition query can not be directly served by the gateway. " +
 	"This is a first chance (internal) exception that all newer clients will know " +
 	"how to handle gracefully."
 
-// crossPartitionDisabled is the service's message for a client that sent neither a
-// partition key nor the header for all partitions.
+// crossPartitionDisabled is the service's error message for a query without a partition
+// key whose client did not allow a query over all partitions.
 const crossPartitionDisabled = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
 	"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
 
 func (s *Server) queryDocuments(x *request) error {
 	if isChangeFeed(x) {
-		// Previews of .NET's SDK can query changes in this way. As a query of documents
-		// it would return other rows.
+		// Previews of .NET's SDK send such a request to query the changes. The server
+		// would answer it as a query of the documents, which has other rows.
 		return unsupported("a query over the change feed (the header A-IM with a query)")
 	}
 	c, err := x.owner()
@@ -121,8 +125,8 @@ func (s *Server) queryDocuments(x *request) error {
 	return nil
 }
 
-// queryPage returns the page of rows that the request asks for, and the class of slots
-// for reading it.
+// queryPage prepares the page of rows for the request. It also returns the class of the
+// slot that reading the page needs.
 func (x *request) queryPage(c *engine.Container) (*querypage.Page, slotClass, error) {
 	b, resume, err := x.query()
 	if err != nil {
@@ -161,9 +165,9 @@ func (x *request) queryPage(c *engine.Container) (*querypage.Page, slotClass, er
 	return page, querySlots, err
 }
 
-// setQueryMetrics sets the metrics headers that the request asks for. azcosmos always
-// does, the other SDKs by an option. The server has no index to look up and no optimizer,
-// so their times are zero, and the index metrics report no index.
+// setQueryMetrics sets the headers with metrics, if the request asks for them. took is
+// the time in which the page was read. The server has no indexes and no query optimizer,
+// so their times are zero.
 func (x *request) setQueryMetrics(p *querypage.Page, took time.Duration) {
 	h := x.w.Header()
 	if x.flag(wire.HeaderPopulateQueryMetrics) {
@@ -181,5 +185,5 @@ func (x *request) setQueryMetrics(p *querypage.Page, took time.Duration) {
 	}
 }
 
-// noIndexes is the index metrics of every query.
+// noIndexes is the value of the index metrics header for every query.
 const noIndexes = `{"UtilizedSingleIndexes":[],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[]}`

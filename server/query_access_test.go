@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// lookedAt returns the number of documents that a query read from the store, according to
-// its metrics.
+// lookedAt returns the number of documents that the server read for a query, from the
+// metrics in the answer.
 func (a response) lookedAt() int {
 	a.t.Helper()
 	_, rest, _ := strings.Cut(a.want(200).header.Get("x-ms-documentdb-query-metrics"), "retrievedDocumentCount=")
@@ -35,8 +35,9 @@ func (a response) charge() float64 {
 
 var withMetrics = headers{"x-ms-documentdb-populatequerymetrics": "True", "x-ms-max-item-count": "-1"}
 
-// Conditions on keys and IDs determine the documents that are read. The rest of the
-// condition is evaluated for each.
+// If a WHERE clause names partition keys or IDs, the server must read only the documents
+// with these keys and IDs. Each row has a condition, the number of matching documents,
+// and the number of documents read.
 func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
@@ -59,17 +60,18 @@ func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 		{"c.pk = 'k3' AND STARTSWITH(c.id, '00')", 1, 1},
 		{"c.pk = 'k3' AND c.id IN ('003', '013', '014')", 2, 2},
 		{"(c.id = '001' AND c.pk = 'k1') OR (c.id = '002' AND c.pk = 'k2') OR (c.id = '001' AND c.pk = 'k3')", 2, 2},
-		// Without a key, the index is read, and then the documents that it names.
+		// These conditions name IDs without a key. The server finds the documents by the
+		// index of IDs.
 		{"c.id = '017'", 1, 1},
 		{"c.id IN ('017', '018', 'x')", 2, 2},
 		{"c.id >= '190'", 10, 10},
 		{"STARTSWITH(c.id, '01') AND c.v > 15", 4, 10},
 		{"c.pk = 'k3' OR c.id = '004'", 21, 21},
-		// No document can match.
+		// These conditions are never true, so no document is read.
 		{"c.pk = 'k1' AND c.pk = 'k2'", 0, 0},
 		{"c.id = 17 OR false", 0, 0},
 		{"c.pk = '" + strings.Repeat("long", 600) + "'", 0, 0},
-		// Keys and IDs do not determine the documents of these conditions.
+		// These conditions do not limit the keys or the IDs, so all documents are read.
 		{"c.pk = 'k3' OR c.v = 4", 21, 200},
 		{"c.pk != 'k3'", 180, 200},
 		{"NOT (c.id = '017')", 199, 200},
@@ -88,8 +90,8 @@ func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 	}
 }
 
-// Hierarchical keys determine the documents when every path is known. The key in a header
-// applies together with the condition.
+// A WHERE clause that names every component of a hierarchical key must limit the
+// documents that are read. If the header has a key, too, both apply.
 func TestCompleteHierarchicalKeysNarrowQueries(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2, KeyPaths: []string{"/tenant", "/user/id"}})
@@ -119,8 +121,8 @@ func TestCompleteHierarchicalKeysNarrowQueries(t *testing.T) {
 	}
 }
 
-// COUNT reads no document if keys and IDs determine the count. A condition on anything
-// else reads documents.
+// A COUNT whose WHERE clause contains only keys and IDs must read no document. With a
+// condition on another member, it must read the documents.
 func TestCountsReadNoDocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -152,8 +154,8 @@ func TestCountsReadNoDocument(t *testing.T) {
 	}
 }
 
-// A query by keys and IDs must return the same pages as a scan, in the same order, also
-// after splits.
+// A query by keys and IDs and a query that scans all documents must return the same pages
+// in the same order, also if partitions are split between pages.
 func TestPagesByKeysAndIDsEqualThoseOfAScan(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withItems(1, 120, 7)
@@ -180,7 +182,8 @@ func TestPagesByKeysAndIDsEqualThoseOfAScan(t *testing.T) {
 			}
 		}
 		got, _ := ts.askAll(size, between, "SELECT VALUE c.v FROM c WHERE "+where)
-		// The analysis does not enter a conditional expression, so this query is a scan.
+		// The server does not analyse conditional expressions, so this equivalent query
+		// scans all documents.
 		want, _ := ts.askAll(size, nil, "SELECT VALUE c.v FROM c WHERE ("+where+") ? true : false")
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", where, got, want)
@@ -188,8 +191,8 @@ func TestPagesByKeysAndIDsEqualThoseOfAScan(t *testing.T) {
 	}
 }
 
-// The store appends a member to each document that clients do not see. No condition sees
-// it either.
+// The store appends the member _lsn to each document. Queries must not see it: neither
+// the text of a row nor a condition may contain it.
 func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -205,7 +208,7 @@ func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 		{"c['_lsn'] > 0", 0},
 		{"NOT CONTAINS(ToString(c), ',\"_lsn\":')", 20},
 		{"c._lsn = 1 OR c.v = 3", 1},
-		{"CONTAINS(ToString(c), '_lsn') AND c.v >= 0", 20}, // the one in the list
+		{"CONTAINS(ToString(c), '_lsn') AND c.v >= 0", 20}, // the 20 documents with _lsn in their list
 		{"CONTAINS(ToString(c), ',\"_lsn\":')", 0},
 		{"ARRAY_LENGTH(c.list) = 1 AND c.list[0]._lsn = 1", 20},
 		{"EXISTS(SELECT VALUE x FROM x IN c.list WHERE x._lsn = 1)", 20},
@@ -217,8 +220,9 @@ func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 	}
 }
 
-// A condition with random numbers is evaluated once for each document, however the
-// document is found.
+// A condition compares RAND() with 0.5. About half of the documents must match, whether
+// the server finds them by key, by ID or by a scan. So each condition is evaluated once
+// for each document.
 func TestHalfOfTheItemsHaveRANDBelowAHalf(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
@@ -230,8 +234,8 @@ func TestHalfOfTheItemsHaveRANDBelowAHalf(t *testing.T) {
 		"SELECT VALUE 1 FROM c WHERE RAND() < 0.5",
 		"SELECT VALUE 1 FROM c JOIN (SELECT VALUE RAND()) r WHERE r < 0.5",
 	} {
-		// If the condition were evaluated twice, a quarter would match. Less than 0.4
-		// happens by chance once in 10^9 runs.
+		// If the condition were evaluated twice, only a quarter would match. Fewer than
+		// 0.4 or more than 0.6 occur by chance once in 10^9 runs.
 		rows, _ := ts.askAll(latest(pk(`["k"]`), page(n)), nil, text)
 		if len(rows) < n*4/10 || len(rows) > n*6/10 {
 			t.Errorf("%s: %d of %d rows", text, len(rows), n)

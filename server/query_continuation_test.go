@@ -6,8 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/querypage"
 )
 
-// FuzzContinuations tests that every continuation of a client is answered with a page or
-// a 400.
+// FuzzContinuations sends a query with a random continuation. It must be answered with a
+// page or a 400.
 func FuzzContinuations(f *testing.F) {
 	ts := newTestServer(f, Options{})
 	rid := ts.withItems(2, 20, 3).Identity().ContainerRID
@@ -22,7 +22,7 @@ func FuzzContinuations(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, token string) {
 		ts := &testServer{Server: ts.Server, t: t, db: ts.db, key: ts.key}
-		// This includes parts with a valid checksum, because any client can compute it.
+		// The text is also sent with a valid checksum, which any client can compute.
 		for _, token := range []string{token, querypage.JoinToken(token)} {
 			tryContinuation(t, ts, token)
 		}

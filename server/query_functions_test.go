@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// DOCUMENTID returns the number in the rid that the store assigns. It sorts the items of
-// a container by age.
+// DOCUMENTID returns the number in an item's rid. The store assigns the numbers in
+// ascending order, so sorting by DOCUMENTID sorts items by age.
 func TestDocumentIDCountsTheItemsOfAContainer(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for i := range 3 {
@@ -24,8 +24,8 @@ func TestDocumentIDCountsTheItemsOfAContainer(t *testing.T) {
 	}
 }
 
-// An error of a function is an error of the query and not of the server. The answer is
-// 400 with the function's name, whether the text or an item causes it.
+// A function in a query fails, because of the query's text or of an item's value. The
+// answer must be 400 with the function's name, and never 5xx.
 func TestAFunctionsErrorIsABadRequest(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"a","pk":"p","pattern":"a(?=b)"}`)

@@ -8,11 +8,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Every row has the key of its own group, also if the key is an object or array.
+// A query groups documents by values of every JSON type. Each row must have the key of
+// its own group, also if the key is an object or an array.
 func TestEveryGroupHasItsOwnKeyOfAnyKind(t *testing.T) {
-	// The values of the member v. The empty string means undefined.
+	// These are the values of the member v. An empty string means that documents have no
+	// v.
 	values := []string{``, `null`, `false`, `true`, `-1`, `12.5`, `""`, `"s"`, `[]`, `[1,[null]]`, `{}`, `{"a":{"b":[1]}}`}
-	// The expressions, and the format of their value with v.
+	// These are GROUP BY expressions, each with its value as a format of v, and its value
+	// if v is undefined.
 	keys := []struct{ expression, defined, undefined string }{
 		{`c.v`, `%s`, ``},
 		{`{'a': c.v}`, `{"a":%s}`, `{}`},
@@ -52,7 +55,7 @@ func TestEveryGroupHasItsOwnKeyOfAnyKind(t *testing.T) {
 			for format, want := range map[string][]string{
 				"SELECT %[1]s AS k, COUNT(1) AS n FROM c GROUP BY %[1]s":       members,
 				"SELECT VALUE {'in': [%[1]s, COUNT(1)]} FROM c GROUP BY %[1]s": elements,
-				// The form of a query in a plan.
+				// This is the form of a GROUP BY query in a plan.
 				`SELECT [{"item": %[1]s}] AS groupByItems, {"k": %[1]s, "n": COUNT(1)} AS payload FROM c GROUP BY %[1]s`: partial,
 			} {
 				text := fmt.Sprintf(format, key.expression)

@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// withGroups creates orders with 120 documents of key a and as many of key b. Each key
-// has 12 groups g of 10 documents, and one without g.
+// withGroups creates the container orders with 120 documents of key a and 120 of key b.
+// Each key has 13 groups by the member g; the documents of one group have no g.
 func (ts *testServer) withGroups(partitions int) *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
@@ -85,8 +85,9 @@ func TestGroupsAndDistinctRowsAreReturnedOnceInPagesOfAnySize(t *testing.T) {
 	}
 }
 
-// The position is a key. New and removed groups, splits and merges have no effect on the
-// remaining groups. A restarted server accepts the continuations of the previous run.
+// Pages of a GROUP BY query are read while groups are added and removed and partitions
+// are split and merged. Every group that exists throughout must be returned once. A
+// restarted server must accept the continuations of the previous run.
 func TestPagesOfGroupsResumeAfterTheLastKey(t *testing.T) {
 	for _, text := range []string{
 		"SELECT c.g, COUNT(1) AS n FROM c WHERE c.stays GROUP BY c.g", "SELECT DISTINCT c.g, c.stays FROM c WHERE c.stays ORDER BY c.g DESC",
@@ -102,8 +103,8 @@ func TestPagesOfGroupsResumeAfterTheLastKey(t *testing.T) {
 			t.Fatalf("%s: %v", text, want)
 		}
 		change := func(page int) {
-			// One new group is before the position, one is after it, and one is removed
-			// again.
+			// Each call adds one group before the current position and one after it, and
+			// removes another one.
 			put(t, c, `{"id":"new%d","pk":"k1","g":%d,"stays":1,"long":"%s-%d"}`, page, page*10-5, strings.Repeat("long", 100), page)
 			live, err := c.Partitions(t.Context())
 			if err != nil {
@@ -127,8 +128,9 @@ func TestPagesOfGroupsResumeAfterTheLastKey(t *testing.T) {
 	}
 }
 
-// After a split, a client queries the children with the parent's continuation and adds up
-// the rows.
+// A GROUP BY query of one partition is read in pages, and the partition is split in
+// between. The client resumes in both children with the parent's continuation. The sums
+// over both must be correct.
 func TestGroupsOfARangeResumeInItsChildren(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -160,13 +162,13 @@ func TestGroupsOfARangeResumeInItsChildren(t *testing.T) {
 	}
 }
 
-// Clients expect one row from each partition, on one page, also if the partition is
-// empty.
+// An aggregate over a partition without documents must return exactly one row, as clients
+// expect. So must an aggregate over undefined values.
 func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	const avg, lowest = `{"sum": SUM(c.v), "count": COUNT(c.v)}`, `{"item": MIN(c.v), "item2": {"min": MIN(c.v), "count": COUNT(c.v)}}`
-	texts := map[string][3]string{ // for no documents, undefined values, and strings
+	texts := map[string][3]string{ // the rows for no document, for an undefined value, and for a string
 		`SELECT VALUE [{"item": COUNT(1)}] FROM c`:                                        {`[{"item":0}]`, `[{"item":1}]`, `[{"item":2}]`},
 		`SELECT VALUE [{"item": SUM(c.v)}] FROM c`:                                        {`[{"item":0}]`, `[{"item":0}]`, `[{}]`},
 		`SELECT VALUE [{"item": ` + avg + `}] FROM c`:                                     {`[{"item":{"sum":0,"count":0}}]`, `[{"item":{"sum":0,"count":0}}]`, `[{"item":{"count":1}}]`},
@@ -188,8 +190,8 @@ func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 	}
 }
 
-// Groups that do not fit into memory together make shorter pages. A single group that
-// does not fit is refused.
+// If the groups of a query do not fit into memory together, the server must answer with
+// several pages. If a single group does not fit, it must answer 400.
 func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -213,8 +215,9 @@ func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 	ts.ask(pk(`["k"]`), "SELECT "+strings.Join(many, ", ")+" FROM c").want(400).wantBody("bytes of memory")
 }
 
-// SDKs resume a query with another filter, and read the number in a rid in two byte
-// orders. Both orders must agree, also in ties.
+// SDKs resume a sorted query from a rid with their own filters. Some compare the number
+// in a rid in big-endian and others in little-endian byte order. Rows with equal sort
+// keys must be in the same order by both.
 func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})

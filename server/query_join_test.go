@@ -9,7 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// withLists creates orders with n documents. Document i has an array "xs" of i elements.
+// withLists creates the container orders with n documents. Document i has the array xs
+// with i strings.
 func (ts *testServer) withLists(partitions, n int) *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
@@ -19,7 +20,8 @@ func (ts *testServer) withLists(partitions, n int) *engine.Container {
 	return c
 }
 
-// elements returns "0, 1, 2..." with the document's number before each.
+// elements returns the elements of the array xs of document i, as JSON: "i.0","i.1" and
+// so on.
 func elements(i int) string {
 	s := ""
 	for j := range i {
@@ -30,8 +32,8 @@ func elements(i int) string {
 
 func page(n int) headers { return headers{"x-ms-max-item-count": strconv.Itoa(n)} }
 
-// A page may begin and end among the rows of one item. Pages of every size have the same
-// rows in the same order.
+// One item of a join has several rows, and a page can end between them. The pages of
+// every size must together have the same rows in the same order.
 func TestPagesOfJoinsHaveAllRowsOnce(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withLists(3, 12)
@@ -52,8 +54,8 @@ func TestPagesOfJoinsHaveAllRowsOnce(t *testing.T) {
 				t.Errorf("%s by %d: %d pages, want %d", text, n, pages, want)
 			}
 		}
-		// TOP and OFFSET LIMIT count rows over all pages. OFFSET LIMIT is used within a
-		// key.
+		// TOP and OFFSET LIMIT must count the rows of all pages together. OFFSET LIMIT is
+		// tested within one partition key.
 		if rows, _ := ts.askAll(page(4), nil, "SELECT TOP 10"+text[len("SELECT"):]); !slices.Equal(rows, whole[:10]) {
 			t.Errorf("%s, TOP: %v", text, rows)
 		}
@@ -81,12 +83,12 @@ func TestPagesOfOrderedJoinsHaveAllRowsOnce(t *testing.T) {
 	}
 }
 
-// Between two pages, items change before and after the item whose rows were cut. That
-// item may be deleted, and another may replace it. The next page must begin at its
-// position. Items after it are returned from their first row, no row is returned twice,
-// and no page has too many rows.
+// A page of a join ends between the rows of one item. Before the next page, other items
+// change, and that item may be deleted or replaced. The next page must continue after the
+// last row. Later items must be complete, no row may be returned twice, and no page may
+// have too many rows.
 func TestAJoinResumesInItsItemAfterWritesAndDeletes(t *testing.T) {
-	key := pk(`["k2"]`) // 2 with two rows, 5 with five
+	key := pk(`["k2"]`) // this key has item 2 with two rows and item 5 with five rows
 	for name, of2 := range map[string][]string{"stays": {`"2.1"`}, "goes": nil, "goes and comes": {`"x"`, `"y"`}} {
 		for _, text := range []string{"SELECT VALUE x FROM c JOIN x IN c.xs", "SELECT VALUE x FROM c JOIN x IN c.xs WHERE NOT IS_DEFINED(c.off)"} {
 			t.Run(name, func(t *testing.T) {
@@ -121,7 +123,8 @@ func TestAJoinResumesInItsItemAfterWritesAndDeletes(t *testing.T) {
 	}
 }
 
-// A continuation among the rows of one item is valid for the children of a split.
+// A page of a join ends between the rows of one item, and the partition is then split.
+// The continuation must be valid for both children.
 func TestPagesOfJoinsResumeAfterASplit(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withLists(1, 12)
@@ -143,7 +146,7 @@ func TestPagesOfJoinsResumeAfterASplit(t *testing.T) {
 	}
 }
 
-// Without FROM, a query returns one row, also in an empty container.
+// A query without FROM must return one row, also if the container is empty.
 func TestQueriesWithoutFromHaveOneRow(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withLists(3, 5)
@@ -156,7 +159,7 @@ func TestQueriesWithoutFromHaveOneRow(t *testing.T) {
 			}
 		}
 	}
-	// A client that follows the plan queries one range.
+	// A client that follows the plan sends the query to a single range.
 	ts.ask(headers{"x-ms-cosmos-is-query-plan-request": "True"}, "SELECT 1").want(200).
 		wantBody(`"queryRanges":[{"min":"","max":"","isMinInclusive":true,"isMaxInclusive":true}]`)
 }

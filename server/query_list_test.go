@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// askList queries a list and returns the rows in the given member.
+// askList runs a query over the list at path. It returns the rows, which are in the
+// answer's member of that name, and the answer.
 func (ts *testServer) askList(path, member string, h headers, text string, params ...any) ([]string, response) {
 	ts.t.Helper()
 	all := headers{"Content-Type": wire.ContentTypeQuery}
@@ -33,7 +34,8 @@ func (ts *testServer) askList(path, member string, h headers, text string, param
 	return texts, a
 }
 
-// The SDKs for JavaScript, Go, .NET, Python and Java send these queries.
+// Each row is the query by which one SDK (JavaScript, Go, .NET, Python or Java) finds the
+// throughput of a container. It must return the container's offer.
 func TestTheThroughputOfAContainerIsFoundByTheQueryOfEachSDK(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
@@ -112,7 +114,8 @@ func TestDatabasesAndContainersCanBeQueried(t *testing.T) {
 	ts.do("POST", "/dbs", queryHeaders(), `{"query":"SELECT * FORM c"}`).want(400)
 }
 
-// Lists have no partitions, so headers that select partitions are refused.
+// A list has no partitions. A query of a list with a header that selects a partition must
+// be refused with an error that names the header.
 func TestUnsupportedQueriesOfListsAreRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for _, path := range []string{"/dbs", "/dbs/shop/colls", "/offers"} {
@@ -129,7 +132,8 @@ func TestUnsupportedQueriesOfListsAreRefusedByName(t *testing.T) {
 	}
 }
 
-// A read-only key may query and list, but create nothing.
+// A client with a read-only key may list and query resources and request plans. Creating
+// a resource must be refused.
 func TestAReadOnlyKeyMayQueryAndPlan(t *testing.T) {
 	ts := newTestServer(t, Options{ReadOnlyKeys: []string{"cmVhZGVyLXJlYWRlci1yZWFkZXI="}})
 	ts.withItems(1, 3, 1)
@@ -146,7 +150,8 @@ func TestAReadOnlyKeyMayQueryAndPlan(t *testing.T) {
 	ts.do("POST", orders+"/docs", pk(`["k0"]`), `{"id":"new","pk":"k0"}`).want(403)
 }
 
-// The memory for rows that a query generates is also limited in lists.
+// A query of a list whose JOINs generate very many rows must be refused before it uses
+// much memory.
 func TestQueriesOfAListHaveLimitedMemory(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)

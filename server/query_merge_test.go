@@ -12,12 +12,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// The functions below merge the rows of several partitions by a plan, as SDKs do. Sort
-// keys are compared by type and value. Ties are ordered by the number in the rid, in the
-// direction of the first key. Aggregates are combined from sums, counts, minima and
-// maxima.
+// The functions in this file merge the rows of several partitions according to a plan, as
+// SDKs do. Rows are sorted by the type and the value of their sort keys. Rows with equal
+// keys are ordered by the number in their rid, in the direction of the first key.
+// Aggregates are combined from sums, counts, minima and maxima.
 
-// mergeRows returns the merged rows of a query.
+// mergeRows merges the rows of several ranges according to the plan info and returns the
+// rows of the whole query.
 func mergeRows(t testing.TB, info query.Info, ranges [][]string) []string {
 	t.Helper()
 	var rows []string
@@ -91,7 +92,8 @@ func mergeSorted(t testing.TB, info query.Info, ranges [][]string) []string {
 	return rows
 }
 
-// compareItems compares by type, and numbers and strings by value.
+// compareItems compares two sort keys by type, and keys of the same type by value. The
+// result is negative, zero or positive.
 func compareItems(a, b map[string]any) int {
 	rank := func(m map[string]any) int {
 		v, ok := m["item"]
@@ -132,7 +134,7 @@ func compareItems(a, b map[string]any) int {
 	return 0
 }
 
-// partialResult accumulates the results of the partitions for one aggregate.
+// partialResult combines the results of several partitions for one aggregate of kind.
 type partialResult struct {
 	kind         string
 	count        float64
@@ -263,7 +265,7 @@ func mergeGroups(t testing.TB, info query.Info, ranges [][]string) []string {
 	return out
 }
 
-// documentNumber returns the number in the rid of a document.
+// documentNumber returns the number of a document, which is a part of its rid.
 func documentNumber(t testing.TB, rid string) uint64 {
 	t.Helper()
 	b, err := engine.RIDEncoding.DecodeString(rid)

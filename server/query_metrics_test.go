@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// azcosmos requests metrics with every query, and its own tests fail without them.
+// A query whose headers ask for metrics must be answered with them, and no other query.
+// azcosmos asks for them with every query, and its own tests fail without them.
 func TestMetricsOfAQueryAreSentOnRequest(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(2, 40, 8)

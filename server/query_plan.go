@@ -50,8 +50,8 @@ func (s *Server) planQuery(x *request) error {
 	return x.sendJSON(http.StatusOK, plan)
 }
 
-// planFits returns an error if the client would merge the rows of a plan incorrectly, or
-// fail.
+// planFits returns an error if the client does not support a feature in the plan. Such a
+// client would fail, or merge the rows incorrectly.
 func (x *request) planFits(p query.Plan) error {
 	known := map[string]bool{}
 	for feature := range strings.SplitSeq(x.header(wire.HeaderQueryFeatures), ",") {
@@ -73,11 +73,11 @@ func (x *request) planFits(p query.Plan) error {
 	return nil
 }
 
-// javaAgent is a part of the User-Agent of Java's SDK.
+// javaAgent is the text by which the User-Agent of Java's SDK is recognised.
 const javaAgent = "azsdk-java-cosmos"
 
-// errPlanned returns the answer to a query over a whole container that clients must send
-// to each partition.
+// errPlanned returns the 400 answer to a query over a whole container that one request
+// cannot serve. The answer contains the plan, by which clients query each partition.
 func errPlanned(c *engine.Container, b *query.Bound) error {
 	plan, err := querypage.Plan(c, b, nil)
 	if err != nil {

@@ -12,14 +12,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The query features that the SDKs support.
+// These are the values of the header in which each SDK lists its supported query
+// features.
 const (
 	javascript = "NonValueAggregate,Aggregate,Distinct,MultipleOrderBy,OffsetAndLimit,OrderBy,Top,CompositeAggregate,GroupBy,MultipleAggregates"
 	java       = "Aggregate, CompositeAggregate, MultipleOrderBy, MultipleAggregates, OrderBy, OffsetAndLimit, Distinct, GroupBy, Top, DCount, NonValueAggregate"
 	python     = "Aggregate,CompositeAggregate,Distinct,MultipleOrderBy,OffsetAndLimit,OrderBy,Top"
 )
 
-// planRequest returns the headers of a plan request in the form of Java's SDK.
+// planRequest returns the headers with which Java's SDK requests a query plan.
 func planRequest() headers {
 	return headers{wire.HeaderQueryPlan: "True", wire.HeaderQueryFeatures: java, "Content-Type": "application/json"}
 }
@@ -29,8 +30,9 @@ var merged = []string{
 	"SELECT DISTINCT c.v FROM c", "SELECT c.v FROM c GROUP BY c.v", "SELECT VALUE SUM(c.v) FROM c", "SELECT COUNT(1) AS n, MAX(c.v) FROM c",
 }
 
-// The answer does not depend on the number of partitions, because a plan remains in use
-// after a split.
+// A query whose rows must be merged is answered 400/1004 with its plan, for one partition
+// and for two. With one partition the plan must be the same, because the client uses it
+// after a split, too.
 func TestQueriesThatHaveToBeMergedAreAnsweredWithTheirPlan(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		ts := newTestServer(t, Options{})
@@ -55,8 +57,9 @@ func TestQueriesThatHaveToBeMergedAreAnsweredWithTheirPlan(t *testing.T) {
 	}
 }
 
-// Python does not support GROUP BY over several partitions, and would return incorrect
-// rows.
+// A client that does not list a feature of a query must get an error instead of the plan.
+// Python, for instance, does not support GROUP BY over several partitions and would
+// return wrong rows.
 func TestPlansThatAClientDoesNotUnderstandAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(2, 3, 3)
@@ -82,7 +85,7 @@ func TestPlansThatAClientDoesNotUnderstandAreRefused(t *testing.T) {
 	ts.ask(together(as(java), headers{"User-Agent": "azsdk-java-cosmos/4.63.0 Linux/5 JRE/21"}), byValue).want(400).wantBody("SELECT VALUE with GROUP BY")
 }
 
-// pages reads the rows of one partition, page by page.
+// pages reads all rows of a query from one partition, in pages of the given size.
 func (ts *testServer) pages(partition, text string, size int) []string {
 	ts.t.Helper()
 	h := inRange(partition)
@@ -91,8 +94,9 @@ func (ts *testServer) pages(partition, text string, size int) []string {
 	return rows
 }
 
-// TestServedAndMergedQueriesAreTheSame queries each partition by the plan and merges the
-// rows as a client does. It compares them with the rows of a server that merges itself.
+// TestServedAndMergedQueriesAreTheSame compares two answers to each query. One is from a
+// server with ServeAllQueries. The other is merged by the test, as an SDK merges, from
+// the rows of each partition.
 func TestServedAndMergedQueriesAreTheSame(t *testing.T) {
 	ts := newTestServer(t, Options{ServeAllQueries: true})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
@@ -137,7 +141,7 @@ func TestServedAndMergedQueriesAreTheSame(t *testing.T) {
 	}
 }
 
-// canonical returns JSON in a canonical form.
+// canonical returns the JSON of v with sorted members, for comparisons.
 func canonical(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)

@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// sortedRow is a row of a rewritten query. Clients merge rows by its sort keys.
+// sortedRow is a row of the rewritten query in a plan. OrderByItems holds its sort keys,
+// by which clients merge the rows of several partitions.
 type sortedRow struct {
 	RID          string `json:"_rid"`
 	OrderByItems []struct {
@@ -20,8 +21,8 @@ type sortedRow struct {
 	Payload string `json:"payload"`
 }
 
-// values returns the row's sort keys in the form of .NET's resumeFilter. An empty array
-// means undefined.
+// values returns the sort keys of the row as JSON, as in .NET's resumeFilter. There, an
+// empty array means undefined.
 func (r sortedRow) values() []string {
 	var all []string
 	for _, i := range r.OrderByItems {
@@ -34,8 +35,8 @@ func (r sortedRow) values() []string {
 	return all
 }
 
-// resumed reads all pages of a query with a resumeFilter as .NET does. It sends the
-// filter in each request, together with the continuations.
+// resumed reads all pages of a query with a resumeFilter. Like .NET, it sends the filter
+// with every page, together with the continuation.
 func (ts *testServer) resumed(query, filter string) []sortedRow {
 	ts.t.Helper()
 	var all []sortedRow
@@ -56,8 +57,9 @@ func (ts *testServer) resumed(query, filter string) []sortedRow {
 	}
 }
 
-// A query can be resumed from any row. It continues with that row, or after all rows with
-// the same sort keys.
+// A sorted query is resumed from each of its rows by a resumeFilter. It must continue
+// with that row or after it, or after all rows with the same sort keys, as the filter
+// requires.
 func TestQueriesResumeFromTheValuesOfAnyRow(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	r := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // the test must be repeatable
@@ -105,7 +107,9 @@ func payloads(rows []sortedRow) string {
 	return strings.Join(all, " ")
 }
 
-// A document written later is returned only if it sorts after the position.
+// After a client has read a row, the row is deleted and another document is written. The
+// resumed query must continue at the position of the deleted row. It must return the new
+// document only if it sorts after that position.
 func TestAResumedQueryContinuesAfterItsRowIsDeleted(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for i := range 5 {

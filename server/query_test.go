@@ -14,7 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// queryBody returns the body of a query. params alternates names and values.
+// queryBody returns the JSON body of a query. params alternates the names and the values
+// of parameters.
 func queryBody(t testing.TB, text string, params ...any) string {
 	t.Helper()
 	list := []map[string]any{}
@@ -28,16 +29,16 @@ func queryBody(t testing.TB, text string, params ...any) string {
 	return string(b)
 }
 
-// ask queries orders.
+// ask runs a query over the container orders and returns the answer.
 func (ts *testServer) ask(h headers, text string, params ...any) response {
 	ts.t.Helper()
 	all := headers{"Content-Type": wire.ContentTypeQuery, wire.HeaderCrossPartition: "True"}
 	maps.Copy(all, h)
-	delete(all, "A-IM") // latest adds this header
+	delete(all, "A-IM") // the helper latest sets this header, which marks a change feed request
 	return ts.do("POST", orders+"/docs", all, queryBody(ts.t, text, params...))
 }
 
-// rows returns the rows of a page as JSON texts.
+// rows returns the rows of a page, each as its JSON text.
 func (a response) rows() []string {
 	a.t.Helper()
 	var body struct {
@@ -56,8 +57,8 @@ func (a response) rows() []string {
 	return rows
 }
 
-// askAll reads a query to its end, page by page. It calls between after each page and
-// counts the pages.
+// askAll reads all pages of a query over orders. If between is not nil, it is called
+// after each page. It returns all rows and the number of pages.
 func (ts *testServer) askAll(h headers, between func(page int), text string, params ...any) (rows []string, pages int) {
 	ts.t.Helper()
 	h = maps.Clone(h)
@@ -85,7 +86,8 @@ func (ts *testServer) askAll(h headers, between func(page int), text string, par
 	}
 }
 
-// withItems creates orders with n documents over k keys.
+// withItems creates the container orders with n documents, distributed over k partition
+// keys.
 func (ts *testServer) withItems(partitions, n, k int) *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
@@ -146,7 +148,8 @@ func TestQueriesAreRecognizedInEveryFormThatSDKsSend(t *testing.T) {
 	}
 }
 
-// SELECT * returns the document's own text, without _lsn, which only feeds have.
+// SELECT * must return each document's own text, unchanged, but without _lsn, which only
+// change feeds show.
 func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -156,7 +159,7 @@ func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 	}
 }
 
-// Java's processor sends these queries to its lease container.
+// These are the queries that Java's change feed processor sends to its lease container.
 func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})
@@ -216,7 +219,8 @@ func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 60 {
-		// There are ten documents of each value, and every sixth document has no value.
+		// The documents have six values of n, or none, so that many rows have equal sort
+		// keys.
 		if i%6 == 5 {
 			put(t, c, `{"id":"%03d","pk":"a","n":%d}`, i, i)
 		} else {
@@ -268,8 +272,9 @@ func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	}
 }
 
-// A client that omits the partition key by mistake would read everything, and pay for it.
-// So the service, and the SDK's own tests, require a header that allows it.
+// A query without a partition key must be refused unless a header allows a query over all
+// partitions. The service does the same, because a client that forgets the key would read
+// and pay for all documents.
 func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		ts := newTestServer(t, Options{})
@@ -287,8 +292,9 @@ func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 	}
 }
 
-// A prefix of a hierarchical key may be in several partitions. A client that treated it
-// as a point would query only one of them.
+// A query selects a prefix of a hierarchical key, whose documents may be in several
+// partitions. The plan must contain a range. If it were a single point, clients would
+// query only one partition.
 func TestAPlanOfAPrefixOfAKeyIsNoPoint(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
@@ -313,7 +319,7 @@ func TestAPlanOfOneKeyLeavesEverythingToTheServer(t *testing.T) {
 	ts.ask(together(planned, pk(`[""]`)), "SELECT VALUE COUNT(1) FROM c").want(200).wantBody(point).wantBody(`"aggregates":[]`)
 	ts.ask(together(planned, headers{"Content-Type": "application/json"}), "SELECT c.v FROM c WHERE c.v > @x", "@x", 1).want(200).
 		wantBody(`"partitionedQueryExecutionInfoVersion":2`).wantBody(`"rewrittenQuery":""`)
-	// No document can have such a key, but the query still has a plan.
+	// No document can have such a long key, but there must be a plan.
 	ts.ask(planned, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200).wantBody(`"queryRanges":[{"min":"","max":"",`)
 	ts.ask(nil, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200)
 }
@@ -361,8 +367,8 @@ func TestAContinuationOfSomethingElseIsRefused(t *testing.T) {
 	refused("SELECT * FROM c ORDER BY c.v", ordered)
 }
 
-// Positions refer to documents, not to rows. Writes, splits and merges between two pages
-// have no effect on the other documents: each is returned once.
+// Pages of a query are read while documents are written and partitions are split and
+// merged. Every document that exists throughout must be returned exactly once.
 func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 	for _, text := range []string{
 		"SELECT VALUE c.v FROM c", "SELECT VALUE c.v FROM c WHERE NOT c.odd", "SELECT VALUE c.v FROM c WHERE c.pk = 'k1' ORDER BY c.w",
@@ -400,8 +406,9 @@ func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 	}
 }
 
-// A client follows a split as SDKs do: a 410, the new ranges, and the parent's
-// continuation for each child.
+// A partition is split between two pages of a query. The client gets a 410, lists the
+// partitions and sends the parent's continuation to both children. Each document must be
+// returned once.
 func TestTheContinuationOfARangeIsValidForItsChildren(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withItems(1, 90, 30)
@@ -438,8 +445,8 @@ func TestTheChargeOfAQueryGrowsWithTheDocumentsItReads(t *testing.T) {
 	}
 }
 
-// A page of large rows ends early, instead of taking memory for the requested number of
-// rows.
+// A page of large rows must end before it has the requested number of rows, so that it
+// does not use too much memory.
 func TestAPageOfLargeRowsIsShort(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -461,8 +468,8 @@ func TestAPageOfLargeRowsIsShort(t *testing.T) {
 			t.Errorf("%s: %d rows", text, len(rows))
 		}
 	}
-	// A continuation cannot hold such a key. A client that asked for the largest page
-	// already is not told to ask for it.
+	// A continuation cannot contain a sort key of this length. The error advises the
+	// client to request the largest page, unless the client already does.
 	const largest = "x-ms-max-item-count: -1"
 	ts.ask(together(pk(`["a"]`), items(2)), "SELECT c.id FROM c ORDER BY c.x").want(400).wantBody("sort key").wantBody(largest)
 	for _, size := range []int{-1, 6} {

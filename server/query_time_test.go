@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// withProducts creates orders with items whose joins return 22,500 rows each, and small
-// items between them.
+// withProducts creates the container orders with three items whose joins have 22,500 rows
+// each, and three small items between them.
 func (ts *testServer) withProducts() *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
@@ -26,15 +26,15 @@ func (ts *testServer) withProducts() *engine.Container {
 	return c
 }
 
-// The time limit may end a page among the rows of an item, or before an item without
-// rows. Each page must make progress, and all pages together must have the rows of a
-// query without a limit.
+// The time limit of a page is so short that it ends between the rows of one item, or
+// after an item without rows. Each page must make progress. All pages together must have
+// the rows of a query without a limit.
 func TestAPageEndsWithinAnItemAtItsTimeLimitAndTheNextResumesThere(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withProducts()
 	for _, q := range []struct {
 		text string
-		many bool // one page cannot have read all items
+		many bool // one page is too short for all items
 	}{
 		{"SELECT VALUE c.n * 1000000 + a * 1000 + b FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE (a % 40) * 1000 + b % 50 = 1002", true},
 		{"SELECT VALUE c.n * 1000 + a FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE (a % 100) * 1000 + b = 7149", true},
@@ -61,13 +61,14 @@ func TestAPageEndsWithinAnItemAtItsTimeLimitAndTheNextResumesThere(t *testing.T)
 			}
 		}
 	}
-	// Items that take long and return no row do not share one page.
+	// Each item takes longer than the time limit and returns no row. So there must be
+	// more than one page.
 	if rows, pages := ts.askAll(pk(`["k"]`), nil, "SELECT VALUE 1 FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE a + b < 0"); len(rows) > 0 || pages < 3 {
 		t.Errorf("%d rows on %d pages", len(rows), pages)
 	}
-	// The item at which a page ended is deleted, and new items follow it. All new items
-	// are returned, the rest of the deleted item is not, and each remaining item is
-	// returned once.
+	// A page ended within an item. Before the next page, this item may be deleted, and
+	// new items are added after it. The query must return all new items, no more rows of
+	// the deleted item, and each remaining item once.
 	const text = "SELECT VALUE c.n * 1000 + a FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE (a % 10) * 1000 + b = 1003"
 	for _, gone := range []bool{false, true} {
 		n, id, row := "-1", "0a", "-999"
