@@ -250,7 +250,7 @@ func (x *request) sendOffer(o *offer) error {
 	return x.sendResource(http.StatusOK, o.etag, o.body())
 }
 
-// Limits of provisioned throughput in RU/s, as in the service.
+// These are the limits of provisioned throughput, in RU/s, as in the service.
 const (
 	leastManual, manualStep       = 400, 100
 	leastAutoscale, autoscaleStep = 1_000, 1_000

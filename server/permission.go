@@ -53,7 +53,8 @@ const (
 func (p permission) etag() string { return revisionTag(p.Number, p.Revision, p.Modified) }
 
 // These are the times, in seconds, for which a resource token can be valid: the default,
-// the shortest and the longest. They are those of the service.
+// the shortest and the longest. The service has the same
+// limits.
 const (
 	tokenLifeDefault = 3600
 	tokenLifeLeast   = 10

@@ -154,8 +154,9 @@ func TestCountsReadNoDocument(t *testing.T) {
 	}
 }
 
-// A query by keys and IDs and a query that scans all documents must return the same pages
-// in the same order, also if partitions are split between pages.
+// A query by keys and IDs and an equivalent query that scans all documents are read in
+// pages, and partitions are split in between. Both must return the same rows in the same
+// order.
 func TestPagesByKeysAndIDsEqualThoseOfAScan(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withItems(1, 120, 7)
