@@ -20,14 +20,15 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// The signature of an issuer's token is verified with the key that the token names. The
-// claims iss, aud, nbf and exp are verified, too. Role assignments, which the service
-// keeps for each principal, are not supported.
+// This file verifies AAD tokens that an OpenID Connect issuer has signed. The signature
+// is verified with the issuer's key that the token names, and the claims iss, aud, nbf
+// and exp are checked. Role assignments, which the service keeps for each principal, are
+// not supported.
 //
-// Keys are fetched for the first token, when they are older than keysFresh, and when a
-// token names an unknown key. At least fetchInterval passes between two attempts, so that
-// invalid tokens cannot make the server call the issuer all the time. If the issuer is
-// not reachable, the last keys are used for keysValid.
+// The issuer's keys are fetched for the first token, when they are older than keysFresh,
+// and when a token names an unknown key. At least fetchInterval passes between two
+// attempts, so that invalid tokens cannot make the server call the issuer all the time.
+// If the issuer is not reachable, the last keys are used for keysValid.
 
 // Issuer is an OpenID Connect issuer whose tokens are accepted. The zero value means no
 // issuer.
@@ -44,16 +45,16 @@ type Issuer struct {
 	Client *http.Client
 }
 
-// The times that limit the fetching and the use of an issuer's keys.
+// These are the limits of the times for which an issuer's keys are fetched and used.
 const (
 	// fetchInterval is the least time between two attempts to fetch keys.
 	fetchInterval = 10 * time.Second
-	// keysFresh is the age at which keys are fetched again, so that a withdrawn key is
-	// dropped.
+	// keysFresh is the age at which keys are fetched again, so that a key that the issuer
+	// has withdrawn is no longer accepted.
 	keysFresh = time.Hour
-	// keysValid is the maximum age of keys that cannot be fetched again.
+	// keysValid is the age up to which keys are used if fetching new ones fails.
 	keysValid = 24 * time.Hour
-	// fetchTimeout limits one attempt.
+	// fetchTimeout limits the time of one attempt to fetch keys.
 	fetchTimeout = 10 * time.Second
 )
 
@@ -63,7 +64,8 @@ const maxIssuerBody = 1 << 20
 // minRSA is the size in bits of the smallest accepted RSA key (RFC 7518, section 3.3).
 const minRSA = 2048
 
-// signatureAlgorithms lists the accepted algorithms. All have public keys.
+// signatureAlgorithms lists the accepted signature algorithms. All of them verify with a
+// public key, so a token cannot be signed with a published key as a shared secret.
 var signatureAlgorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512,
 }
@@ -72,17 +74,18 @@ var signatureAlgorithms = []jose.SignatureAlgorithm{
 // for this machine by its name.
 var defaultAudiences = []string{"https://cosmos.azure.com", "https://localhost"}
 
-// issuer is an Issuer with its keys.
+// issuer is an Issuer together with the keys that were fetched from it.
 type issuer struct {
 	Issuer
 	logger *slog.Logger
-	// fetching holds a value while keys are fetched. attempted is the end of the last
-	// attempt.
+	// fetching is a semaphore: it holds a value while keys are fetched. attempted is the
+	// end of the last attempt.
 	fetching  chan struct{}
 	attempted time.Time
 
 	mu sync.Mutex // guards the fields below
-	// keys were fetched at fetched. failure is the error of the last attempt.
+	// keys are the keys of the last successful attempt, which ended at fetched. failure
+	// is the error of the last attempt, or nil.
 	keys    []jose.JSONWebKey
 	fetched time.Time
 	failure error
@@ -107,7 +110,8 @@ func (i Issuer) Validate() error {
 	return nil
 }
 
-// newIssuer returns an issuer without keys, or nil if o is the zero value.
+// newIssuer returns the issuer that o describes, before its keys are fetched. It returns
+// nil if o is the zero value.
 func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("Issuer: %w", err)
@@ -132,8 +136,8 @@ func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 	return &issuer{Issuer: o, logger: logger, fetching: make(chan struct{}, 1)}, nil
 }
 
-// isTrusted reports whether nobody can change the response of a URL on its way. The URL
-// must have the scheme https, or http on this machine.
+// isTrusted reports whether a response from u cannot be changed on its way: u must be
+// https, or http on this machine.
 func isTrusted(u *url.URL) bool {
 	if u.Scheme == "https" {
 		return true
@@ -142,8 +146,8 @@ func isTrusted(u *url.URL) bool {
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// verify verifies a token at a time of the server's clock. It returns the errors of
-// [Verifier.Verify].
+// verify verifies the signature and the claims of a token at the time now. It returns the
+// same errors as [Verifier.Verify].
 func (i *issuer) verify(ctx context.Context, text string, now time.Time) error {
 	token, err := jwt.ParseSigned(text, signatureAlgorithms)
 	if err != nil || len(token.Headers) != 1 {
@@ -181,13 +185,14 @@ func dateTime(d *jwt.NumericDate) *time.Time {
 	return &t
 }
 
-// sameURL reports whether two names are the same URL. It ignores a slash at the end,
-// because SDKs and issuers differ in it.
+// sameURL reports whether two texts are the same URL. A slash at the end is ignored,
+// because SDKs write it and some issuers do not.
 func sameURL(a, b string) bool {
 	return a != "" && strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
 }
 
-// key returns the key with an ID. If the ID is empty, the issuer must have only one key.
+// key returns the issuer's key with the given ID, and fetches the keys if necessary. If
+// the ID is empty, the issuer must have exactly one key.
 func (i *issuer) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
 	key, age, _ := i.cached(id)
 	if key == nil || age > keysFresh {
@@ -205,8 +210,8 @@ func (i *issuer) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
 	return *key, nil
 }
 
-// cached returns a key of the last fetch, or nil, the age of the keys, and the error of
-// the last attempt.
+// cached returns the key with the given ID from the last fetch, or nil. It also returns
+// the age of the keys and the error of the last attempt.
 func (i *issuer) cached(id string) (key *jose.JSONWebKey, age time.Duration, failure error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -219,8 +224,9 @@ func (i *issuer) cached(id string) (key *jose.JSONWebKey, age time.Duration, fai
 	return key, time.Since(i.fetched), i.failure
 }
 
-// refresh fetches the keys, or waits for the attempt that is under way. It does nothing
-// within fetchInterval of the last attempt. It returns only the error of ctx.
+// refresh fetches the keys. If another call is fetching them, it waits for that call
+// instead. Within fetchInterval of the last attempt, it does nothing. Its only error is
+// that of ctx.
 func (i *issuer) refresh(ctx context.Context) error {
 	select {
 	case i.fetching <- struct{}{}:
@@ -231,8 +237,8 @@ func (i *issuer) refresh(ctx context.Context) error {
 	if !i.attempted.IsZero() && time.Since(i.attempted) < fetchInterval {
 		return nil
 	}
-	// Other requests wait for this attempt, so it does not end with the request that
-	// began it.
+	// Other requests may wait for this attempt. So it continues if the request that began
+	// it ends.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err := i.fetch(limited)
@@ -247,7 +253,8 @@ func (i *issuer) refresh(ctx context.Context) error {
 	return nil
 }
 
-// fetch fetches the issuer's keys.
+// fetch reads the issuer's configuration, and then its keys from the URL in the
+// configuration.
 func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	var configuration struct {
 		Issuer string `json:"issuer"`
@@ -271,7 +278,8 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	}
 	keys := []jose.JSONWebKey{}
 	for _, text := range set.Keys {
-		// Skip a key of an unknown kind, so that it does not spoil the others.
+		// A key of an unknown kind is skipped. Otherwise one such key would make all
+		// others unusable.
 		var key jose.JSONWebKey
 		if err := key.UnmarshalJSON(text); err == nil && usable(key) {
 			keys = append(keys, key)
@@ -283,7 +291,8 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// usable reports whether a key can verify signatures.
+// usable reports whether k is a public key that may verify signatures, and is long
+// enough.
 func usable(k jose.JSONWebKey) bool {
 	if !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
 		return false
@@ -294,7 +303,7 @@ func usable(k jose.JSONWebKey) bool {
 	return true
 }
 
-// get reads a JSON document into v.
+// get reads the JSON document at the URL from into v.
 func (i *issuer) get(ctx context.Context, from string, v any) (err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {

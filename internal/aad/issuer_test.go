@@ -28,7 +28,7 @@ import (
 
 const testIssuer = "http://localhost:4444/tenant"
 
-// localIssuer is an issuer on a network in memory.
+// localIssuer is an OpenID Connect issuer for tests, on a network in memory.
 type localIssuer struct {
 	t       *testing.T
 	network memnet.Network
@@ -88,20 +88,22 @@ func (i *localIssuer) answer(w http.ResponseWriter, v any) {
 	}
 }
 
-// set changes the issuer's behaviour.
+// set calls change, which changes the issuer's answers, under the issuer's lock.
 func (i *localIssuer) set(change func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	change()
 }
 
-// asked returns the number of requests since the last call of asked.
+// asked returns the number of requests that the issuer received since the last call of
+// asked.
 func (i *localIssuer) asked() (n int) {
 	i.set(func() { n, i.requests = i.requests, 0 })
 	return n
 }
 
-// signing is a private key and its published form.
+// signing is a private key for signing tokens, and the public key that the issuer
+// publishes.
 type signing struct {
 	signer crypto.Signer
 	public jose.JSONWebKey
@@ -116,7 +118,7 @@ func newSigning(t *testing.T, id string) signing {
 	return signing{k, jose.JSONWebKey{Key: k.Public(), KeyID: id, Algorithm: "ES256", Use: "sig"}}
 }
 
-// token returns a signed token of the claims.
+// token returns a JWT with the given claims, signed with the key.
 func (s signing) token(t *testing.T, alg jose.SignatureAlgorithm, claims string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: s.signer}, (&jose.SignerOptions{}).WithHeader("kid", s.public.KeyID))
@@ -134,7 +136,8 @@ func (s signing) token(t *testing.T, alg jose.SignatureAlgorithm, claims string)
 	return text
 }
 
-// claimsOf returns the claims of a valid token, with some of them changed.
+// claimsOf returns the claims of a token that is valid at now. The members in change
+// replace the valid ones; nil removes one.
 func claimsOf(now time.Time, change map[string]any) string {
 	c := map[string]any{
 		"iss": testIssuer, "aud": "https://cosmos.azure.com", "nbf": now.Unix(), "exp": now.Add(24 * 365 * time.Hour).Unix(), "oid": "somebody",
@@ -151,7 +154,8 @@ func claimsOf(now time.Time, change map[string]any) string {
 	return string(b)
 }
 
-// withIssuer returns a local issuer, and a function that verifies a token with it.
+// withIssuer returns a local issuer, and a function that verifies a token with that
+// issuer's keys.
 func withIssuer(t *testing.T, audiences ...string) (*localIssuer, func(token string) outcome) {
 	i := newLocalIssuer(t)
 	v := newTestVerifier(t, Issuer{URL: testIssuer, Audiences: audiences, Client: i.client})
@@ -169,7 +173,7 @@ func TestIssuerTokensAreAcceptedInAllAlgorithms(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		i, send := withIssuer(t)
-		good := signing{r, jose.JSONWebKey{Key: r.Public(), KeyID: "rsa"}} // Entra ID does not publish the algorithm with the key
+		good := signing{r, jose.JSONWebKey{Key: r.Public(), KeyID: "rsa"}} // like Entra ID, the issuer publishes no algorithm with this key
 		short := signing{weak, jose.JSONWebKey{Key: weak.Public(), KeyID: "short"}}
 		ec := newSigning(t, "ec")
 		secret := jose.JSONWebKey{Key: []byte("a shared secret of thirty-two or so bytes"), KeyID: "secret"}
@@ -191,14 +195,15 @@ func TestIssuerTokensAreAcceptedInAllAlgorithms(t *testing.T) {
 		none := func(string) []byte { return nil }
 		send(sign(`{"alg":"none","kid":"ec"}`, none)).refused("")
 		send(sign(`{"alg":"ES256","kid":"ec"}`, none)).refused("")
-		// This token is signed with the public key as if it were a shared secret.
+		// The public key is used as a shared secret for this token's signature, which an
+		// attacker could do, too.
 		public, err := i.keys[1].MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
 		send(sign(`{"alg":"HS256","kid":"rsa"}`, func(text string) []byte { return wire.Key(public).Sign(text) })).refused("")
 		send(sign(`{"alg":"HS256","kid":"secret"}`, func(text string) []byte { return wire.Key(secret.Key.([]byte)).Sign(text) })).refused("")
-		// The header of this token names another algorithm than that of the key.
+		// The header of this token names another algorithm than the key has.
 		send(sign(`{"alg":"RS256","kid":"ec"}`, func(text string) []byte {
 			d := sha256.Sum256([]byte(text))
 			sig, err := r.Sign(rand.Reader, d[:], crypto.SHA256)
@@ -207,7 +212,8 @@ func TestIssuerTokensAreAcceptedInAllAlgorithms(t *testing.T) {
 			}
 			return sig
 		})).refused("")
-		// This token has its own key in the header.
+		// The header of this token contains the key that signed it. Only the issuer's
+		// keys may be used.
 		own := newSigning(t, "ec")
 		embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: own.signer}, &jose.SignerOptions{EmbedJWK: true})
 		if err != nil {
@@ -269,7 +275,7 @@ func TestIssuerKeysAreFetchedAgainAtAnInterval(t *testing.T) {
 		first, second := one.token(t, jose.ES256, claims), two.token(t, jose.ES256, claims)
 		send(first).accepted()
 		i.asked()
-		for range 50 { // unknown keys, one after the other
+		for range 50 { // each token names another unknown key
 			send(second).refused("has no key")
 		}
 		if n := i.asked(); n != 0 {
@@ -278,7 +284,7 @@ func TestIssuerKeysAreFetchedAgainAtAnInterval(t *testing.T) {
 		i.set(func() { i.keys = []jose.JSONWebKey{two.public} })
 		time.Sleep(fetchInterval)
 		var all sync.WaitGroup
-		for range 20 { // concurrently: one token fetches
+		for range 20 { // twenty tokens at once; only one of them may fetch the keys
 			all.Go(func() { send(second).accepted() })
 		}
 		all.Wait()
@@ -286,7 +292,8 @@ func TestIssuerKeysAreFetchedAgainAtAnInterval(t *testing.T) {
 			t.Errorf("20 tokens with a new key caused %d requests, want 2", n)
 		}
 		send(first).refused("")
-		// A withdrawn key that no token names is dropped after keysFresh.
+		// After keysFresh, a withdrawn key must no longer be accepted, although no token
+		// has named an unknown key.
 		i.set(func() { i.keys = []jose.JSONWebKey{one.public} })
 		time.Sleep(keysFresh - time.Second)
 		send(second).accepted()
@@ -356,11 +363,13 @@ func TestInsecureIssuersAreRefused(t *testing.T) {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
-	// The message for a refused token contains the URL, and anybody may read it.
+	// The error for an untrusted URL must not show a password in the URL, because anybody
+	// may read it.
 	if _, err := newIssuer(Issuer{URL: "https://ada:secret@login.example.com/"}, nil); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a URL with a password: %v", err)
 	}
-	// The issuer must not send the server to another place in plain text.
+	// The issuer's configuration or a redirection names an http URL. The server must not
+	// read keys from there.
 	for what, keys := range map[string]string{"keys": "http://login.example.com/keys", "a redirection": "http://localhost:4444/redirect"} {
 		asked := false
 		i, err := newIssuer(Issuer{URL: testIssuer, Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -24,19 +24,20 @@ import (
 // emulatorKeyID is the name of the account key in the header of an emulator's token.
 const emulatorKeyID = "CosmosEmulatorPrimaryMaster"
 
-// clockSkew is the accepted difference between the clocks of a token's issuer and the
-// server.
+// clockSkew is the accepted difference between the server's clock and the clock of the
+// token's issuer.
 const clockSkew = 5 * time.Minute
 
 // Verifier verifies tokens. It is safe for concurrent use.
 type Verifier struct {
-	// keys holds the SHA-256 digests of the account keys in base64.
+	// keys holds the SHA-256 digest of each account key's base64 text.
 	keys [][sha256.Size]byte
-	// issuer is nil if only the emulators' form is accepted.
+	// issuer verifies signed tokens. It is nil if only tokens in the emulators' form are
+	// accepted.
 	issuer *issuer
 }
 
-// TokenError is the reason why a token is refused.
+// TokenError is the error of a token that is not accepted. Its text is the reason.
 type TokenError struct{ message string }
 
 func (e *TokenError) Error() string { return e.message }
@@ -57,13 +58,13 @@ func NewVerifier(i Issuer, keys []wire.Key, logger *slog.Logger) (*Verifier, err
 	return v, err
 }
 
-// Verify verifies a token at a time of the server's clock. It returns a *[TokenError] if
-// the token is refused, or the error of ctx.
+// Verify returns nil if the token is valid at the time now. It returns a *[TokenError]
+// with the reason if the token is refused, or the error of ctx.
 //
-// A token in the emulators' form, as the test credentials of the SDKs make it, is a JWT.
-// Its header names the key "CosmosEmulatorPrimaryMaster". Its third part is not a
-// signature, but the base64 of the account key's text. SDKs write the parts in either
-// alphabet of base64, with or without padding.
+// A token in the emulators' form is a JWT, as in the SDKs' tests. Its header names the
+// key "CosmosEmulatorPrimaryMaster". Its third part is not a signature, but the base64 of
+// the account key's text. SDKs write the parts in either alphabet of base64, with or
+// without padding.
 func (v *Verifier) Verify(ctx context.Context, token string, now time.Time) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -97,8 +98,8 @@ func (v *Verifier) Verify(ctx context.Context, token string, now time.Time) erro
 	return checkTimes(claimTime(claims.Nbf), claimTime(claims.Exp), now)
 }
 
-// checkTimes returns an error unless now is between the times of nbf and exp. A nil time
-// means that the claim is missing.
+// checkTimes returns an error unless now is between from (the claim nbf) and until (the
+// claim exp), with clockSkew. A nil time means that the claim is missing.
 func checkTimes(from, until *time.Time, now time.Time) error {
 	switch {
 	case until == nil:
@@ -111,13 +112,15 @@ func checkTimes(from, until *time.Time, now time.Time) error {
 	return nil
 }
 
-// decodeBase64 decodes base64 of either alphabet, with or without padding.
+// decodeBase64 decodes base64 in the standard or the URL alphabet, with or without
+// padding.
 func decodeBase64(s string) ([]byte, error) {
 	s = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(s, "="))
 	return base64.RawStdEncoding.DecodeString(s)
 }
 
-// isKey reports whether a text is an account key. It runs in constant time.
+// isKey reports whether text is the base64 of an account key. It compares all keys in
+// constant time.
 func (v *Verifier) isKey(text []byte) bool {
 	given, found := sha256.Sum256(text), 0
 	for i := range v.keys {
@@ -126,8 +129,8 @@ func (v *Verifier) isKey(text []byte) bool {
 	return found == 1
 }
 
-// claimTime returns the time of a claim in seconds since 1970, which may have a fraction.
-// It clamps the time to the years 1970 to 9999.
+// claimTime converts the Unix time in a claim, in seconds and possibly with a fraction.
+// It returns nil for a missing claim. It clamps the time to the years 1970 to 9999.
 func claimTime(seconds *float64) *time.Time {
 	if seconds == nil {
 		return nil

@@ -29,7 +29,7 @@ func newTestVerifier(t *testing.T, i Issuer) *Verifier {
 	return v
 }
 
-// outcome is the result of verifying a token.
+// outcome is the result of verifying one token: err is nil if the token was accepted.
 type outcome struct {
 	t   *testing.T
 	err error
@@ -42,7 +42,7 @@ func (o outcome) accepted() {
 	}
 }
 
-// refused checks that the token was refused for a reason that contains words.
+// refused fails the test unless the token was refused with a reason that contains words.
 func (o outcome) refused(words string) {
 	o.t.Helper()
 	var refusal *TokenError
@@ -53,7 +53,8 @@ func (o outcome) refused(words string) {
 
 const emulatorTokenHeader = `{"typ":"JWT","alg":"RS256","x5t":"CosmosEmulatorPrimaryMaster","kid":"CosmosEmulatorPrimaryMaster"}`
 
-// emulatorToken returns a token in the form of the SDKs' test credentials.
+// emulatorToken returns a token like those in the SDKs' tests against an emulator:
+// header, claims and account key in base64, joined by dots.
 func emulatorToken(e *base64.Encoding, header, claims, key string) string {
 	return e.EncodeToString([]byte(header)) + "." + e.EncodeToString([]byte(claims)) + "." + e.EncodeToString([]byte(key))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// withPriorityLast returns n documents of about 1 KB. Their last own member is
-// "priority".
+// withPriorityLast returns n documents of about 1 KB, whose last member before the system
+// properties is "priority".
 func withPriorityLast(n int) [][]byte {
 	docs := make([][]byte, n)
 	for i := range docs {
@@ -23,8 +23,9 @@ func withPriorityLast(n int) [][]byte {
 	return docs
 }
 
-// BenchmarkFilterOfLast filters by the last member. BenchmarkFilterOfLastByHand is a loop
-// with the same decoder that does the same.
+// BenchmarkFilterOfLast measures a filter on the last member of a document.
+// BenchmarkFilterOfLastByHand measures a hand-written loop with the same decoder, for
+// comparison.
 func BenchmarkFilterOfLast(b *testing.B) {
 	benchmarkFinding(b, withPriorityLast(1000), bound(b, `SELECT c.id FROM c WHERE c.priority = 500`, nil).Where().Filter(context.Background().Err))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// stored returns documents of about 1 KB, as the store keeps them.
+// stored returns n documents of about 1 KB, in the form in which the store keeps them.
 func stored(n int) [][]byte {
 	docs := make([][]byte, n)
 	for i := range docs {
@@ -38,8 +38,9 @@ func bound(tb testing.TB, text string, params map[string]json.RawMessage) *query
 	return b
 }
 
-// BenchmarkFilterByHand is the reference for filters. It reads every document once with
-// the same decoder and decodes the two members that the filter needs.
+// BenchmarkFilterByHand measures a hand-written loop, with which the filter benchmarks
+// are compared. It reads every document once with the same decoder, and decodes only the
+// two members that the filter needs.
 func BenchmarkFilterByHand(b *testing.B) {
 	docs := stored(1000)
 	b.SetBytes(int64(len(docs[0])))
@@ -97,7 +98,8 @@ func benchmarkRows(b *testing.B, text string) {
 	})
 }
 
-// benchmarkFinding calls is for the documents in turn.
+// benchmarkFinding measures calls of is, one for each document, and reports the rate in
+// bytes.
 func benchmarkFinding(b *testing.B, docs [][]byte, is func(doc []byte) (bool, error)) {
 	b.SetBytes(int64(len(docs[0])))
 	b.ReportAllocs()
@@ -120,7 +122,8 @@ func BenchmarkFilter(b *testing.B) {
 	benchmarkRows(b, `SELECT * FROM c WHERE c.status = 'open' AND c.priority > 2`)
 }
 
-// The member is missing, so the filter reads the whole document.
+// BenchmarkFilterOfMissing measures a filter on a member that no document has. So every
+// document is read to its end.
 func BenchmarkFilterOfMissing(b *testing.B) {
 	benchmarkRows(b, `SELECT * FROM c WHERE NOT IS_DEFINED(c.missing)`)
 }
@@ -146,7 +149,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// SDKs read a thousand items at once with such a query.
+// BenchmarkParseThousandItems measures parsing the query with which SDKs read a thousand
+// items by ID and key.
 func BenchmarkParseThousandItems(b *testing.B) {
 	text := thousandItems()
 	b.SetBytes(int64(len(text)))
@@ -170,7 +174,8 @@ func thousandItems() string {
 	return text.String()
 }
 
-// Few of the documents are among the thousand items.
+// BenchmarkFilterOfThousandItems measures a filter by a thousand IDs, which few of the
+// documents have.
 func BenchmarkFilterOfThousandItems(b *testing.B) {
 	params := map[string]json.RawMessage{}
 	for i := range 1000 {
@@ -188,7 +193,8 @@ func BenchmarkFilterOfThousandItems(b *testing.B) {
 	}
 }
 
-// A row of a join costs less than its document.
+// BenchmarkJoin measures a join of the elements of an array, several rows for each
+// document.
 func BenchmarkJoin(b *testing.B) {
 	benchmarkEach(b, `SELECT c.id, l.sku FROM c JOIN l IN c.lines WHERE c.status = 'open' AND l.price > 10`)
 }

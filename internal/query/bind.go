@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// bind sets the parameters of a checked query.
+// bind returns the checked query q with the given parameter values.
 func bind(q *syntax.Select, given map[string]json.RawMessage) (*Bound, error) {
 	b := &Bound{q: q, params: map[string]value.Value{}, now: time.Now()}
 	for e := range syntax.All(q.Exprs()...) {
@@ -44,7 +44,8 @@ func parameter(name string, given map[string]json.RawMessage) (value.Value, erro
 	return value.Decode(bytes.Clone(raw)), nil
 }
 
-// describe sets the query's shape.
+// describe sets b.shape: the clauses that concern several documents, with the values of
+// their parameters.
 func (b *Bound) describe(given map[string]json.RawMessage) error {
 	q, s := b.q, &b.shape
 	s.SelectAll, s.SelectValue = q.Star, q.Value != nil

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// wide returns an item with an array of n numbers and a text of n bytes.
+// wide returns an item whose member list has n numbers and whose member text has n bytes.
 func wide(n int) []byte {
 	list := strings.TrimSuffix(strings.Repeat("1,", n), ",")
 	return fmt.Appendf(nil, `{"id":"x","list":[%s],"text":%q,"numbers":[%s0]}`, list, strings.Repeat("t", n), numbersUpTo(n))
@@ -26,8 +26,8 @@ func numbersUpTo(n int) string {
 	return b.String()
 }
 
-// A join is not held in memory. A product of a hundred million rows has a first page, and
-// the memory of a million rows does not grow with their number.
+// A join has a hundred million rows. Its first rows must be available at once. Reading a
+// million rows must take no more memory than reading a few.
 func TestJoinsAreStreamed(t *testing.T) {
 	doc := wide(10_000)
 	rows := bound(t, `SELECT VALUE a + b FROM c JOIN a IN c.list JOIN b IN c.list`, nil).Rows()
@@ -55,19 +55,22 @@ func TestJoinsAreStreamed(t *testing.T) {
 	}
 }
 
-// A term of WHERE that names only the item is evaluated before the loops.
+// A join has 8,000,000,000,000 rows, and its WHERE clause has a term about the item
+// alone. This term must be evaluated first, so that the query ends at once if it is
+// false.
 func TestConditionsOnTheItemPrecedeJoins(t *testing.T) {
 	doc := wide(20_000)
 	for _, condition := range []string{`c.id = 'y'`, `false`, `c.id = 'y' AND a = b`, `NOT EXISTS(SELECT VALUE 1) AND a > b`} {
 		rows := bound(t, `SELECT VALUE 1 FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list WHERE `+condition, nil).Rows()
-		// The product has 8,000,000,000,000 rows, which would take weeks.
+		// Without that, reading all rows of this join would take weeks.
 		if err := rows.Each(doc, func() bool { return true }); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// A term that differs from row to row is evaluated for every row.
+// A WHERE clause calls a function such as RAND(). It must be evaluated for every row of a
+// join, and not once for the item.
 func TestVolatileConditionsAreEvaluatedForEveryRow(t *testing.T) {
 	doc := wide(200)
 	for _, text := range []string{
@@ -84,7 +87,8 @@ func TestVolatileConditionsAreEvaluatedForEveryRow(t *testing.T) {
 	}
 }
 
-// A canceled context interrupts a join, even if the join has no rows.
+// The context of a query is canceled during a long join. The evaluation must end with the
+// context's error, even if no row was found.
 func TestAJoinEndsWithItsContext(t *testing.T) {
 	doc := wide(20_000)
 	for _, text := range []string{
@@ -109,8 +113,8 @@ func TestAJoinEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The memory of a query for one item is limited, however short its text. The evaluator
-// continues with the next item.
+// Short queries build very large values from one item. The evaluation must end with an
+// error at a limit of memory. The next item must then be evaluated as usual.
 func TestValuesOfAQueryAreBounded(t *testing.T) {
 	fourfold := func(expression string, times int) string {
 		text := `SELECT VALUE x0 FROM c JOIN (SELECT VALUE c.text) x0`
@@ -147,8 +151,8 @@ func TestValuesOfAQueryAreBounded(t *testing.T) {
 	}
 }
 
-// Nested subqueries are compiled once. If each were compiled twice, the test would not
-// end.
+// A query contains subqueries, each inside another. Each must be compiled once. If each
+// level compiled its subquery twice, the test would not end.
 func TestNestedSubqueriesAreCompiledInLinearTime(t *testing.T) {
 	for _, form := range []struct{ open, end string }{
 		{`(SELECT VALUE `, ` FROM x IN c.list)`},
@@ -172,8 +176,8 @@ func TestNestedSubqueriesAreCompiledInLinearTime(t *testing.T) {
 	}
 }
 
-// A scalar subquery has at most one row. The error is the service's sentence and concerns
-// this item only.
+// A subquery in place of a value has two rows. The evaluation must end with the service's
+// message, and the next item must be evaluated as usual.
 func TestScalarSubqueryOfSeveralRowsIsAnError(t *testing.T) {
 	rows := bound(t, `SELECT VALUE (SELECT VALUE x FROM x IN c.list) FROM c`, nil).Rows()
 	row := func(doc string) (string, error) {

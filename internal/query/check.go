@@ -10,23 +10,28 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// checker refuses trees that the grammar accepts but that are invalid or not supported.
+// checker finds errors in a parsed query that the grammar allows, such as unknown names.
+// It also refuses features that are not supported.
 type checker struct {
 	text string
 	q    *syntax.Select
-	// scope holds the names that are visible.
+	// scope holds the names that FROM has defined so far, including those of enclosing
+	// queries.
 	scope *scope
-	// bound counts the bindings of the whole query, and joins counts its JOINs. reads
-	// reports whether FROM names the container.
+	// bound counts the bindings of the whole query, including subqueries, and joins
+	// counts its JOINs. reads is set if any FROM names the container.
 	bound, joins *int
 	reads        *bool
-	// inner is set in a subquery. container is set where FROM may name the container.
+	// inner is true for a subquery. container is true where a name in FROM may be the
+	// container.
 	inner, container bool
-	// selecting is set in the select list, where aggregates are allowed.
+	// selecting is true while the select list is checked. Only there, aggregates are
+	// allowed.
 	selecting bool
 }
 
-// check verifies a query and sets the numbers of its counts.
+// check returns an error if the query q with the given text is invalid. It also writes
+// bindings and numeric counts into q.
 func check(text string, q *syntax.Select) error {
 	c := &checker{text: text, q: q, bound: new(int), joins: new(int), reads: new(bool), container: true}
 	err := c.all()
@@ -47,7 +52,8 @@ func (c *checker) fail(t syntax.Token, code, message string) error {
 	return syntax.ErrorAt(c.text, t, code, message)
 }
 
-// clauses refuses clauses that are not supported.
+// clauses returns an error if the query has a clause, or a combination of clauses, that
+// is invalid or not supported.
 func (c *checker) clauses() error {
 	if c.inner {
 		return c.inSubquery()
@@ -83,7 +89,7 @@ func (c *checker) counts() error {
 	return nil
 }
 
-// names refuses two members with the same name.
+// names returns an error if two members of the select list have the same name.
 func (c *checker) names() error {
 	seen := map[string]bool{}
 	for i, name := range syntax.OutputNames(c.q.Items) {
@@ -95,7 +101,8 @@ func (c *checker) names() error {
 	return nil
 }
 
-// nameToken returns the token that names an item of the select list.
+// nameToken returns the token from which an item of the select list has its name, for
+// error messages.
 func nameToken(it syntax.Item) syntax.Token {
 	if it.Name != "" {
 		return it.Tok
@@ -123,8 +130,8 @@ func (c *checker) expressions() error {
 	return nil
 }
 
-// expr checks an expression and resolves its names. The parser bounds the depth of the
-// recursion.
+// expr checks an expression and its parts, and resolves its names to bindings. It is
+// recursive, and the parser limits the depth.
 func (c *checker) expr(e syntax.Expr) error {
 	switch e := e.(type) {
 	case *syntax.Ident:
@@ -163,7 +170,8 @@ func (c *checker) expr(e syntax.Expr) error {
 	return nil
 }
 
-// order refuses sort keys that are not paths, as the service does.
+// order returns an error if a sort key is not a path such as c.a.b. The service has the
+// same rule.
 func (c *checker) order() error {
 	for _, o := range c.q.OrderBy {
 		if err := c.expr(o.Expr); err != nil {
@@ -181,15 +189,15 @@ func (c *checker) order() error {
 	return nil
 }
 
-// step is one step of a path. It is a member's name, or an element's index if name is
-// nil.
+// step is one step of a path: the name of a member or, if name is nil, the index of an
+// element.
 type step struct {
 	name  []byte
 	index int
 }
 
-// boundPath returns the steps of a path that is the same for every document, and the
-// binding that it begins with. For any other expression, ok is false.
+// boundPath returns the steps of a path whose names and indexes are constant, and the
+// binding at which it begins. ok is false for any other expression.
 func boundPath(e syntax.Expr, params map[string]value.Value) (binding int, path []step, ok bool) {
 	for {
 		switch m := e.(type) {
@@ -220,7 +228,8 @@ func boundPath(e syntax.Expr, params map[string]value.Value) (binding int, path 
 	}
 }
 
-// stepOf returns the step for an index in brackets.
+// stepOf returns the step for the constant v in brackets: a name for a string, an index
+// for a number. ok is false for other values.
 func stepOf(v value.Value) (step, bool) {
 	switch {
 	case v.Kind == value.String:
@@ -231,7 +240,8 @@ func stepOf(v value.Value) (step, bool) {
 	return step{}, false
 }
 
-// constant returns the value of a literal, a parameter or a named number.
+// constant returns the value of a literal, a parameter or a named number such as NaN. ok
+// is false for any other expression.
 func constant(e syntax.Expr, params map[string]value.Value) (value.Value, bool) {
 	switch e := e.(type) {
 	case *syntax.Literal:

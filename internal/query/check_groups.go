@@ -7,8 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// aggregate checks the call of an aggregate. Its arguments are checked like any other
-// expression.
+// aggregate returns an error if the call of an aggregate is in a place where aggregates
+// are not allowed, or if it is not supported.
 func (c *checker) aggregate(e *syntax.Call) error {
 	name := strings.ToUpper(e.Name)
 	switch {
@@ -22,7 +22,7 @@ func (c *checker) aggregate(e *syntax.Call) error {
 	return nil
 }
 
-// hasSubquery reports whether one of the expressions contains a subquery.
+// hasSubquery reports whether any of the expressions contains a subquery.
 func hasSubquery(list ...syntax.Expr) bool {
 	for e := range syntax.Outer(list...) {
 		if _, ok := e.(*syntax.Subquery); ok {
@@ -32,9 +32,8 @@ func hasSubquery(list ...syntax.Expr) bool {
 	return false
 }
 
-// groups checks the combination of DISTINCT, GROUP BY and aggregates with other clauses.
-// It refuses combinations that the service refuses too, so their results need not be
-// guessed.
+// groups returns an error if DISTINCT, GROUP BY or aggregates are combined with other
+// clauses in a way that the service refuses.
 func (c *checker) groups() error {
 	q := c.q
 	grouped := isGrouped(q)
@@ -69,9 +68,9 @@ func (c *checker) groups() error {
 	return nil
 }
 
-// groupKey refuses expressions that the service cannot group by. A key that names no
-// property is the same for all items, or changes with every evaluation. A page of
-// changing keys could not be continued.
+// groupKey returns an error if e cannot be an expression of GROUP BY. It must contain a
+// path into the document. Otherwise its value would be the same for all documents, or
+// would change with every evaluation, so that no page could be continued.
 func groupKey(e syntax.Expr) error {
 	switch {
 	case hasSubquery(e):
@@ -82,7 +81,8 @@ func groupKey(e syntax.Expr) error {
 	return nil
 }
 
-// hasProperty reports whether an expression contains a path.
+// hasProperty reports whether an expression contains a path into the document, such as
+// c.a.
 func hasProperty(e syntax.Expr) bool {
 	for x := range syntax.Outer(e) {
 		if syntax.Root(x) != nil {
@@ -92,7 +92,8 @@ func hasProperty(e syntax.Expr) bool {
 	return false
 }
 
-// overGroups refuses expressions that do not have a single value for each group.
+// overGroups returns an error if an expression can have several values within one group.
+// Its parts must be aggregates, constants or expressions of GROUP BY, which are in keys.
 func (c *checker) overGroups(e syntax.Expr, keys map[string]bool) error {
 	if call, _ := aggregateCall(e); call != nil || keys[syntax.Spelling(e)] {
 		return nil
@@ -112,8 +113,8 @@ func (c *checker) overGroups(e syntax.Expr, keys map[string]bool) error {
 	return nil
 }
 
-// distinctKeys reports whether each row of DISTINCT has a unique position in the order.
-// It has if every sort key is a part of the row.
+// distinctKeys reports whether every sort key of a SELECT DISTINCT is a part of its row.
+// Otherwise equal rows could have different positions in the order.
 func distinctKeys(q *syntax.Select) bool {
 	selected := map[string]bool{}
 	for _, e := range syntax.SelectList(q) {
@@ -127,7 +128,8 @@ func distinctKeys(q *syntax.Select) bool {
 	return true
 }
 
-// partOf reports whether a path is selected, or is inside a selected value.
+// partOf reports whether the path e, or a path that contains it, is among the selected
+// ones.
 func partOf(e syntax.Expr, selected map[string]bool) bool {
 	for {
 		if selected[syntax.Spelling(e)] {

@@ -44,7 +44,8 @@ func TestInvalidGroupingHasTheServicesCodes(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, what)
 		}
 	}
-	// An expression over the keys has one value for each group, however a key is spelled.
+	// These select lists contain expressions of GROUP BY in another spelling. Each has
+	// one value for a group, so it is valid.
 	for _, text := range []string{
 		`SELECT UPPER(c["a"]) AS u, c.a || 'x' AS x, 1 AS one, MAX(c.b) FROM c GROUP BY c.a`, `SELECT lower(c.a) AS l FROM c GROUP BY LOWER(c.a)`,
 		`SELECT DISTINCT c FROM c ORDER BY c.a`, `SELECT COUNT(1) FROM c GROUP BY c.a, c.b`,

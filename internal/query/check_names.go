@@ -22,7 +22,8 @@ type scope struct {
 	outer *scope
 }
 
-// lookup returns the binding of a name.
+// lookup returns the binding of a name in this FROM or, if it is not there, in an
+// enclosing query.
 func (s *scope) lookup(name string) (binding int, ok bool) {
 	for ; s != nil; s = s.outer {
 		if binding, ok = s.names[name]; ok {
@@ -41,7 +42,8 @@ const (
 
 var numberNames = map[string]int{"NaN": notANumber, "Infinity": infinity}
 
-// namedNumber returns the value of a named number.
+// namedNumber returns the value of the named number (NaN, Infinity) that has this
+// binding. ok is false for other bindings.
 func namedNumber(binding int) (v value.Value, ok bool) {
 	switch binding {
 	case notANumber:
@@ -52,7 +54,7 @@ func namedNumber(binding int) (v value.Value, ok bool) {
 	return value.Value{}, false
 }
 
-// sources checks FROM and assigns bindings to its names.
+// sources checks the sources of FROM and assigns a binding to the name of each.
 func (c *checker) sources() error {
 	c.scope = &scope{names: map[string]int{}, outer: c.scope}
 	from := c.q.From
@@ -134,7 +136,7 @@ func (c *checker) collection(s *syntax.Source, container bool) error {
 	return nil
 }
 
-// uncoded returns an error for which the service has a sentence but no code.
+// uncoded returns an error with the service's message, for which the service has no code.
 func (c *checker) uncoded(message string) error {
 	return c.fail(syntax.Token{End: len(c.text)}, "", message)
 }
@@ -143,13 +145,13 @@ func (c *checker) unresolved(e *syntax.Ident) error {
 	return c.fail(e.Tok, syntax.CodeIdentifier, fmt.Sprintf("Identifier '%s' could not be resolved.", e.Name))
 }
 
-// bind returns a new binding.
+// bind returns the next unused binding of the query.
 func (c *checker) bind() int {
 	*c.bound++
 	return *c.bound
 }
 
-// subquery checks a nested SELECT.
+// subquery checks a nested SELECT. container is true if its FROM may name the container.
 func (c *checker) subquery(q *syntax.Select, container bool) error {
 	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, joins: c.joins, reads: c.reads, container: container, inner: true}
 	return sub.all()

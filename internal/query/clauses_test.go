@@ -67,8 +67,8 @@ func answer(t *testing.T, text string, params map[string]json.RawMessage, docs [
 	return list, nil
 }
 
-// These are the examples with data and results on the documentation's pages about
-// clauses, keywords and operators. Each is named after its page.
+// Each example of the documentation's pages on clauses, keywords and operators must
+// return the rows on its page. An example has the name of its page.
 func TestExamplesOfClausePages(t *testing.T) {
 	text, err := os.ReadFile("testdata/clauses.json")
 	if err != nil {
@@ -98,7 +98,7 @@ func TestExamplesOfClausePages(t *testing.T) {
 			if len(got) != len(c.Rows) || len(got) > 0 && !reflect.DeepEqual(got, c.Rows) {
 				t.Errorf("%s\nmakes %v\nwant  %v", c.Query, got, c.Rows)
 			}
-			// The printed query has the same rows.
+			// The query is printed and parsed again. It must return the same rows.
 			q, err := query.Parse(c.Query)
 			if err != nil {
 				t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// evaluator computes the value of an expression for the document of a frame.
+// evaluator returns the value of an expression for the document that is loaded in f.
 type evaluator func(f *frame) value.Value
 
-// emitter appends the JSON of an expression. For undefined it returns dst unchanged and
-// false.
+// emitter appends the JSON of an expression's value to dst. If the value is undefined, it
+// returns dst unchanged, and false.
 type emitter func(f *frame, dst []byte) ([]byte, bool)
 
-// program is a compiled query.
+// program is a compiled query, ready to be evaluated for documents.
 type program struct {
 	root  *node
 	slots int
@@ -23,10 +23,12 @@ type program struct {
 	where evaluator // nil without a condition
 	from  *from     // set if FROM needs loops; replaces where
 	inner []*inner
-	// value returns the value that SELECT * selects if it is not the document.
+	// value returns the JSON that SELECT * selects, if that is a part of the document and
+	// not the whole.
 	value func(f *frame) []byte
-	// byID is set if the condition can only be true of documents with these ids. The
-	// condition is true if one of the evaluators of the document's id is true.
+	// byID speeds up a condition that only documents with certain IDs can satisfy. It
+	// maps each such ID to terms of the condition, one of which must be true. id returns
+	// the document's ID.
 	byID map[string][]evaluator
 	id   evaluator
 
@@ -37,7 +39,7 @@ type program struct {
 	count *countDistinct
 }
 
-// compiler builds a program.
+// compiler compiles the parts of a query to evaluators and emitters.
 type compiler struct {
 	params map[string]value.Value
 	now    time.Time
@@ -63,7 +65,7 @@ func compile(q *syntax.Select, params map[string]value.Value, now time.Time) *pr
 	return p
 }
 
-// compileCondition compiles FROM and WHERE.
+// compileCondition compiles only FROM and WHERE of a query, for a filter.
 func compileCondition(q *syntax.Select, params map[string]value.Value, now time.Time) (*compiler, *program) {
 	c := &compiler{params: params, now: now, root: newNode()}
 	p := &program{root: c.root}
@@ -76,7 +78,7 @@ func compileCondition(q *syntax.Select, params map[string]value.Value, now time.
 	return c, p
 }
 
-// longList is the length from which a list is searched with a map.
+// longList is the number of elements from which IN searches a map instead of the list.
 const longList = 8
 
 // condition compiles WHERE. SDKs read many items with one long chain of (c.id = @id AND
@@ -104,7 +106,7 @@ func (c *compiler) condition(p *program, where syntax.Expr) {
 	}
 }
 
-// selection compiles SELECT.
+// selection compiles the select list of q into p.
 func (c *compiler) selection(p *program, q *syntax.Select) {
 	switch {
 	case isGrouped(q):
@@ -114,7 +116,7 @@ func (c *compiler) selection(p *program, q *syntax.Select) {
 	}
 }
 
-// projection compiles the row of a SELECT.
+// projection returns an emitter of the rows of a SELECT.
 func (c *compiler) projection(q *syntax.Select) emitter {
 	if q.Value != nil {
 		row, _ := c.emit(q.Value)
@@ -124,7 +126,8 @@ func (c *compiler) projection(q *syntax.Select) emitter {
 	return row
 }
 
-// slot returns the slot of a path. It adds the path to the tree if it is new.
+// slot returns the index of the slot in which the extractor stores the value at a path. A
+// new path gets a new slot.
 func (c *compiler) slot(path []step) int {
 	n := c.root.at(path)
 	if n.slot == noSlot {
@@ -134,15 +137,15 @@ func (c *compiler) slot(path []step) int {
 	return n.slot
 }
 
-// fold replaces an expression of constants with its value. It does not fold an expression
-// that fails, because a query must fail only when a document is evaluated. It also folds
-// nothing beyond maxFoldedBytes.
+// fold replaces an expression of constants by its value, so that it is computed only
+// once. It does not fold an expression that fails, because a query must fail only when a
+// document is evaluated. After maxFoldedBytes of values it folds no more.
 func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
 	if !constant || c.folded > maxFoldedBytes {
 		return e, false
 	}
-	// An expression that takes long is evaluated for each document, where it can be
-	// interrupted.
+	// A constant expression that takes long is not folded. It is evaluated for each
+	// document, where its time is limited.
 	f := frame{stopped: func() error { return errLongConstant }}
 	v := e(&f)
 	if c.folded += len(v.Bytes); f.err != nil || c.folded > maxFoldedBytes {
@@ -151,15 +154,15 @@ func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
 	return func(*frame) value.Value { return v }, true
 }
 
-// errLongConstant interrupts the folding of an expression that takes long.
+// errLongConstant ends the folding of a constant expression that takes long.
 var errLongConstant = errors.New("the constant takes long to compute")
 
-// maxFoldedBytes limits the total size of a query's constants. A text can contain
-// thousands of expressions, each of which may return a value as long as an element of a
-// parameter.
+// maxFoldedBytes limits the total size of the folded constants of a query, in bytes. A
+// query can contain thousands of constant expressions, and each may have a very long
+// value.
 const maxFoldedBytes = 64 << 20
 
-// expr compiles an expression and reports whether its value is the same for every
+// expr compiles an expression. constant reports whether its value is the same for every
 // document.
 func (c *compiler) expr(e syntax.Expr) (evaluator, bool) {
 	if v, ok := constant(e, c.params); ok {
@@ -203,7 +206,8 @@ func (c *compiler) expr(e syntax.Expr) (evaluator, bool) {
 	return func(*frame) value.Value { return value.Value{} }, true
 }
 
-// all compiles several expressions and reports whether all of them are constant.
+// all compiles several expressions. constant reports whether the values of all are the
+// same for every document.
 func (c *compiler) all(list []syntax.Expr) (evs []evaluator, constant bool) {
 	evs, constant = make([]evaluator, len(list)), true
 	for i, e := range list {
@@ -213,8 +217,8 @@ func (c *compiler) all(list []syntax.Expr) (evs []evaluator, constant bool) {
 	return evs, constant
 }
 
-// member compiles a path whose steps differ between documents, or which does not begin at
-// a binding.
+// member compiles an access such as base[index] that is not a constant path: the index
+// depends on the document, or the base is not a name.
 func (c *compiler) member(e *syntax.Member) (evaluator, bool) {
 	base, constBase := c.expr(e.Base)
 	if e.Index == nil {
@@ -253,8 +257,8 @@ func (c *compiler) constructed(e syntax.Expr) (evaluator, bool) {
 // emit compiles an expression to an emitter of its JSON and reports whether it is
 // constant. The JSON of a path is copied as it is stored, so a number keeps its digits.
 func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
-	// An array or object can be an expression of GROUP BY itself. Its parts must not be
-	// compiled then: they would read the last document instead of the group.
+	// If this array or object is itself an expression of GROUP BY, its value is read from
+	// the group. Compiling its parts would read the last document of the group instead.
 	if ev := c.overGroup(e); ev != nil {
 		return emitValue(ev), false
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// maxHeld limits the arguments of nested calls, in bytes. A text can contain thousands of
-// calls, and each argument may be as long as an item.
+// maxHeld limits the total size of the arguments of calls that are being evaluated, in
+// bytes. A query can contain thousands of nested calls, and each argument may be as long
+// as an item.
 const maxHeld = 64 << 20
 
-// call compiles a call. If the function cannot be evaluated for a document, the evaluator
-// stores an *EvaluationError in the frame.
+// call compiles the call of a function. If the function fails for a document, the
+// evaluator stores an *EvaluationError in the frame.
 func (c *compiler) call(e *syntax.Call) (evaluator, bool) {
 	name := strings.ToUpper(e.Name)
 	fn := value.Functions[name]

@@ -15,30 +15,32 @@ import (
 // A term of WHERE is evaluated as soon as all of its names have values. A term that names
 // only the document is evaluated once, before any loop.
 
-// inner holds the nodes and slots of a binding other than the document.
+// inner holds the paths that a query reads from one source of FROM other than the
+// document, and the slots for their values.
 type inner struct {
 	root  *node
 	slots int
 }
 
-// loop is one source of FROM.
+// loop is one source of FROM that has several values for a document.
 type loop struct {
 	at int // index into the frame's inner bindings
 	in *inner
-	// each calls visit with the values of the source until visit returns false. Then each
-	// returns false too.
+	// each calls visit for every value of the source until visit returns false. It
+	// returns false if visit did.
 	each func(f *frame, visit func(raw []byte) bool) bool
 }
 
-// from is a compiled FROM and WHERE.
+// from holds the compiled FROM and WHERE of a query: nested loops and conditions.
 type from struct {
 	loops []loop
-	// filters holds the terms of WHERE by the number of loops that they depend on.
+	// filters holds the terms of WHERE. filters[n] are the terms that can be evaluated
+	// inside the first n loops.
 	filters [][]evaluator
 }
 
-// rows calls visit for every combination that satisfies WHERE, until visit returns false.
-// Then rows returns false too.
+// rows calls visit for every combination of source values that satisfies WHERE, until
+// visit returns false. It returns false if visit did.
 func (p *from) rows(f *frame, visit func() bool) bool { return p.step(f, 0, visit) }
 
 func (p *from) step(f *frame, i int, visit func() bool) bool {
@@ -71,7 +73,8 @@ func sourcesOf(q *syntax.Select) []*syntax.Source {
 	return slices.DeleteFunc(append([]*syntax.Source{q.From}, q.From.Joins...), func(s *syntax.Source) bool { return !needsLoop(s) })
 }
 
-// needsLoop reports whether a source is more than an alias of a known binding.
+// needsLoop reports whether a source has several values, and is not just another name of
+// a known source.
 func needsLoop(s *syntax.Source) bool {
 	_, name := s.Collection.(*syntax.Ident)
 	return s.In || !name

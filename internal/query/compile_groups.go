@@ -28,7 +28,7 @@ type grouping struct {
 	row emitter // over the frame's group
 }
 
-// group is the state of one group.
+// group holds the values of one group: its key and the accumulators of its aggregates.
 type group struct {
 	key    string
 	keys   []value.Value
@@ -73,8 +73,9 @@ func (c *compiler) grouping(q *syntax.Select) *grouping {
 	return g
 }
 
-// overGroup compiles an expression that reads the group. It returns nil if no SELECT of
-// groups is being compiled, or if e is compiled like any other expression.
+// overGroup compiles an expression that is evaluated once for a group: an aggregate or an
+// expression of GROUP BY. It returns nil for any other expression, and if the query has
+// no groups.
 func (c *compiler) overGroup(e syntax.Expr) evaluator {
 	g := c.group
 	if g == nil {
@@ -98,7 +99,8 @@ func (c *compiler) overGroup(e syntax.Expr) evaluator {
 	return nil
 }
 
-// key returns the index of the expression of GROUP BY that equals e.
+// key returns the index of the GROUP BY expression that is equal to e. ok is false if
+// there is none.
 func (g *grouping) key(e syntax.Expr) (i int, ok bool) {
 	if !g.depth[e.Depth()] {
 		return 0, false
@@ -117,7 +119,7 @@ func (g *grouping) newGroup(key string) *group {
 	return m
 }
 
-// add adds the document of a frame to a group.
+// add adds the document in the frame f to the aggregates of the group m.
 func (g *grouping) add(m *group, f *frame) {
 	for i, arg := range g.args {
 		a := &m.totals[i]
@@ -127,7 +129,7 @@ func (g *grouping) add(m *group, f *frame) {
 	}
 }
 
-// keep copies the values of GROUP BY into a new group.
+// keep copies the values of the GROUP BY expressions into the new group m.
 func (m *group) keep(keys []value.Value) {
 	m.keys = make([]value.Value, len(keys))
 	for i, v := range keys {
@@ -137,14 +139,16 @@ func (m *group) keep(keys []value.Value) {
 	}
 }
 
-// Approximate memory in bytes of a group, an accumulator and a value, without their data.
+// These are the approximate sizes in bytes of a group, an accumulator and a value in
+// memory, without their data.
 const (
 	groupOverhead   = 160
 	accumulatorSize = 72
 	valueSize       = 40
 )
 
-// aggregateCall returns the call and the aggregate if an expression calls one.
+// aggregateCall returns the call and its aggregate if e is the call of an aggregate.
+// Otherwise it returns nil.
 func aggregateCall(e syntax.Expr) (*syntax.Call, value.Aggregate) {
 	c, ok := e.(*syntax.Call)
 	if !ok || c.Udf {
@@ -157,8 +161,8 @@ func aggregateCall(e syntax.Expr) (*syntax.Call, value.Aggregate) {
 	return c, kind
 }
 
-// keyOf fills values with the values of GROUP BY for the document of a frame, and appends
-// their key.
+// keyOf evaluates the GROUP BY expressions for the document in the frame f and stores
+// their values in values. It appends the key of the group to dst.
 func (g *grouping) keyOf(f *frame, values []value.Value, dst []byte) []byte {
 	for i, key := range g.keys {
 		values[i] = key(f)

@@ -11,7 +11,8 @@ import (
 // An operator with an undefined operand returns undefined. The exceptions are ??, false
 // AND, and true OR.
 
-// arithmetic holds the operators on two numbers. For other operands they are undefined.
+// arithmetic holds the operators on two numbers. If an operand is not a number, the
+// result is undefined.
 var arithmetic = map[string]func(a, b float64) float64{
 	"+": func(a, b float64) float64 { return a + b },
 	"-": func(a, b float64) float64 { return a - b },
@@ -22,8 +23,8 @@ var arithmetic = map[string]func(a, b float64) float64{
 	"|": func(a, b float64) float64 { return float64(toInt32(a) | toInt32(b)) },
 	"^": func(a, b float64) float64 { return float64(toInt32(a) ^ toInt32(b)) },
 
-	// Only the low five bits of the right operand count. >>> treats the left operand as
-	// unsigned.
+	// As in JavaScript, a shift uses only the low five bits of the right operand, and >>>
+	// treats the left operand as unsigned.
 	"<<":  func(a, b float64) float64 { return float64(toInt32(a) << (toInt32(b) & 31)) },
 	">>":  func(a, b float64) float64 { return float64(toInt32(a) >> (toInt32(b) & 31)) },
 	">>>": func(a, b float64) float64 { return float64(uint32(toInt32(a)) >> (toInt32(b) & 31)) }, //nolint:gosec // only the bits matter
@@ -36,7 +37,8 @@ func toInt32(f float64) int32 {
 	return int32(uint32(int64(f))) //nolint:gosec // only the low bits are needed
 }
 
-// comparisons holds the operators on two values of one type.
+// comparisons holds the operators that compare two values of the same type. The argument
+// is negative, zero or positive, like the result of cmp.Compare.
 var comparisons = map[string]func(order int) bool{
 	"<":  func(c int) bool { return c < 0 },
 	"<=": func(c int) bool { return c <= 0 },
@@ -132,8 +134,8 @@ func not(v value.Value) value.Value {
 	}
 }
 
-// logical compiles AND and OR. One deciding term is enough; otherwise all terms must be
-// boolean.
+// logical compiles AND and OR. One false term makes AND false, and one true term makes OR
+// true. Otherwise the result is undefined unless all terms are boolean.
 func (c *compiler) logical(e *syntax.Logical) (evaluator, bool) {
 	terms, constant := c.all(e.Terms)
 	decides, otherwise := value.False, value.True

@@ -8,16 +8,17 @@ import (
 // A subquery runs in the frame of the enclosing query, with bindings of its own. Its rows
 // are produced one by one.
 
-// block is a compiled nested SELECT.
+// block is a compiled subquery.
 type block struct {
 	from *from
 	emit emitter // the row
-	// distinct reports whether duplicate rows are dropped.
+	// distinct reports whether the subquery has DISTINCT, so that only the first of equal
+	// rows is returned.
 	distinct bool
 	group    *grouping // set if the rows are groups; replaces emit
 }
 
-// block compiles a subquery with where as its condition.
+// block compiles the subquery q. where replaces its WHERE clause.
 func (c *compiler) block(q *syntax.Select, where syntax.Expr) *block {
 	outer := c.group
 	c.group = nil
@@ -31,7 +32,7 @@ func (c *compiler) block(q *syntax.Select, where syntax.Expr) *block {
 	return b
 }
 
-// rowOf returns the row of a SELECT as one expression.
+// rowOf returns the expression whose value is the row of a SELECT.
 func rowOf(q *syntax.Select) syntax.Expr {
 	switch {
 	case q.Star:
@@ -42,7 +43,7 @@ func rowOf(q *syntax.Select) syntax.Expr {
 	return objectOf(q)
 }
 
-// objectOf returns the object of a select list.
+// objectOf returns the object that a select list without VALUE builds.
 func objectOf(q *syntax.Select) *syntax.Object {
 	o := &syntax.Object{Members: make([]syntax.Item, len(q.Items))}
 	for i, name := range syntax.OutputNames(q.Items) {
@@ -51,8 +52,8 @@ func objectOf(q *syntax.Select) *syntax.Object {
 	return o
 }
 
-// each calls visit with the rows as JSON, until visit returns false. Then each returns
-// false too. Every row has memory of its own.
+// each calls visit with the JSON of each row until visit returns false. It returns false
+// if visit did. visit may keep the JSON.
 func (b *block) each(f *frame, visit func(raw []byte) bool) bool {
 	if b.distinct {
 		visit = different(f, visit)
@@ -66,7 +67,8 @@ func (b *block) each(f *frame, visit func(raw []byte) bool) bool {
 	})
 }
 
-// different returns a visitor that passes only the first of equal rows to visit.
+// different returns a function that calls visit for each row that differs from all
+// earlier ones.
 func different(f *frame, visit func(raw []byte) bool) func(raw []byte) bool {
 	seen := map[string]bool{}
 	held := 0
@@ -172,8 +174,8 @@ func (c *compiler) emitSubquery(e *syntax.Subquery) emitter {
 	}
 }
 
-// json compiles a subquery that returns a value of its rows. Without a row, the function
-// returns nil.
+// json compiles a subquery whose value is computed from its rows: a scalar, ARRAY, FIRST
+// or LAST. The function returns its JSON, or nil if the value is undefined.
 func (c *compiler) json(e *syntax.Subquery) func(f *frame) []byte {
 	b := c.block(e.Query, e.Query.Where)
 	switch e.Kind {
@@ -201,7 +203,8 @@ func (c *compiler) json(e *syntax.Subquery) func(f *frame) []byte {
 	}
 }
 
-// exists compiles a subquery that returns yes if it has a row, and !yes otherwise.
+// exists compiles a subquery to an evaluator that returns yes if the subquery has a row,
+// and the opposite otherwise.
 func (c *compiler) exists(q *syntax.Select, where syntax.Expr, yes bool) evaluator {
 	if !isGrouped(q) {
 		outer := c.group

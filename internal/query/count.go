@@ -52,13 +52,15 @@ func distinctCounted(q *syntax.Select) (inner *syntax.Select, count *countDistin
 	return inner, count
 }
 
-// differentRow is the hash of a row that is only counted.
+// differentRow is the hash of a row. A query that counts distinct rows keeps only these
+// hashes.
 type differentRow [16]byte
 
-// differentRowSize is the approximate size in bytes of a hash in a set.
+// differentRowSize is the approximate size of one hash in the set of all hashes, in
+// bytes.
 const differentRowSize = 40
 
-// count adds a row to the set.
+// count adds the hash of a row to the set of distinct rows. key is the key of the row.
 func (s *Groups) count(key []byte) {
 	sum := sha256.Sum256(key)
 	row := differentRow(sum[:])
@@ -68,7 +70,7 @@ func (s *Groups) count(key []byte) {
 	}
 }
 
-// counted returns the row of a query that counts distinct rows.
+// counted returns the single row of a query that counts distinct rows.
 func (s *Groups) counted(c *countDistinct) []SortedRow {
 	n := value.AppendNumber(nil, float64(len(s.seen)))
 	if c.name == "" {
@@ -100,8 +102,8 @@ func (b *Bound) Uniform() (without *Bound, ok bool) {
 	return without, true
 }
 
-// uniform reports whether expressions have the same value for all documents. A COUNT of
-// the document itself qualifies, because a document is never undefined.
+// uniform reports whether the value of each expression is the same for all documents.
+// COUNT of the document itself qualifies, because a document is never undefined.
 func uniform(list []syntax.Expr) bool {
 	for _, e := range list {
 		if c, kind := aggregateCall(e); kind == value.Count && len(c.Args) == 1 {
