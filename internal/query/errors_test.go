@@ -41,7 +41,8 @@ func TestSyntaxErrorsHavePositions(t *testing.T) {
 		`SELECT * FROM c ORDER BY c`:             {syntax.CodeOrderBy, "", 0, 1},
 		`SELECT * FROM c WHERE c.a = 12x`:        {syntax.CodeSyntax, "12", 28, 1},
 		`SELECT * FROM c WHERE c.a = 1e999`:      {syntax.CodeSyntax, "1e999", 28, 1},
-		// These texts only resemble unsupported features.
+		// These texts resemble unsupported features but do not use them. Their errors
+		// must be syntax errors.
 		`SELECT * FROM c WHERE c.VectorDistance(c.a) = 'RRF(x)'`:              {syntax.CodeSyntax, "(", 38, 1},
 		`SELECT {rank: c.a, udf: 1} FROM c ORDER BY c.a AS x`:                 {syntax.CodeSyntax, "udf", 19, 1},
 		`SELECT ST_AREA FROM c WHERE -- RRF(1)`:                               {syntax.CodeSyntax, "", 37, 1},
@@ -90,7 +91,8 @@ func TestUnsupportedFeaturesAreRefusedByName(t *testing.T) {
 		`SELECT * FROM c WHERE FullTextContains(c.a, 'x')`:      "the function FULLTEXTCONTAINS",
 		`SELECT VectorDistance(c.a, [1]) FROM c`:                "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')`: "ORDER BY RANK",
-		// The grammar does not have these forms.
+		// The grammar does not have these forms, but the service does. The error must
+		// name the feature.
 		`SELECT * FROM c ORDER BY VectorDistance(c.a, [1]) AS score`:            "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY ST_Distance(c.a, c.b) AS d DESC`:              "the function ST_DISTANCE",
 		`SELECT *, VectorDistance(c.v, [1]) AS s FROM c`:                        "the function VECTORDISTANCE",
@@ -144,10 +146,11 @@ func TestParametersThatAreMissingOrWrongAreNamed(t *testing.T) {
 	}
 }
 
-// maxText is the maximum length of a query in bytes.
+// maxText is the longest text of a query that is parsed, in bytes.
 const maxText = 256 << 10
 
-// Every text is refused in time and memory that are proportional to its length.
+// Texts that are too long or too deeply nested must be refused, in time and memory
+// proportional to their length.
 func TestLongAndDeepTextsAreRefused(t *testing.T) {
 	const n = maxText / 4
 	for name, text := range map[string]string{
@@ -175,7 +178,8 @@ func TestLongAndDeepTextsAreRefused(t *testing.T) {
 	}
 }
 
-// Long queries without deep nesting are accepted.
+// Long queries without deep nesting, such as an IN with thousands of values, must be
+// accepted.
 func TestLongListsAndChainsAreRead(t *testing.T) {
 	for name, text := range map[string]string{
 		"OR":       "SELECT * FROM c WHERE c.a = 0" + strings.Repeat(" OR c.a = 1", 20000),

@@ -7,7 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// run returns the rows of a query over documents as one JSON array.
+// run returns the rows of a query over the documents docs as one JSON array. params maps
+// the names of parameters to JSON.
 func run(t *testing.T, text string, params map[string]string, docs ...string) string {
 	t.Helper()
 	raw := map[string]json.RawMessage{}
@@ -56,8 +57,8 @@ func run(t *testing.T, text string, params map[string]string, docs ...string) st
 
 const sample = `{"id":"x","n":5,"s":"Abc","b":true,"f":false,"z":null,"a":[1,"two",{"k":1,"l":2}],"o":{"p":{"q":7},"a b":"c"},"neg":-1.5,"esc":"a\"b\\c\u00e9"}`
 
-// Each expression is the value of SELECT VALUE over the sample. An undefined value has no
-// row.
+// Each expression is evaluated over one sample document. The map holds its value as JSON,
+// or "" for undefined, which returns no row.
 func TestExpressionsHaveTheServicesValues(t *testing.T) {
 	const undefined = ``
 	for expression, want := range map[string]string{
@@ -100,7 +101,8 @@ func TestExpressionsHaveTheServicesValues(t *testing.T) {
 		`IS_DEFINED(c.z)`: `true`, `IS_DEFINED(c.missing)`: `false`, `IS_NULL(c.z)`: `true`, `IS_NULL(c.missing)`: `false`, `IS_BOOL(c.f)`: `true`, `IS_BOOLEAN(c.f)`: `true`, `IS_NUMBER(c.n)`: `true`, `IS_NUMBER(c.s)`: `false`,
 		`IS_STRING(c.s)`: `true`, `IS_ARRAY(c.a)`: `true`, `IS_OBJECT(c.o)`: `true`, `IS_OBJECT(c.a)`: `false`, `IS_PRIMITIVE(c.z)`: `true`, `IS_PRIMITIVE(c.a)`: `false`, `IS_PRIMITIVE(c.missing)`: `false`, `IS_INTEGER(c.n)`: `true`, `IS_INTEGER(c.neg)`: `false`, `IS_FINITE_NUMBER(c.neg)`: `true`, `IS_ARRAY(c.missing)`: `false`,
 		`ARRAY_CONTAINS(c.a, 1)`: `true`, `ARRAY_CONTAINS(c.a, '1')`: `false`, `ARRAY_CONTAINS(c.a, {"k":1})`: `false`, `ARRAY_CONTAINS(c.a, {"k":1}, true)`: `true`, `ARRAY_CONTAINS(c.a, {"k":2}, true)`: `false`, `ARRAY_CONTAINS(c.a, {"l":2,"k":1})`: `true`, `ARRAY_CONTAINS(c.n, 1)`: undefined, `ARRAY_CONTAINS(c.missing, 1)`: undefined, `ARRAY_CONTAINS(c.a, c.missing)`: undefined, `ARRAY_CONTAINS([1,2,3], c.a[0])`: `true`, `ARRAY_CONTAINS(c.a, 'two', true)`: `true`,
-		// Resume filters of Java's SDK must not lose rows with equal keys.
+		// Java's SDK writes such filters to resume a sorted query. They must be true for
+		// a row with the same sort key, so that no such row is lost.
 		`(c.n >= 5 OR IS_STRING(c.n) OR IS_ARRAY(c.n) OR IS_OBJECT(c.n))`:                            `true`,
 		`(c.z >= null OR IS_BOOLEAN(c.z) OR IS_NUMBER(c.z) OR IS_STRING(c.z))`:                       `true`,
 		`(c.s <= "Abc" OR NOT IS_DEFINED(c.s) OR IS_NULL(c.s) OR IS_BOOLEAN(c.s) OR IS_NUMBER(c.s))`: `true`,

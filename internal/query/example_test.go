@@ -7,7 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// Parse a text once, bind it for each request, and evaluate it for each document.
+// A program parses the text once, binds its parameters for each request, and evaluates
+// the query for each document.
 func Example() {
 	q, err := query.Parse(`SELECT c.id, c.price * @rate AS euros FROM c WHERE c.price > 10 AND NOT IS_DEFINED(c.sold)`)
 	if err != nil {
@@ -38,7 +39,7 @@ func Example() {
 	// {"id":"lamp","euros":15}
 }
 
-// An error has the service's message and code, and the position in the text.
+// A syntax error has the service's message and code, and the position in the text.
 func ExampleParse_error() {
 	_, err := query.Parse(`SELECT * FROM c WHERE c.order = 1`)
 	fmt.Println(err)

@@ -10,14 +10,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// errNotObject is the error of a document that is not a JSON object.
+// errNotObject is the error for a document whose JSON is not an object.
 var errNotObject = errors.New("the document is not a JSON object")
 
-// noSlot marks a node whose own value is not needed.
+// noSlot is the slot of a node whose own value no expression reads. Only parts of its
+// value are read.
 const noSlot = -1
 
-// node is a step of a path in documents. The tree of nodes holds all paths of a query. So
-// one pass over a document finds all of their values and decodes nothing else.
+// node is one step of a path in documents, in a tree of all paths that a query reads.
+// With this tree, one pass over a document finds all values and decodes nothing else.
 type node struct {
 	slot     int // the slot of the value
 	members  []edge
@@ -30,12 +31,13 @@ type edge struct {
 	to   *node
 }
 
-// manyMembers is the number of members above which a map is faster than a linear search.
+// manyMembers is the number of a node's members above which byName is used, because a map
+// is then faster than a linear search.
 const manyMembers = 8
 
 func newNode() *node { return &node{slot: noSlot} }
 
-// at returns the node at path. It creates the node if it does not exist.
+// at returns the node at a path below n, and creates missing nodes.
 func (n *node) at(path []step) *node {
 	for _, s := range path {
 		next := n.next(s)
@@ -87,23 +89,25 @@ func (n *node) member(name []byte) *node {
 	return nil
 }
 
-// leaf reports whether no value below the node is needed.
+// leaf reports whether the query reads no part of the node's value.
 func (n *node) leaf() bool { return len(n.members) == 0 && len(n.elements) == 0 }
 
-// extractor fills slots with the values at the nodes of a tree. A slot is a part of the
-// document's bytes, or nil if the document does not have the path.
+// extractor finds the values at the nodes of a tree in a document and stores them in
+// slots. A slot holds a part of the document's bytes, or nil if the document does not
+// have the path.
 type extractor struct {
 	slots [][]byte
 	left  int // number of empty slots
 	buf   bytes.Buffer
 	dec   jsontext.Decoder
-	// list reads the array whose elements are visited one by one.
+	// list is the decoder for an array whose elements each visits. listBuf holds the
+	// array.
 	listBuf bytes.Buffer
 	list    jsontext.Decoder
 }
 
-// extract fills the slots from a document. It returns errNotObject if doc is not an
-// object.
+// extract fills the slots from the document doc, for the paths below root. It returns
+// errNotObject if doc is not an object.
 func (x *extractor) extract(root *node, doc []byte) error {
 	clear(x.slots)
 	x.left = len(x.slots)
@@ -133,7 +137,8 @@ func (x *extractor) extract(root *node, doc []byte) error {
 	return nil
 }
 
-// extractAny fills the slots from any JSON value. Invalid JSON has no values.
+// extractAny fills the slots from any JSON value. If the JSON is invalid, the slots stay
+// empty.
 func (x *extractor) extractAny(root *node, raw []byte) {
 	clear(x.slots)
 	x.left = len(x.slots)
@@ -153,9 +158,9 @@ func (x *extractor) extractAny(root *node, raw []byte) {
 	}
 }
 
-// each calls visit with the elements of an array, until visit returns false. Then each
-// returns false too. A value that is not an array has no elements. An extractor visits
-// only one array at a time.
+// each calls visit for every element of the array raw, until visit returns false. It
+// returns false if visit did. If raw is not an array, there are no elements. An extractor
+// can visit only one array at a time.
 func (x *extractor) each(raw []byte, visit func(element []byte) bool) bool {
 	if len(raw) == 0 || raw[0] != '[' {
 		return true
@@ -184,8 +189,8 @@ func (x *extractor) fill(slot int, raw []byte) {
 	}
 }
 
-// descend reads the object or array that the decoder is at. It returns early when nothing
-// more is needed. The depth is bounded by that of the query.
+// descend reads the object or array at the decoder's position, as far as the paths below
+// n need it. It is recursive, and the depth of the query's paths limits it.
 func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 	begin, err := d.ReadToken()
 	if err != nil {
@@ -208,7 +213,8 @@ func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 			next = n.elements[i]
 		}
 		if next == nil {
-			// Not SkipValue, which reads objects and arrays token by token.
+			// ReadValue is faster here than SkipValue, which reads objects and arrays
+			// token by token.
 			_, err = d.ReadValue()
 		} else {
 			err = x.visit(next, d)
@@ -219,7 +225,8 @@ func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 	}
 }
 
-// visit reads the value of a node in the tree.
+// visit reads the value at the decoder's position into the slot of n, and into the slots
+// of the nodes below n.
 func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 	if n.slot == noSlot {
 		if k := d.PeekKind(); k == jsontext.KindBeginObject || k == jsontext.KindBeginArray {
@@ -236,11 +243,13 @@ func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 	if n.leaf() || x.left == 0 || raw[0] != '{' && raw[0] != '[' {
 		return nil
 	}
-	// Both the value and a part of it are needed. Read the value a second time.
+	// The query reads both the whole value and a part of it, so the value is read a
+	// second time.
 	return x.descend(n, value.NewDecoder(raw))
 }
 
-// at returns the member or element of a value that a step leads to.
+// at returns the part of v to which the step s leads: a member or an element. If v has no
+// such part, it returns undefined.
 func at(v value.Value, s step) value.Value {
 	switch {
 	case v.Kind == value.Object && s.name != nil:

@@ -10,9 +10,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// Where is the FROM and WHERE of a query, without its SELECT. A scan filters all
-// documents with it and evaluates the whole query for those that pass. It is immutable
-// and safe for concurrent use, but each goroutine needs its own filter.
+// Where is the FROM and WHERE of a query, without its SELECT. A scan applies it to all
+// documents, and evaluates the whole query only for those that satisfy it. It is
+// immutable and safe for concurrent use, but each goroutine needs its own filter.
 type Where struct {
 	prog   *program
 	random bool
@@ -29,13 +29,15 @@ func (b *Bound) Where() *Where {
 	return w
 }
 
-// Random reports whether the condition calls RAND. Such a condition changes with every
-// evaluation. A document that must satisfy it twice passes too rarely.
+// Random reports whether the condition calls RAND, so that its result changes with every
+// evaluation. The caller must evaluate such a condition only once for each document.
+// Otherwise too few documents would satisfy it both times.
 func (w *Where) Random() bool { return w.random }
 
-// Filter returns a function that reports whether at least one row of a document satisfies
-// the condition. The function returns the error of check, as [Rows.While] does, or that
-// of [Rows.Each]. It is not safe for concurrent use.
+// Filter returns a function that reports whether a document satisfies the condition. With
+// a JOIN, one row that satisfies it is enough. The function returns the error of check,
+// as [Rows.While] does, or an error as [Rows.Each] does. It is not safe for concurrent
+// use.
 func (w *Where) Filter(check func() error) func(doc []byte) (bool, error) {
 	rows := newRows(w.prog).While(check)
 	found := false
@@ -50,8 +52,9 @@ func (w *Where) Filter(check func() error) func(doc []byte) (bool, error) {
 	}
 }
 
-// Sees reports whether the condition may depend on a member of the document. It does if
-// it names the member or the document as a whole.
+// Sees reports whether the result of the condition may depend on the given member of the
+// document. This is the case if the condition names the member or uses the document as a
+// whole.
 func (w *Where) Sees(member string) bool {
 	root := w.prog.root
 	return root.slot != noSlot || root.member([]byte(member)) != nil
@@ -62,8 +65,8 @@ type Filter struct {
 	b *Bound
 }
 
-// Condition reads the condition of a patch, such as "from c where c.v = 3". It consists
-// of FROM and WHERE only. It returns the same errors as [Parse].
+// Condition parses the condition of a patch, such as "from c where c.v = 3". A condition
+// consists only of FROM and WHERE. It returns the same errors as [Parse].
 func Condition(text string) (*Filter, error) {
 	q, err := syntax.ParseCondition(text)
 	if err != nil {
@@ -82,7 +85,7 @@ func Condition(text string) (*Filter, error) {
 	return &Filter{b: b}, nil
 }
 
-// errSlowCondition ends the evaluation of a condition at its time limit.
+// errSlowCondition ends the evaluation of a condition that exceeds its time limit.
 var errSlowCondition = errors.New("slow condition")
 
 // Match reports whether a document satisfies the condition. It takes at most limit, which

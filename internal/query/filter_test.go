@@ -2,8 +2,8 @@ package query_test
 
 import "testing"
 
-// A condition does not see the members that only SELECT and ORDER BY name. A scan does
-// not need them for documents that it excludes.
+// Where.Sees must be true for the members that WHERE names, and false for members that
+// only SELECT or ORDER BY names.
 func TestConditionsSeeOnlyTheMembersTheyName(t *testing.T) {
 	for _, test := range []struct {
 		text string
@@ -28,7 +28,8 @@ func TestConditionsSeeOnlyTheMembersTheyName(t *testing.T) {
 	}
 }
 
-// A condition that calls RAND must be evaluated only once per document.
+// Where.Random must be true for a condition that calls RAND anywhere, because it must be
+// evaluated only once for each document.
 func TestConditionsThatCallRANDAreRandom(t *testing.T) {
 	for _, test := range []struct {
 		text   string

@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// longestResult is the longest string or array that a function returns, in bytes.
+// longestResult is the longest string or array that a function may return, in bytes.
 const longestResult = 4 << 20
 
-// Results and arguments are limited. The error names the function, even if the long value
-// is constant and was computed when the query was bound.
+// A function whose result or arguments are too long must fail with an error that names
+// it. This also applies if the arguments are constants, which are computed when the query
+// is bound.
 func TestFunctionResultsAreBounded(t *testing.T) {
 	half := strings.Repeat("x", longestResult/2+1)
 	item, err := json.Marshal(map[string]any{"s": half, "commas": strings.Repeat(",", longestResult/2), "a": []string{half}})
@@ -35,8 +36,8 @@ func TestFunctionResultsAreBounded(t *testing.T) {
 			t.Errorf("%.60s: %v", text, err)
 		}
 	}
-	// A result at the limit is no error, and the error of one document does not affect
-	// the next one.
+	// A result of exactly the limit is accepted. After an error for one document, the
+	// next document is evaluated as usual.
 	got, err := rowsOf("SELECT VALUE LENGTH(CONCAT(c.s, c.t)) FROM c", nil, json.RawMessage(`{"s":"a","t":"`+half+`"}`))
 	if err != nil || len(got) != 1 || got[0] != float64(longestResult/2+2) {
 		t.Errorf("%v (%v)", got, err)
@@ -56,7 +57,8 @@ func TestFunctionResultsAreBounded(t *testing.T) {
 	if row, ok, err := rows.Eval([]byte(`{"s":"a"}`)); err != nil || !ok || string(row) != `"aa"` {
 		t.Errorf("after an error: %s, %v (%v)", row, ok, err)
 	}
-	// A condition fails too and is not just false.
+	// If a condition cannot be evaluated, the query must fail. It must not treat the
+	// condition as false.
 	if _, err := rowsOf("SELECT * FROM c WHERE CONCAT(c.s, c.s) = 'x'", nil, item); err == nil {
 		t.Error("a condition that cannot be evaluated: no error")
 	}
@@ -73,7 +75,8 @@ func TestRegularExpressions(t *testing.T) {
 			t.Errorf("%s is %s, want %s", expression, got, want)
 		}
 	}
-	// A pattern that only PCRE supports is an error, not a wrong answer.
+	// PCRE, the service's engine, supports these patterns, and this package does not. The
+	// query must fail instead of returning a wrong result.
 	for _, pattern := range []string{`a(?=b)`, `(?<!a)b`, `(a)\\1`, `a++`, `a{1,2000}`} {
 		_, err := rowsOf(`SELECT VALUE REGEXMATCH("ab", "`+pattern+`") FROM c`, nil, json.RawMessage(`{}`))
 		var e *EvaluationError
@@ -83,8 +86,8 @@ func TestRegularExpressions(t *testing.T) {
 	}
 }
 
-// Constants are computed when a query is bound, up to a limit. The query keeps much less
-// memory than its text could create from one parameter.
+// A query has hundreds of constant calls with long results. They are computed when the
+// query is bound, but the bound query must keep only a limited amount of memory.
 func TestConstantsOfAQueryAreBounded(t *testing.T) {
 	const calls, size = 400, longestResult / 8
 	q, err := Parse("SELECT VALUE " + strings.Repeat(`c.a = CONCAT(@p, @p) OR `, calls) + `c.a = "x" FROM c`)
@@ -112,8 +115,9 @@ func TestConstantsOfAQueryAreBounded(t *testing.T) {
 	}
 }
 
-// Trimming takes one step per character of the string, regardless of the set of
-// characters. One step per pair would take hours.
+// A long string is trimmed by a set of very many characters. The time must be
+// proportional to the length of the string. Comparing each character with each of the set
+// would take hours.
 func TestTrimmingByManyCharactersTakesLinearTime(t *testing.T) {
 	set := strings.Repeat("b", longestResult/4) + "a"
 	item := json.RawMessage(`{"s":"` + strings.Repeat("a", longestResult/4) + `","set":"` + set + `"}`)

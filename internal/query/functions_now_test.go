@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// These are the examples of the pages of AGO and NOW, at the time that they assume.
+// The examples on the documentation's pages of AGO and NOW must have the documented
+// results, at the time that the pages assume.
 func TestTimesAroundNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2024, 10, 14, 14, 20, 30, 666888800, time.UTC)))
@@ -25,8 +26,9 @@ func TestTimesAroundNow(t *testing.T) {
 	})
 }
 
-// The static times are the time at which the query was bound. The others change from row
-// to row, even in otherwise constant expressions.
+// The functions of the static time must return the time at which the query was bound, for
+// every row. The functions of the current time must change from row to row, even with
+// constant arguments.
 func TestStaticTimesAreConstantWithinAQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, name := range []string{"GETCURRENTDATETIME", "GETCURRENTTICKS", "GETCURRENTTIMESTAMP"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// pageExample is an example of the service's documentation of functions: a query and its
-// result for items in order.
+// pageExample is an example from the service's documentation of functions: a query, the
+// items that it reads, and its result.
 type pageExample struct {
 	Page   string            `json:"page"`
 	Query  string            `json:"query"`
@@ -34,7 +34,7 @@ func pageExamples(t *testing.T) []pageExample {
 	return list
 }
 
-// rowsOf returns the rows of a query over items.
+// rowsOf returns the decoded rows of a query over items.
 func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMessage) ([]any, error) {
 	q, err := Parse(text)
 	if err != nil {
@@ -72,9 +72,9 @@ func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMes
 	return got, err
 }
 
-// sameToLastDigit reports whether two results are equal. A single number may differ in
-// its last digits, because the service computes logarithms and tangents with another
-// library.
+// sameToLastDigit reports whether two results are equal. If both are a single number, the
+// last digits may differ, because the service computes logarithms and tangents with
+// another library.
 func sameToLastDigit(got, want []any) bool {
 	if len(got) == 1 && len(want) == 1 {
 		a, ok1 := got[0].(float64)
@@ -86,7 +86,8 @@ func sameToLastDigit(got, want []any) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// The examples of the service's documentation have the results on its pages.
+// Each query in the service's documentation of functions must have the result that is
+// shown on its page.
 func TestExamplesOfFunctionPages(t *testing.T) {
 	for _, e := range pageExamples(t) {
 		if e.Data == nil {
@@ -99,8 +100,8 @@ func TestExamplesOfFunctionPages(t *testing.T) {
 	}
 }
 
-// Pages whose examples depend on the time, on random numbers or on an index are tested
-// elsewhere, or their functions are refused.
+// Every supported function must have an example from its page. Functions whose examples
+// depend on the time, on random numbers or on an index are excepted and tested elsewhere.
 func TestEveryEvaluatedFunctionHasExamples(t *testing.T) {
 	elsewhere := map[string]bool{
 		"AGO": true, "NOW": true, "RAND": true, "IS_BOOLEAN": true, "ASIN": true, // its page shows ACOS

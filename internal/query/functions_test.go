@@ -14,7 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// evaluate returns an expression's JSON for one item, or "" if it is undefined.
+// evaluate returns the value of an expression for one item as JSON, or "" if it is
+// undefined.
 func evaluate(t *testing.T, expression, item string) string {
 	t.Helper()
 	got, err := rowsOf("SELECT VALUE "+expression+" FROM c", nil, json.RawMessage(item))
@@ -33,8 +34,8 @@ func evaluate(t *testing.T, expression, item string) string {
 
 const functionSample = `{"s":"aé😀b","e":"","n":5,"x":2.5,"z":null,"t":true,"a":[3,1,2],"m":[1,"1",[1],{"a":1,"b":2},null],"o":{"k":1,"é":[2]},"nan":"NaN"}`
 
-// These are rules from the text of the pages, and their edge cases. An empty result means
-// undefined.
+// The map holds calls with unusual arguments, and their results according to the
+// documentation's text. An empty result means undefined.
 func TestFunctionsAtTheirEdges(t *testing.T) {
 	for expression, want := range map[string]string{
 		// positions count characters
@@ -91,8 +92,9 @@ func TestFunctionsAtTheirEdges(t *testing.T) {
 	}
 }
 
-// A constant is computed once, when the query is bound. The same arguments from a
-// document must give the same result.
+// A call with constant arguments is computed when the query is bound, and a call with
+// arguments from the document for each row. For the same arguments, both must have the
+// same result.
 func TestArgumentsFromDocumentsEqualConstants(t *testing.T) {
 	compared := 0
 	for _, e := range pageExamples(t) {
@@ -141,7 +143,8 @@ func TestWrongNumbersOfArgumentsAreReported(t *testing.T) {
 	}
 }
 
-// The number of arguments does not matter.
+// A function that needs an index is called with any number of arguments. The call must be
+// refused with an error that names the function.
 func TestFunctionsThatNeedAnIndexAreRefusedByName(t *testing.T) {
 	for name, f := range value.Functions {
 		if f.Evaluated() {
@@ -155,8 +158,8 @@ func TestFunctionsThatNeedAnIndexAreRefusedByName(t *testing.T) {
 	}
 }
 
-// For every argument, a function returns JSON or undefined, and does not change the
-// document or its arguments.
+// Every function is called with random arguments. It must return valid JSON or undefined,
+// and must change neither its arguments nor the document.
 func TestFunctionsOfAnythingReturnJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6)) //nolint:gosec // a repeatable test
 	w := writer{r: r}
@@ -204,7 +207,8 @@ func TestFunctionsOfAnythingReturnJSON(t *testing.T) {
 	}
 }
 
-// Goroutines share a query and so the calls in it.
+// Several goroutines evaluate one bound query at the same time. The race detector must
+// find no race in the functions, some of which keep compiled patterns.
 func TestCallsAreSafeForConcurrentUse(t *testing.T) {
 	q, err := Parse(`SELECT VALUE [REGEXMATCH(c.s, c.p), REGEXMATCH(c.s, "^a"), CONCAT(c.s, c.p), SETUNION([c.s], [c.p]), UPPER(c.s)] FROM c`)
 	if err != nil {
@@ -230,8 +234,8 @@ func TestCallsAreSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// FROM may use the name of a number for a container or an alias. Elsewhere in FROM a
-// number is not a source.
+// A source in FROM may have the name of a named number, such as NaN. A named number
+// itself cannot be a source.
 func TestFROMMayUseTheNamesOfNumbers(t *testing.T) {
 	got, err := rowsOf("SELECT VALUE NaN.a FROM NaN", nil, json.RawMessage(`{"a":1}`))
 	if err != nil || !reflect.DeepEqual(got, []any{1.0}) {

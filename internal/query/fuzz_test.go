@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// FuzzQuery checks that no text makes the evaluation fail except with an error. A request
-// cannot contain invalid UTF-8.
+// FuzzQuery parses and evaluates random texts. The result must be rows or an error, never
+// a panic. Texts with invalid UTF-8 are skipped, because a request cannot contain them.
 func FuzzQuery(f *testing.F) {
 	for _, text := range []string{
 		`SELECT * FROM c`, `SELECT TOP @Top * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix) AND c.ContinuationToken <> null`,
@@ -44,8 +44,8 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// evaluates evaluates a query for an item and checks that it returns JSON or an error. It
-// interrupts a join that takes too long.
+// evaluates evaluates the query b for an item. It fails the test unless every row is
+// valid JSON or the evaluation returns an error. It ends a join that takes too long.
 func evaluates(t *testing.T, text string, b *Bound) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,8 @@ func evaluates(t *testing.T, text string, b *Bound) {
 	}
 }
 
-// FuzzDocument checks that the two evaluators agree on every document.
+// FuzzDocument evaluates fixed queries for random documents. The evaluator of this
+// package and the slow evaluator of the tests must return the same rows.
 func FuzzDocument(f *testing.F) {
 	var queries []*Query
 	var bounds []*Bound
@@ -108,8 +109,9 @@ func FuzzDocument(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		var decoded map[string]any
-		// The store refuses such documents: invalid JSON, duplicate members, numbers
-		// outside the range of float64.
+		// The store refuses documents that are invalid JSON, have duplicate members, or
+		// have numbers outside the range of float64. For these the two evaluators need
+		// not agree.
 		if !jsontext.Value(doc).IsValid() || json.Unmarshal(doc, &decoded) != nil || decoded == nil {
 			for _, b := range bounds {
 				_, _, _ = b.Rows().Eval(doc)
@@ -122,8 +124,9 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// FuzzCall checks that a function returns JSON, undefined or its own error for every
-// argument. A folded call and one with arguments from a document must agree.
+// FuzzCall calls each function with random arguments. The result must be JSON, undefined
+// or the function's own error. It must be the same for constant arguments and for
+// arguments from a document.
 func FuzzCall(f *testing.F) {
 	for name := range value.Functions {
 		f.Add(name, []byte(`["2024-02-29T01:02:03Z", "dd", 3]`))

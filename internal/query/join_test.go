@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// listed holds two items, one with lists and one without.
+// listed holds the two items of the join tests: one with arrays, and one without.
 var listed = []json.RawMessage{
 	json.RawMessage(`{"id":"x","g":"a","n":5,"list":[{"k":1,"l":[10,20]},{"k":2,"l":[30]},{"k":3}],"s":["a","b"],"o":{"p":[1,2]},"big":12345678901234567890.5}`),
 	json.RawMessage(`{"id":"y","g":"b","n":7,"list":[],"s":"no"}`),
@@ -75,7 +75,8 @@ func TestJoins(t *testing.T) {
 		`SELECT VALUE COUNT(1) FROM c JOIN x IN c.list`:                                             `[3]`,
 		`SELECT x.k, COUNT(1) AS n FROM c JOIN x IN c.list JOIN y IN x.l GROUP BY x.k`:              `[{"k":1,"n":2},{"k":2,"n":1}]`,
 		`SELECT DISTINCT VALUE x.k > 1 FROM c JOIN x IN c.list`:                                     `[false,true]`,
-		// A condition on an element's id does not restrict the item's id.
+		// A condition on the member id of an array's elements must not be mistaken for a
+		// condition on the item's id.
 		`SELECT VALUE x.k FROM c JOIN x IN c.list WHERE x.id = 'z' OR x.k = 1`: `[1]`,
 		`SELECT VALUE id.n FROM c id WHERE id.id = 'y'`:                        `[7]`,
 	})
@@ -98,16 +99,17 @@ func TestSubqueries(t *testing.T) {
 		`SELECT VALUE EXISTS(SELECT VALUE COUNT(1) FROM x IN c.list WHERE false) FROM c`:                                                 `[true,true]`,
 		`SELECT VALUE c.n FROM c WHERE (SELECT VALUE true) AND NOT EXISTS(SELECT VALUE x FROM x IN c.list)`:                              `[7]`,
 		`SELECT VALUE c.n IN (5, (SELECT VALUE 6)) FROM c`:                                                                               `[true,false]`,
-		// The name of an inner FROM hides the outer one, but only inside.
+		// A name that an inner FROM defines hides the same name of the outer FROM, but
+		// only inside the subquery.
 		`SELECT VALUE [c.n, ARRAY(SELECT VALUE c.k FROM c IN c.list), c.n] FROM c`: `[[5,[1,2,3],5],[7,[],7]]`,
-		// Numbers keep their stored digits.
+		// Numbers from the document must keep the digits with which they are stored.
 		`SELECT VALUE (SELECT VALUE c.big) FROM c`:                                              `[12345678901234567890.5]`,
 		`SELECT VALUE ARRAY(SELECT VALUE b FROM b IN (SELECT VALUE [c.big, 1])) FROM c`:         `[[12345678901234567890.5,1],[1]]`,
 		`SELECT VALUE FIRST(SELECT b AS b FROM b IN (SELECT VALUE [c.big])) FROM c WHERE c.n=5`: `[{"b":12345678901234567890.5}]`,
 	})
 }
 
-// Parameters may be used in every clause.
+// Parameters must be accepted in every clause: in sources of FROM and in subqueries.
 func TestParametersInSourcesAndSubqueries(t *testing.T) {
 	params := map[string]json.RawMessage{"@k": json.RawMessage(`2`), "@l": json.RawMessage(`[7,8]`), "@like": json.RawMessage(`"%x%"`)}
 	for text, want := range map[string]string{

@@ -76,7 +76,7 @@ func (b *Bound) KeyFilter(paths [][]string) (key []any, ok bool) {
 	return nil, false
 }
 
-// keyText returns a text that identifies a key.
+// keyText returns a text that is the same for equal keys and different for others.
 func keyText(key []any) string {
 	var b []byte
 	for _, v := range key {
@@ -95,9 +95,9 @@ func keyText(key []any) string {
 	return string(b)
 }
 
-// idsIn returns a list of ids. A document that satisfies e has one of them. The document
-// may come from anywhere, so its id may be of any type. ok is false if documents with
-// other ids may satisfy e.
+// idsIn returns the ids that a document must have to satisfy e: one of the list. ok is
+// false if documents with any other id may satisfy e, too. The document may be from any
+// source, so its id may have any type.
 func idsIn(e syntax.Expr, params map[string]value.Value) (ids []string, ok bool) {
 	r := keyAnalysis{params: params, loose: true}.of(e)
 	if r.all {

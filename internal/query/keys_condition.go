@@ -8,18 +8,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// The key analysis turns a condition into a union of key ranges. No document outside of
-// the ranges satisfies the condition. An undefined condition is not satisfied. A term
-// that the analysis does not support counts as always true, so that no document is
-// missed. The caller then evaluates the condition for the documents that it finds.
+// This file analyses a condition to find the partition keys and ids of the documents that
+// can satisfy it. The result is a union of key ranges, and no document outside of them
+// satisfies the condition. If the analysis does not support a term, it assumes that the
+// term is always true, so that no document is missed. The caller then evaluates the
+// condition for each document in the ranges.
 
 // keyRange is a set of documents: the known values at their key paths, and an interval of
 // ids.
 type keyRange struct {
-	// key has one element for each path; anyValue matches any. A nil key means any value
-	// at all paths.
+	// key has one value for each partition key path. anyValue matches every value. A
+	// nil key means every value at all paths.
 	key []any
-	// from <= id < to; an empty to is no limit.
+	// from and to limit the ids: from <= id < to. An empty to means no upper limit.
 	from, to string
 }
 
@@ -36,12 +37,14 @@ type keySet struct {
 	ranges []keyRange
 }
 
-// Limits of the analysis. Beyond them a condition excludes fewer documents.
+// These are limits of the analysis. If a condition exceeds them, the result contains more
+// documents than necessary, but is still correct.
 const (
-	// maxRanges is the maximum number of ranges in a set. SDKs read a thousand items at
-	// once.
+	// maxRanges is the largest number of ranges in a set. SDKs read a thousand items in
+	// one query, each with a range of its own.
 	maxRanges = 10_000
-	// maxProduct is the maximum number of pairs of ranges that an AND intersects.
+	// maxProduct is the largest number of pairs of ranges that are intersected for an
+	// AND.
 	maxProduct = 4096
 )
 
@@ -53,16 +56,15 @@ func (b *Bound) keySet(paths [][]string) keySet {
 	return keyAnalysis{params: b.params, paths: paths}.of(b.q.Where)
 }
 
-// keyAnalysis computes the key sets of expressions.
+// keyAnalysis computes the key set of an expression and of its parts.
 type keyAnalysis struct {
 	params map[string]value.Value
 	paths  [][]string
-	// loose reports whether an id may have any type, as in documents that no store has
-	// checked.
+	// loose is true for documents that no store has checked, whose ids may have any type.
 	loose bool
 }
 
-// idPath is the path of the id of a document. An id is a string.
+// idPath is the path of a document's id. In the store, an id is always a string.
 var idPath = []string{"id"}
 
 // of returns the set of documents that may satisfy an expression. The parser bounds the
@@ -107,8 +109,8 @@ func (a keyAnalysis) logical(e *syntax.Logical) keySet {
 	return some
 }
 
-// mirrored maps each operator to the one that gives the same result with its operands
-// swapped.
+// mirrored maps an operator to the operator with the same result after its operands are
+// swapped: a < b is b > a.
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 func (a keyAnalysis) binary(e *syntax.Binary) keySet {
@@ -203,7 +205,7 @@ func (a keyAnalysis) ordered(x syntax.Expr, op string, v value.Value) keySet {
 	return keySet{exact: true, ranges: []keyRange{b}}
 }
 
-// anyOf returns the set of documents whose path x has one of the values.
+// anyOf returns the set of documents that have any of the values in list at path x.
 func (a keyAnalysis) anyOf(x syntax.Expr, list []syntax.Expr) keySet {
 	some := keySet{exact: true}
 	for _, item := range list {
@@ -342,7 +344,8 @@ func (x keyRange) and(y keyRange) (z keyRange, ok bool) {
 	return z, true
 }
 
-// fullKey returns the key of the range, or nil unless it has a value for every path.
+// fullKey returns the key of the range if it has a definite value for every path, and nil
+// otherwise.
 func (x keyRange) fullKey() []any {
 	if slices.Contains(x.key, any(anyValue{})) {
 		return nil

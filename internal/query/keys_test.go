@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// keySetOf returns the key analysis of a condition as text: key:[from,to).
+// keySetOf returns the key set of a condition as text. Each range has the form
+// key:[from,to), and a ! at the end means that the set is exact.
 func keySetOf(t *testing.T, where string, paths ...string) string {
 	t.Helper()
 	b := bindWith(t, "SELECT * FROM c WHERE "+where)
@@ -56,7 +57,8 @@ func bindWith(t *testing.T, text string) *Bound {
 	return b
 }
 
-// A set is marked with ! if the condition is true for all of its documents.
+// Each condition must have the given key set. A ! means that the set is exact: all of its
+// documents satisfy the condition.
 func TestConditionsRestrictKeysAndIDs(t *testing.T) {
 	for where, want := range map[string]string{
 		`c.pk = 'x'`: "[x]:[,)!", `@n = c["pk"]`: "[7]:[,)!", `c.pk = null`: "[<nil>]:[,)!", `c.pk = 'x' AND c.v = 1`: "[x]:[,)",
@@ -67,7 +69,8 @@ func TestConditionsRestrictKeysAndIDs(t *testing.T) {
 		`c.pk = 'x' AND c.pk = 'y'`: "none!", `c.pk = 'x' AND c.id < ''`: "none!", `false`: "none!", `c.id = 5`: "none!", `c.id = 'a' AND c.id = 'b'`: "none!", `c.id > @n OR c.pk = undefined`: "none!",
 		`c.pk = 'x' OR c.id = 'y'`: "[x]:[,) []:y!", `@t AND c.pk = 'x'`: "[x]:[,)!", `c.id IN ('a', 'b') AND c.pk IN (1, 2)`: "[1]:a [2]:a [1]:b [2]:b!",
 		`c.id IN ('a', 'b') AND STARTSWITH(c.id, 'b')`: "[]:b!",
-		// The condition does not restrict keys or ids.
+		// These conditions do not limit the keys or the ids, so their key set contains
+		// all documents.
 		`true`: "all!", `c.v`: "all", `c.pk = 'x' OR c.v`: "all", `NOT c.pk = 'x'`: "all", `c.pk != 'x'`: "all", `c.pk > 'x'`: "all", `c.pk = c.id`: "all", `c.pk = ['x']`: "all",
 		`STARTSWITH(c.id, 'x', true)`: "all", `STARTSWITH(c.id, c.v)`: "all", `STARTSWITH(c.pk, 'x')`: "all", `c.pk[0] = 'x'`: "all", `c.pk.id = 'x'`: "all", `c = 'x'`: "all",
 		`(c.pk = 'x') = false`: "all", `c.v ? c.pk = 'x' : true`: "all", `ARRAY_CONTAINS(@l, c.pk, true)`: "all", `ARRAY_CONTAINS(c.l, c.pk)`: "all", `c.id NOT BETWEEN 'a' AND 'b'`: "all",
@@ -77,7 +80,8 @@ func TestConditionsRestrictKeysAndIDs(t *testing.T) {
 			t.Errorf("%s: %s, want %s", where, got, want)
 		}
 	}
-	// A hierarchical key counts only if all of it is known. A key may be the id.
+	// A condition on a hierarchical key limits the documents only if it determines every
+	// path. The partition key may be the id itself.
 	for where, want := range map[string]string{
 		`c.a = 1 AND c.b.c = 2`: "[1 2]:[,)!", `c.a = 1`: "all", `c.a = 1 AND c.id = 'x'`: "[]:x", `c.a IN (1, 2) AND c["b"]["c"] = 'z' AND c.id = 'x'`: "[1 z]:x [2 z]:x!", `c.a = 1 AND c.b = 2`: "all",
 	} {
@@ -92,7 +96,8 @@ func TestConditionsRestrictKeysAndIDs(t *testing.T) {
 	}
 }
 
-// Beyond the limits a condition restricts less and takes no longer.
+// A condition has more combinations of keys and ids than the limits allow. The analysis
+// must return a larger set instead of taking longer.
 func TestManyCombinationsRestrictLess(t *testing.T) {
 	list := func(n int) string {
 		var parts []string
@@ -111,8 +116,9 @@ func TestManyCombinationsRestrictLess(t *testing.T) {
 	}
 }
 
-// No document outside of the sets satisfies the condition. If the sets are exact, every
-// document inside satisfies it.
+// Random conditions are evaluated for random documents. A document outside of the
+// condition's key set must not satisfy it. If the set is exact, each document in it must
+// satisfy it.
 func TestNoDocumentIsMissedByItsKeyOrID(t *testing.T) {
 	paths := pathsOf([]string{"pk", "k/x"})
 	narrowed, exactly := 0, 0
@@ -163,7 +169,7 @@ func TestNoDocumentIsMissedByItsKeyOrID(t *testing.T) {
 
 func (w writer) keyValue() string { return w.pick(`"a"`, `"x"`, `1`, `7`, `null`, `true`, `["a"]`) }
 
-// about returns a condition on keys, ids and other members.
+// about returns a random condition on keys, ids and other members.
 func (w writer) about(depth int) string {
 	path := func() string {
 		return w.pick("c.id", "c.id", `c["id"]`, "c.pk", "c.pk", "c.k.x", `c["k"].x`, "c.v", "c.k")

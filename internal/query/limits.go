@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Limits of one row, and of the subqueries of one document.
+// These are limits on the evaluation of one document.
 const (
 	// maxValue limits a value that a query creates, in bytes: an array of ARRAY(...), a
 	// row, a concatenated string. It is far above the 2 MB of a document.
@@ -15,14 +15,16 @@ const (
 	// maxKept limits the memory of DISTINCT and GROUP BY in a subquery for one document,
 	// in bytes.
 	maxKept = 32 << 20
-	// maxTime limits the evaluation of one document. A page cannot end inside a document
-	// before it contains a row of that document, and clients do not wait much longer.
+	// maxTime limits the time of evaluating one document. A page cannot end within a
+	// document before the document's first row, and clients do not wait much longer than
+	// this.
 	maxTime = 10 * time.Second
 	// checkEvery is the number of steps between two calls of frame.stopped. A step is one
 	// combination of a join, or stepBytes bytes of data that are processed.
 	checkEvery = 4096
 	stepBytes  = 512
-	// longValue is the size in bytes from which processing a value counts as steps.
+	// longValue is the size in bytes from which work on a value is counted by its length,
+	// and not only as one step.
 	longValue = 4096
 )
 
@@ -31,15 +33,15 @@ type frame struct {
 	extractor
 	inner []extractor // of the bindings other than the document
 	steps int         // of work since the last call of stopped; see Spend
-	// stopped returns a non-nil error if the result is no longer wanted. If nil,
-	// evaluation is not interrupted.
+	// stopped is called from time to time. If it returns an error, the evaluation ends
+	// with it. If stopped is nil, the evaluation is not interrupted.
 	stopped func() error
-	// began is the time of the first call of stopped for the document.
+	// began is the time at which stopped was first called for the current document.
 	began time.Time
 	args  []value.Value // a stack of the arguments of nested calls
 	held  int           // size of args in bytes
 	err   error         // why the evaluation ended: an *EvaluationError, or the error of stopped
-	// group is the group that expressions over groups read.
+	// group is the group for which the select list of a GROUP BY query is evaluated.
 	group *group
 }
 
@@ -67,7 +69,7 @@ func (f *frame) checkStopped() {
 	}
 }
 
-// read decodes JSON. It returns undefined if the evaluation has ended.
+// read decodes the JSON raw. If the evaluation has ended, it returns undefined.
 func (f *frame) read(raw []byte) value.Value {
 	if len(raw) > longValue && !f.Spend(len(raw)) {
 		return value.Value{}
@@ -82,14 +84,15 @@ func (f *frame) spendOn(a, b value.Value) bool {
 	return n <= longValue || f.Spend(n)
 }
 
-// stop ends the evaluation of the document with an error.
+// stop ends the evaluation of the document with an EvaluationError with this message.
 func (f *frame) stop(message string) {
 	if f.err == nil {
 		f.err = &EvaluationError{Message: message}
 	}
 }
 
-// tooLarge ends the evaluation and returns true if size exceeds maxValue.
+// tooLarge reports whether size, the size of a value in bytes, exceeds maxValue. If so,
+// it also ends the evaluation.
 func (f *frame) tooLarge(size int) bool {
 	if size <= maxValue {
 		return false
@@ -98,8 +101,8 @@ func (f *frame) tooLarge(size int) bool {
 	return true
 }
 
-// holds reports whether the evaluation may continue while a subquery holds size bytes. It
-// ends the evaluation if size exceeds maxKept.
+// holds reports whether a subquery may hold size bytes of rows or groups in memory. If
+// size exceeds maxKept, it ends the evaluation and returns false.
 func (f *frame) holds(size int) bool {
 	if size > maxKept {
 		f.stop(fmt.Sprintf("A subquery with DISTINCT or GROUP BY needs more than %d bytes of memory for one item.", maxKept))
@@ -107,7 +110,8 @@ func (f *frame) holds(size int) bool {
 	return f.err == nil
 }
 
-// fail ends the evaluation with an error of a function. The first error is kept.
+// fail ends the evaluation because a function failed for the given reason. If the
+// evaluation already has an error, that one is kept.
 func (f *frame) fail(function, reason string) {
 	if f.err == nil {
 		f.err = &EvaluationError{Message: fmt.Sprintf("The function %s can't be evaluated: %s.", function, reason)}

@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// Each kind of work takes minutes for one item, and a canceled context interrupts it.
+// Each query does work that takes minutes for one item. When its context is canceled, the
+// evaluation must end at once with the context's error.
 func TestLongWorkForOneItemCanBeInterrupted(t *testing.T) {
 	const mb = 1 << 20
 	doc := fmt.Appendf(nil, `{"id":"x","text":%q,"list":[%s[]],"other":[%s[]],"things":[%s{"b":0}],"mixed":[%s{"b":[]}]}`,
@@ -57,8 +58,8 @@ func TestLongWorkForOneItemCanBeInterrupted(t *testing.T) {
 	}
 }
 
-// Searching a long array for an array or object reads each element once. The result is
-// the same as that of single comparisons.
+// A condition searches a long array for an array or object. The search must read each
+// element only once, and must find the same elements as single comparisons.
 func TestSearchForAnArrayOrObjectReadsItOnce(t *testing.T) {
 	const n = 20_000
 	var members strings.Builder
@@ -91,8 +92,8 @@ func TestSearchForAnArrayOrObjectReadsItOnce(t *testing.T) {
 	}
 }
 
-// The evaluation ends with the error of the check, and the evaluator continues with the
-// next item.
+// A function that While has set returns an error during the evaluation of an item. Each
+// must return this error, and the next item must be evaluated as usual.
 func TestEvaluationEndsWithTheErrorOfItsCheck(t *testing.T) {
 	reason := errors.New("no time")
 	var over error
@@ -116,8 +117,9 @@ func TestEvaluationEndsWithTheErrorOfItsCheck(t *testing.T) {
 	}
 }
 
-// An item that takes too long is an error that names a remedy, even if no row is found.
-// The time limit starts again for each item.
+// An item takes longer than the time limit of its evaluation. The query must fail with an
+// error that names a remedy, even if the item has no row. The limit applies to each item,
+// not to all together.
 func TestAnItemThatTakesTooLongIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lap := 3 * time.Second
@@ -132,7 +134,7 @@ func TestAnItemThatTakesTooLongIsAnError(t *testing.T) {
 			t.Errorf("an item of an hour: %v", err)
 		}
 		lap = 20 * time.Millisecond
-		for range 5 { // each item takes some hundred of these intervals
+		for range 5 { // each item takes some hundred times the interval between two checks
 			if err := rows.Each(doc, func() bool { return true }); err != nil {
 				t.Fatal(err)
 			}

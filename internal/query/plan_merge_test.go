@@ -14,8 +14,8 @@ import (
 // The functions below implement a client that merges the rows of the ranges of a plan. It
 // is as simple as possible and holds all rows before it merges them.
 
-// ranged returns the rows of a query over one range, as a server returns them. They are
-// sorted, and the counts of the clauses are applied.
+// ranged returns the rows of a query over the documents of one range, as a server returns
+// them to a client with a plan: sorted, and limited by TOP and LIMIT.
 func ranged(t *testing.T, b *Bound, docs [][]byte) (rows []any) {
 	t.Helper()
 	s := b.Shape()
@@ -62,7 +62,7 @@ func ranged(t *testing.T, b *Bound, docs [][]byte) (rows []any) {
 	return counted(rows, s.Offset, s.Limit, s.Top)
 }
 
-// counted applies OFFSET, LIMIT and TOP.
+// counted returns the rows that remain after OFFSET, LIMIT and TOP.
 func counted(rows []any, offset, limit, top *int64) []any {
 	if offset != nil {
 		rows = rows[min(int64(len(rows)), *offset):]
@@ -75,7 +75,7 @@ func counted(rows []any, offset, limit, top *int64) []any {
 	return rows
 }
 
-// merged returns the rows that a client computes from those of several ranges.
+// merged merges the rows of several ranges as a client does, according to info.
 func merged(t *testing.T, info Info, ranges [][]any) (rows []any) {
 	t.Helper()
 	for _, r := range ranges {
@@ -130,7 +130,8 @@ func mergedOrder(info Info, rows []any) (payloads []any) {
 	return payloads
 }
 
-// mergedGroups combines partial aggregates by the values of GROUP BY.
+// mergedGroups combines the partial aggregates of several ranges into one row for each
+// group.
 func mergedGroups(t *testing.T, info Info, rows []any) (results []any) {
 	t.Helper()
 	var keys []any
@@ -236,7 +237,8 @@ func mergedAggregate(of string, parts []any) any {
 	return best
 }
 
-// about rounds numbers, because a sum of sums may differ in its last digits from the sum.
+// about rounds the numbers in v to fewer digits. The sum of the ranges' sums may differ
+// from the sum over all documents in its last digits.
 func about(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -260,9 +262,9 @@ func about(v any) any {
 	return v
 }
 
-// holdPlan compares the rows that a plan's client computes from two halves with those of
-// the query over all documents. planned is false for a query that is invalid or has no
-// plan.
+// holdPlan splits docs into two ranges, queries each by the plan and merges the rows. It
+// fails the test if they differ from the rows of the query over all documents. planned is
+// false if the query is invalid or has no plan.
 func holdPlan(t *testing.T, text string, docs [][]byte, params map[string]json.RawMessage) (planned bool) {
 	t.Helper()
 	q, err := Parse(text)
@@ -317,7 +319,7 @@ func holdPlan(t *testing.T, text string, docs [][]byte, params map[string]json.R
 	return true
 }
 
-// numbered returns random documents in the order of their _rid.
+// numbered returns n random documents, in the order of their _rid.
 func (w writer) numbered(n int) [][]byte {
 	docs := make([][]byte, n)
 	for i := range docs {
@@ -331,7 +333,7 @@ func (w writer) numbered(n int) [][]byte {
 	return docs
 }
 
-// planned returns a random query, often with a count of rows.
+// planned returns a random query, often with TOP or OFFSET LIMIT.
 func (w writer) planned() string {
 	text := w.query()
 	switch {
@@ -343,7 +345,8 @@ func (w writer) planned() string {
 	return text
 }
 
-// A plan's client computes the same rows as the query.
+// Random queries are answered in two ways: by merging the rows of two ranges according to
+// the plan, and by a query over all documents. Both must have the same rows.
 func TestMergedPlansEqualTheQuery(t *testing.T) {
 	planned := 0
 	const queries = 1200
@@ -362,8 +365,8 @@ func TestMergedPlansEqualTheQuery(t *testing.T) {
 	}
 }
 
-// FuzzPlan checks that every rewritten text is a query, and that a plan's client computes
-// the same rows as the original query.
+// FuzzPlan checks random queries. The text that a plan sends to the ranges must be a
+// valid query. Merging the rows of two ranges must give the rows of the original query.
 func FuzzPlan(f *testing.F) {
 	for i, text := range []string{
 		`SELECT * FROM c WHERE c.a > 1`, `SELECT TOP 2 c.a FROM c ORDER BY c.a DESC, c.b`, `SELECT VALUE c.a FROM c ORDER BY c.n1 OFFSET 1 LIMIT 2`,

@@ -12,7 +12,8 @@ import (
 
 const orderFilter = `{documentdb-formattableorderbyquery-filter}`
 
-// The service's planner writes the same texts and fields. P is the resume filter.
+// For each query, the text for the ranges and the fields of queryInfo must be those of
+// the service's planner. (P) stands for the placeholder of the resume filter.
 func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 	for _, test := range []struct {
 		text, rewritten string
@@ -154,7 +155,8 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 	}
 }
 
-// Clients combine partial aggregates, but no expressions that are computed from them.
+// A client can combine partial aggregates of several ranges, but no expressions that are
+// computed from them. Queries with such expressions must have no plan.
 func TestCompositionsOfAggregatesHaveNoPlanOverSeveralRanges(t *testing.T) {
 	for _, text := range []string{
 		`SELECT VALUE SUM(c.a) / 2 FROM c`, `SELECT VALUE IS_NUMBER(AVG(c.a)) FROM c`, `SELECT VALUE {"s": SUM(c.a)} FROM c`, `SELECT VALUE [SUM(c.a)] FROM c`,

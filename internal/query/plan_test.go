@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// keysOf describes a container whose hashes are readable.
+// keysOf describes a container with the given partition key paths. Instead of a hash, its
+// effective partition keys are readable texts such as E[x].
 func keysOf(paths ...string) query.Keys {
 	k := query.Keys{EPK: func(key []any) (string, error) { return fmt.Sprintf("E%v", key), nil }}
 	for _, p := range paths {
@@ -44,8 +45,8 @@ func wantPlan(top string, selectValue bool, ranges string) string {
 	return `{"partitionedQueryExecutionInfoVersion":2,"queryInfo":{"distinctType":"None","top":` + top + fmt.Sprintf(planOfRest, selectValue) + ranges + `}`
 }
 
-// The plan has every field in the service's order. JavaScript's SDK fails on a missing
-// one.
+// The JSON of each plan must equal the service's, with every field and in the same order.
+// JavaScript's SDK fails if a field is missing.
 func TestPlansEqualTheServices(t *testing.T) {
 	point := `[{"min":"E[key]","max":"E[key]","isMinInclusive":true,"isMaxInclusive":true}]`
 	for text, want := range map[string]string{
@@ -58,7 +59,8 @@ func TestPlansEqualTheServices(t *testing.T) {
 		`SELECT * FROM c WHERE c.pk = 'key'`:                                                wantPlan(`null`, false, point),
 		`SELECT * FROM c WHERE @k = c["pk"] AND c.n IN (1,2)`:                               wantPlan(`null`, false, point),
 		`SELECT * FROM c WHERE c.n = 1 AND (c.m = 2 AND c.pk = @k)`:                         wantPlan(`null`, false, point),
-		// Not restricted: the condition does not require a single key.
+		// These conditions do not require a single key, so the plan contains the full
+		// range.
 		`SELECT * FROM c WHERE c.pk = 'key' OR c.n = 1`: wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE NOT (c.pk = 'key')`:      wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE c.pk != 'key'`:           wantPlan(`null`, false, everywhere),
@@ -68,13 +70,15 @@ func TestPlansEqualTheServices(t *testing.T) {
 		`SELECT * FROM c WHERE c.pk = undefined`:        wantPlan(`null`, false, nowhere),
 		`SELECT * FROM c WHERE c.pk = 1 AND c.pk = 2`:   wantPlan(`null`, false, nowhere),
 		`SELECT * FROM c WHERE false`:                   wantPlan(`null`, false, nowhere),
-		// Several distinct points, in order.
+		// These conditions require one of several keys. The plan contains a point for
+		// each, without duplicates and sorted.
 		`SELECT * FROM c WHERE c.pk IN ('x', 'key', @k) OR c.pk = 'a'`: wantPlan(`null`, false, `[{"min":"E[a]","max":"E[a]","isMinInclusive":true,"isMaxInclusive":true},`+
 			point[1:len(point)-1]+`,{"min":"E[x]","max":"E[x]","isMinInclusive":true,"isMaxInclusive":true}]`),
 		`SELECT * FROM c WHERE c.pk.deeper = 'key'`:        wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE c.pk = 'key' ? true : true`: wantPlan(`null`, false, everywhere),
-		// A query that needs one range has a plan if the key makes it a point. The plan
-		// then contains none of the work that the range does.
+		// The condition requires a single key, so the plan contains a point. The server
+		// sorts and limits the rows of that point, and the plan leaves no work to the
+		// client.
 		`SELECT * FROM c WHERE c.pk = 'key' ORDER BY c.n`:       wantPlan(`null`, false, point),
 		`SELECT TOP 2 * FROM c WHERE c.pk = 'key' ORDER BY c.n`: wantPlan(`2`, false, point),
 		`SELECT * FROM c WHERE c.pk = 'key' OFFSET 1 LIMIT 2`:   wantPlan(`null`, false, point),
@@ -101,7 +105,8 @@ func TestPlansOfHierarchicalKeysNeedEveryPath(t *testing.T) {
 	}
 }
 
-// The key in the request's header also makes a point.
+// If the request has a partition key in its header, the plan must contain only the point
+// of that key.
 func TestPlanOfAHeadersKeyIsAPoint(t *testing.T) {
 	k := keysOf("/pk")
 	k.Point = "0AFF"
