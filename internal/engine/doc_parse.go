@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// systemNames are the properties that the store sets. It drops them from documents of
-// callers, as the service does.
+// systemNames are the names of the properties that the store sets. If a caller's document
+// has them, the store drops them, as the service does.
 var systemNames = [...]string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
 // systemIndex returns the index of name in systemNames, or -1.
@@ -29,7 +29,7 @@ func systemIndex(name jsonscan.Text) int {
 	return -1
 }
 
-// parser parses one body.
+// parser parses the text of one document from a caller.
 type parser struct {
 	jsonscan.Scanner
 	document
@@ -38,11 +38,12 @@ type parser struct {
 	useTTL bool
 	hasID  bool
 	hasTTL bool
-	// cuts are the system properties in the body, from the quote of the name to the end
-	// of the value.
+	// cuts has the offsets of the system properties in text, each from the quote of its
+	// name to the end of its value. ncuts is their number.
 	cuts  [len(systemNames)]struct{ from, to int }
 	ncuts int
-	// seen has a bit for each key path whose first name has occurred.
+	// seen has a bit for each key path. The bit is set when the path's first name has
+	// occurred.
 	seen uint8
 }
 
@@ -73,7 +74,7 @@ func (p *parser) parse() error {
 		return p.Fail("a document is a JSON object, and an opening brace is expected")
 	}
 	from := p.Offset()
-	end := from + 1 // the end of the last member
+	end := from + 1 // the offset after the last member
 	seen := uint(0)
 	for more, err := p.Object(1); more || err != nil; more, err = p.Next('}') {
 		if err != nil {
@@ -117,7 +118,8 @@ func (p *parser) parse() error {
 	return nil
 }
 
-// cut returns the members from from to end without the system properties.
+// cut returns the document text between the offsets from and end without the system
+// properties. The result begins with a brace.
 func (p *parser) cut(from, end int) []byte {
 	out := append(make([]byte, 0, end-from+1+maxTailSize), '{')
 	keep := func(members []byte) {
@@ -144,7 +146,8 @@ func (p *parser) cut(from, end int) []byte {
 	return out
 }
 
-// member scans the value of one of the document's own members.
+// member scans the value of a top-level member that is not a system property. It stores
+// the value if it is the id, the ttl, or part of the partition key.
 func (p *parser) member(name jsonscan.Text) error {
 	at := p.Offset()
 	switch {
@@ -156,7 +159,7 @@ func (p *parser) member(name jsonscan.Text) error {
 		if err := p.parseID(); err != nil {
 			return err
 		}
-		p.Back(at) // the member may also be part of the key
+		p.Back(at) // id may also be a partition key path, so its value is scanned again
 	case name.Is("ttl"):
 		if p.hasTTL {
 			return badRequest(BadBody, "ttl occurs twice")
@@ -170,16 +173,17 @@ func (p *parser) member(name jsonscan.Text) error {
 	return p.keyMember(name, 1<<len(p.paths)-1, 0, &p.seen)
 }
 
-// decodedName scans a name and decodes its escapes. Otherwise a second id could be hidden
-// as "\u0069d".
+// decodedName scans the name of a member and decodes its escapes. Otherwise a second id
+// could be hidden as "\u0069d".
 func (p *parser) decodedName() (jsonscan.Text, error) {
 	n, err := p.Name()
 	return n.Decoded(), err
 }
 
-// keyMember scans the value of a member of an object at the given depth. active has a bit
-// for each key path that leads to the object. seen has a bit for each of them whose next
-// name has occurred in the object.
+// keyMember scans the value of a member, and stores it if a key path ends there. depth is
+// the number of names that lead to the member's object. active has a bit for each key
+// path that begins with these names. seen has a bit for each of them whose next name has
+// occurred in the object.
 func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *uint8) error {
 	var match uint8
 	for i, path := range p.paths {
@@ -217,7 +221,7 @@ func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *ui
 	return nil
 }
 
-// component scans the value of key path number i and stores it.
+// component scans the value at key path i and stores it as component i of the key.
 func (p *parser) component(i int) error {
 	c := &p.key[i]
 	switch p.Peek() {
@@ -241,7 +245,7 @@ func (p *parser) component(i int) error {
 		return badRequest(BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
 	default:
 		at := p.Offset()
-		if err := p.Value(0); err != nil { // a number, or no value
+		if err := p.Value(0); err != nil { // Value returns an error unless this is a number
 			return err
 		}
 		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
@@ -268,7 +272,7 @@ func (p *parser) parseID() error {
 	return checkID(p.id)
 }
 
-// checkID checks the id of an item.
+// checkID returns a BadID error if id cannot be the id of an item.
 func checkID(id string) error {
 	switch {
 	case id == "":
@@ -289,7 +293,7 @@ func (p *parser) parseTTL() error {
 		return err
 	}
 	if c == '-' || jsonscan.IsDigit(c) {
-		// 1e2 and 100.0 are integers in JSON.
+		// ParseFloat, because JSON may write an integer as 1e2 or 100.0.
 		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
 		if err == nil && f == math.Trunc(f) && (f == ttlNever || f >= 1 && f <= math.MaxInt32) {
 			p.ttl = int32(f)

@@ -22,34 +22,37 @@ const (
 	MaxDepth = 128
 )
 
-// maxTailSize is the largest number of bytes that appendStored adds to a body.
+// maxTailSize is the largest number of bytes by which a stored document is longer than
+// its body.
 const maxTailSize = 256
 
-// document is a checked body without the data that only the sequencer has: LSN, time and
-// rid. It is created outside of the sequencer. It is a value whose slices are shared.
+// document is a document from a caller after it was parsed. It lacks the data that only
+// the sequencer assigns: LSN, time and document number. Copies of a document share its
+// slices.
 type document struct {
 	id string
-	// key has a component for each path of the container. The others are zero.
+	// key has the components of the partition key. Elements beyond the container's paths
+	// are zero.
 	key [MaxKeyPaths]epk.Component
-	// keys is the number of components.
+	// keys is the number of components in key.
 	keys int
 	// ttl is the item's own time to live in seconds, or ttlNever. 0 means that it has
 	// none.
 	ttl int32
-	// body is the document from its opening brace to the end of its last own member,
-	// without the closing brace. It is a slice of the caller's bytes, unless system
-	// properties had to be removed. Code that keeps it after the caller's call must copy
-	// it.
+	// body is the text of the document from its opening brace to the end of its last
+	// member, without system properties and without the closing brace. It is a slice of
+	// the caller's bytes, unless system properties were removed. Code that keeps body
+	// after the caller's call must copy it.
 	body []byte
 }
 
-// components returns the partition key. The slice shares d's memory.
+// components returns the components of the partition key. The slice shares d's memory.
 func (d *document) components() []epk.Component { return d.key[:d.keys] }
 
 // stamp is the data of a stored document that the sequencer assigns.
 type stamp struct {
-	// number is the document's number in its container. It is assigned at the creation
-	// and kept by every replace. The rid is made from it.
+	// number is the document's number in its container. A create assigns it, and a
+	// replace keeps it. The resource id (_rid) is made of it.
 	number uint32
 	// lsn is the transaction's LSN. It is positive.
 	lsn int64
@@ -60,7 +63,7 @@ type stamp struct {
 	ts int64
 }
 
-// The parts of a tail. See tailFormat.
+// The parts of a tail, which is the end of a stored document. See tailFormat.
 const (
 	tailRID  = `,"_rid":"`
 	tailSelf = `","_self":"`
@@ -72,13 +75,13 @@ const (
 	etagSize = 36 // without quotes: 32 hexadecimal digits and 4 hyphens
 )
 
-// tailFormat writes the system properties of one container's documents:
+// tailFormat appends the system properties to the documents of one container:
 //
 //	,"_rid":"…","_self":"…","_etag":"\"…\"","_attachments":"attachments/","_ts":N,"_lsn":N}
 //
-// Their order is part of the store's format. _lsn is last, so that a feed page has the
-// stored bytes unchanged, and a point read cuts off the end. A tailFormat is immutable
-// and safe for concurrent use.
+// Their order is part of the store's format. _lsn is last: a feed page has the stored
+// bytes unchanged, and a point read cuts off the end. A tailFormat is immutable and safe
+// for concurrent use.
 type tailFormat struct {
 	database, container uint32
 	// self is the _self of the container's documents up to their rid.
@@ -115,13 +118,14 @@ func (t *tailFormat) appendTail(dst []byte, s stamp) []byte {
 	return append(dst, '}')
 }
 
-// storedSize returns the exact number of bytes that appendStored appends. Pebble's
-// deferred set needs it in advance.
+// storedSize returns the exact number of bytes that appendStored appends. Code that
+// writes into a Pebble batch must reserve them in advance.
 func (t *tailFormat) storedSize(body []byte, s stamp) int {
 	return len(body) + t.fixedSize() + digitCount(s.ts) + len(tailLSN) + digitCount(s.lsn) + 1
 }
 
-// fixedSize returns the size of a tail before the value of _ts.
+// fixedSize returns the size in bytes of the system properties up to the value of _ts. It
+// is the same for all documents of the container.
 func (t *tailFormat) fixedSize() int {
 	return len(tailRID) + ridSize + len(tailSelf) + len(t.self) + ridSize + len(tailETag) + etagSize + len(tailTS)
 }
@@ -142,8 +146,8 @@ func (t *tailFormat) etag(s stamp) string {
 	return string(append(t.appendETag(append(b[:0], '"'), s), '"'))
 }
 
-// appendETag appends llllllll-llll-llll-oooo-cccccccccccc: LSN, ordinal and container
-// number in hexadecimal.
+// appendETag appends an ETag without quotes: llllllll-llll-llll-oooo-cccccccccccc. These
+// are the hexadecimal digits of the LSN, the ordinal and the container's number.
 func (t *tailFormat) appendETag(dst []byte, s stamp) []byte {
 	dst = appendHex(dst, uint64(s.lsn)>>32, 8)
 	dst = append(dst, '-')
@@ -166,12 +170,13 @@ func appendHex(dst []byte, v uint64, n int) []byte {
 
 var errTail = errors.New("the system properties at the end of a stored document are damaged")
 
-// cutNumber cuts `"name":N` off the end of b and returns the rest and N.
+// cutNumber cuts the member `"name":N` off the end of b. name includes the quotes and the
+// colon. It returns the rest of b and N.
 func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 	i, unit := len(b), int64(1)
 	for i > 0 && jsonscan.IsDigit(b[i-1]) {
 		if len(b)-i == 18 {
-			return nil, 0, errTail // too many digits for an int64
+			return nil, 0, errTail // more digits than any int64 that the store writes
 		}
 		i--
 		n += int64(b[i]-'0') * unit
@@ -183,7 +188,8 @@ func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 	return b[:i-len(name)], n, nil
 }
 
-// cutLSN cuts the closing brace and _lsn off a stored document.
+// cutLSN cuts the closing brace and the member _lsn off a stored document. It returns the
+// rest and the LSN.
 func cutLSN(stored []byte) (rest []byte, lsn int64, err error) {
 	if len(stored) == 0 || stored[len(stored)-1] != '}' {
 		return nil, 0, errTail
@@ -191,8 +197,8 @@ func cutLSN(stored []byte) (rest []byte, lsn int64, err error) {
 	return cutNumber(stored[:len(stored)-1], tailLSN)
 }
 
-// appendPublic appends a document as a point read returns it, which is the stored
-// document without _lsn.
+// appendPublic appends to dst the document that a read returns, which is the stored
+// document without _lsn. dst may be stored[:0].
 func appendPublic(dst, stored []byte) ([]byte, error) {
 	rest, _, err := cutLSN(stored)
 	if err != nil {
@@ -201,7 +207,8 @@ func appendPublic(dst, stored []byte) ([]byte, error) {
 	return append(append(dst, rest...), '}'), nil
 }
 
-// storedTimes returns _ts and _lsn of a stored document. It allocates nothing.
+// storedTimes returns the values of _ts and _lsn of a stored document. It allocates
+// nothing.
 func storedTimes(stored []byte) (ts, lsn int64, err error) {
 	rest, lsn, err := cutLSN(stored)
 	if err != nil {
@@ -211,9 +218,9 @@ func storedTimes(stored []byte) (ts, lsn int64, err error) {
 	return ts, lsn, err
 }
 
-// parseStored returns the body of a stored document (see document.body) and its stamp.
-// The body shares the memory of stored. parseStored checks that the tail is exactly what
-// appendStored of this container writes. It allocates nothing.
+// parseStored splits a stored document into its body (see document.body) and its stamp.
+// It returns an error unless the end is exactly what appendStored writes for this
+// container. The body shares the memory of stored. parseStored allocates nothing.
 func (t *tailFormat) parseStored(stored []byte) (body []byte, s stamp, err error) {
 	if s.ts, s.lsn, err = storedTimes(stored); err != nil {
 		return nil, stamp{}, err
@@ -252,9 +259,10 @@ const (
 	ttlNever = -1
 )
 
-// expiry returns the second of the store's clock at which an item written in second ts
-// expires. ok is false if the item never expires. container and item are times to live.
-// An item's own takes precedence over its container's, unless the container's is off.
+// expiry returns the time, in seconds of the store's clock, at which an item expires that
+// was written in second ts. ok is false if the item never expires. container and item are
+// the times to live of both. The item's own takes precedence, unless the container's is
+// off.
 func expiry(ts int64, container, item int32) (at int64, ok bool) {
 	ttl := item
 	if ttl == ttlOff {
@@ -266,13 +274,15 @@ func expiry(ts int64, container, item int32) (at int64, ok bool) {
 	return ts + int64(ttl), true
 }
 
-// expired reports whether an item is expired in second now of the store's clock.
+// expired reports whether an item that was written in second ts has expired in second
+// now. container and item are the times to live of both.
 func expired(ts int64, container, item int32, now int64) bool {
 	at, ok := expiry(ts, container, item)
 	return ok && at <= now
 }
 
-// checkTTL checks a container's DefaultTTL, which is off, never, or a number of seconds.
+// checkTTL returns a BadTTL error unless seconds can be the DefaultTTL of a container:
+// ttlOff, ttlNever, or 1 and more.
 func checkTTL(seconds int64) error {
 	if seconds < ttlNever || seconds > math.MaxInt32 {
 		return badRequest(BadTTL, "the default time to live is %d; it is 0 for off, -1 for on without a default, or from 1 to %d seconds",

@@ -41,8 +41,8 @@ const (
 	// BadKey means that a partition key component is an object, an array, or a number
 	// beyond the range of a float64.
 	BadKey
-	// KeyMismatch means that the key differs from the document's, or has the wrong number
-	// of components (status 400, sub-status 1001).
+	// KeyMismatch means that the given key differs from the document's, or has the wrong
+	// number of components. The service reports it as status 400 with sub-status 1001.
 	KeyMismatch
 	// BadTTL means that a time to live is neither -1 nor between 1 and 2^31-1 seconds.
 	BadTTL
@@ -98,8 +98,8 @@ func badRequest(kind BadRequestKind, format string, args ...any) error {
 type TooLargeError struct {
 	// The field What is "document", "partition key", "batch" or "extra properties".
 	What string
-	// Size and Limit are in bytes. For a batch of too many operations they are in
-	// operations.
+	// Size is the size of the request, and Limit the largest allowed one, in bytes. For a
+	// batch of too many operations, they are numbers of operations.
 	Size, Limit int
 }
 
@@ -203,7 +203,8 @@ func (e *CorruptError) Error() string {
 // Unwrap returns the underlying error.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// corrupt returns a CorruptError without a directory, which [DB.fault] adds.
+// corrupt returns a *CorruptError with a formatted Detail. It has no Dir, because
+// DB.fault adds that later.
 func corrupt(format string, args ...any) error {
 	return &CorruptError{Detail: fmt.Sprintf(format, args...)}
 }
@@ -223,8 +224,8 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// fault returns the error to report for an error of the files. It returns a
-// *[CorruptError] for damage, and leaves errors of a context unchanged.
+// fault returns the error to report for an error of reading or writing the store's files.
+// It returns a *[CorruptError] for damage. It returns the error of a context unchanged.
 func (db *DB) fault(err error) error {
 	if known, ok := errors.AsType[*CorruptError](err); ok {
 		if known.Dir == "" {
@@ -241,5 +242,5 @@ func (db *DB) fault(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// unixTime returns a _ts as a time.
+// unixTime returns a _ts, which is in seconds, as a time in UTC.
 func unixTime(ts int64) time.Time { return time.Unix(ts, 0).UTC() }

@@ -12,59 +12,64 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// logMerge merges the log segments of a partition into one page, sorted by LSN.
+// logMerge reads the log segments of a partition and merges their entries into one page,
+// sorted by LSN.
 //
-// Each LSN is in one segment only. After splits, the LSNs of one segment follow those of
-// another, and one cursor at a time is open. After a merge, the LSNs of the merged
-// partitions interleave. logMerge then reads from the cursor with the lowest LSN until it
-// has passed the LSN of another cursor.
+// Each LSN is in one segment only. After splits, all LSNs of one segment are lower than
+// those of the next, so one cursor at a time is open. After a merge, the LSNs of the
+// merged partitions alternate. logMerge then reads from the cursor with the lowest LSN
+// until another cursor has a lower one.
 type logMerge struct {
 	*feedRead
 	v    *view
 	meta *meta
 	part *partition
-	// filter is the request's filter within the partition.
+	// filter selects the keys of the request in the partition.
 	filter keyFilter
 	space  byte
 	max    int
 
-	// pending has the segments whose cursors are not open yet, sorted by their first LSN.
+	// pending has the numbers of the segments whose cursors are not open yet, sorted by
+	// their first LSN. cursors has the open ones.
 	pending []uint32
 	cursors []cursor
 
 	// position is the LSN up to which all entries were read. full reports whether the
-	// page has no room for the next transaction.
+	// page must end before the next transaction.
 	position int64
 	full     bool
-	// lost reports whether the first version of the page is older than cutoff, the start
-	// of the retention.
+	// lost reports whether the page would begin with a version past the retention. cutoff
+	// is the first second that the retention covers.
 	lost      bool
 	cutoff    int64
 	retention time.Duration
 	changes   []feed.Change
-	// buf is the last piece of the page's memory, or its whole buffer. piece is the index
-	// of the first change in buf.
+	// buf is the piece of memory that new changes are copied to, or the whole buffer of a
+	// PageBuffer. piece is the index of the first change in buf.
 	buf   []byte
 	piece int
-	// bytes is the size of the page's documents. room is the expected number of changes.
+	// bytes is the size in bytes of the page's documents. room is the number of changes
+	// for which memory is reserved.
 	bytes, room int
 
 	ttl     int32 // the container's default time to live
 	now     int64
-	ts      int64 // the _ts that time was computed from
+	ts      int64 // the _ts that time represents
 	time    time.Time
 	visited int
 }
 
-// cursor is an iterator over the rest of a segment.
+// cursor is an iterator over the entries of one segment that are not read yet.
 type cursor struct {
 	it  *pebble.Iterator
 	lsn int64 // the LSN of the current entry
-	// whole reports whether all keys of the segment pass the filter.
+	// whole reports whether the filter selects all keys of the segment, so that entries
+	// need not be checked.
 	whole bool
 }
 
-// checkEvery is the number of entries between two checks of the context.
+// checkEvery is the number of entries that a loop reads between two checks of its
+// context.
 const checkEvery = 1024
 
 func newLogMerge(f *feedRead, v *view, s *state, part *partition) *logMerge {
@@ -86,11 +91,10 @@ func newLogMerge(f *feedRead, v *view, s *state, part *partition) *logMerge {
 	return w
 }
 
-// run fills the page with the changes after position, up to end, the partition's last
-// LSN.
+// run fills the page with the changes after position. end is the partition's last LSN.
 func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 	if w.position >= end {
-		return nil // a position after the end stays, for instance after a restore
+		return nil // a position after the end stays; it occurs after a restore
 	}
 	w.room = w.expect(end)
 	for _, n := range w.part.segments {
@@ -127,8 +131,8 @@ func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 	return nil
 }
 
-// next returns the index of the cursor with the lowest LSN, and the LSN at which another
-// cursor takes over. It returns -1 if there are no more entries.
+// next returns the index of the cursor with the lowest LSN. That cursor may be read up to
+// limit, where another cursor has the next LSN. i is -1 if there are no more entries.
 func (w *logMerge) next() (i int, limit int64, err error) {
 	for {
 		i, limit = -1, maxLSN
@@ -153,7 +157,7 @@ func (w *logMerge) next() (i int, limit int64, err error) {
 	}
 }
 
-// openNext opens the cursor of the first pending segment.
+// openNext opens a cursor for the first pending segment, unless that has no more entries.
 func (w *logMerge) openNext() error {
 	n := w.pending[0]
 	w.pending = w.pending[1:]
@@ -165,22 +169,23 @@ func (w *logMerge) openNext() error {
 	if !it.First() {
 		return errors.Join(it.Error(), it.Close())
 	}
-	// The partition's own segment has only keys of its range. So has the segment of a
-	// partition that was merged into it. Segments of other ancestors have other keys,
-	// too.
+	// All keys of the partition's own segment are in its range. The same is true of the
+	// segments of partitions that were merged into it. Segments of other ancestors also
+	// have keys outside of the range.
 	whole := w.filter.contains(w.meta.segments[n].keys())
 	w.cursors = append(w.cursors, cursor{it: it, lsn: logLSN(it.Key()), whole: whole})
 	return nil
 }
 
-// drop closes a cursor that has no more entries.
+// drop closes and removes cursor i, which has no more entries.
 func (w *logMerge) drop(i int) error {
 	it := w.cursors[i].it
 	w.cursors = slices.Delete(w.cursors, i, i+1)
 	return errors.Join(it.Error(), it.Close())
 }
 
-// consume adds the entries with an LSN below limit to the page.
+// consume adds the entries of cursor c with an LSN below limit to the page, until the
+// page is full.
 func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 	for it := c.it; it.Valid(); it.Next() {
 		key := it.Key()
@@ -221,7 +226,7 @@ func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 	return nil
 }
 
-// takeLatest adds an entry of the log to the page, unless the item has expired.
+// takeLatest adds the document of a log entry to the page, unless it has expired.
 func (w *logMerge) takeLatest(lsn int64, value []byte) error {
 	if len(value) < logHeaderSize {
 		return corrupt("the log entry of LSN %d has %d bytes", lsn, len(value))
@@ -238,14 +243,14 @@ func (w *logMerge) takeLatest(lsn int64, value []byte) error {
 	return nil
 }
 
-// extend appends a change to the page and returns a pointer to it. The caller fills it in
-// place, because copying a change costs a tenth of the read.
+// extend appends an empty change to the page and returns a pointer to it, which the
+// caller fills. Copying a complete change would cost a tenth of the read.
 func (w *logMerge) extend() *feed.Change {
 	n := len(w.changes)
 	if n < cap(w.changes) {
 		w.changes = w.changes[:n+1]
 		if w.into != nil {
-			w.changes[n] = feed.Change{} // memory that is not reused is zero
+			w.changes[n] = feed.Change{} // reused memory holds an old change; new memory is zero
 		}
 	} else {
 		w.changes = append(w.changes, feed.Change{})
@@ -253,7 +258,8 @@ func (w *logMerge) extend() *feed.Change {
 	return &w.changes[n]
 }
 
-// takeVersion adds an entry of the versions log to the page.
+// takeVersion adds an entry of the versions log to the page. If the page would begin with
+// an entry past the retention, takeVersion sets lost and ends the page.
 func (w *logMerge) takeVersion(lsn int64, value []byte) error {
 	v, err := decodeVersion(value)
 	if err != nil {

@@ -21,24 +21,24 @@ const (
 	maxPageBytes = 4 << 20
 )
 
-// feedRead is one read of a feed.
+// feedRead is the state of one read of a feed, including its wait for a change.
 type feedRead struct {
 	c      *Container
 	r      feed.Request
 	filter keyFilter
-	// several allows the keys of the request to be in several partitions. Otherwise such
-	// a request returns a *feed.GoneError.
+	// several reports whether the read may cover several partitions. Otherwise such a
+	// request returns a *feed.GoneError.
 	several bool
-	// into is the memory for the page. If nil, the page has memory of its own.
+	// into is the caller's memory for the page. If nil, the page gets new memory.
 	into *PageBuffer
-	// after is the LSN after which the read starts. It is valid if resolved is set. A
-	// read that waits resumes there.
+	// after is the LSN after which the read starts. It is set if resolved is true. When
+	// the read resumes after a wait, it starts there again.
 	after    int64
 	resolved bool
 }
 
 // readFeed returns one page of the container's feed, and the partitions that it was read
-// from. into may be nil.
+// from. If the page is empty, it waits up to r.Wait for a change. into may be nil.
 func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, into *PageBuffer) (feed.Page, partitionSet, error) {
 	start := time.Now()
 	if err := c.admit(ctx); err != nil {
@@ -73,7 +73,7 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, 
 	}
 }
 
-// once reads one page from the current view.
+// once reads one page from the current view, without waiting.
 func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
 	v, s, err := f.c.open(ctx)
 	if err != nil {
@@ -107,7 +107,8 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
 	return page, sp, nil
 }
 
-// resolve finds the LSN after which the read starts.
+// resolve computes after from the request's start. end is the last LSN of the partitions
+// to read.
 func (f *feedRead) resolve(v *view, s *state, part *partition, end int64) (err error) {
 	if f.resolved {
 		return nil
@@ -131,8 +132,8 @@ func (f *feedRead) resolve(v *view, s *state, part *partition, end int64) (err e
 	return err
 }
 
-// checkMode returns an error that wraps feed.ErrUnsupported if the mode cannot serve the
-// request.
+// checkMode returns an error that wraps feed.ErrUnsupported if the container cannot serve
+// the request's mode and start.
 func (f *feedRead) checkMode(s *state) error {
 	if f.r.Mode == feed.LatestVersion {
 		return nil
@@ -151,15 +152,15 @@ func (f *feedRead) checkMode(s *state) error {
 	return nil
 }
 
-// continuation encodes an LSN as a continuation, in the form of an ETag.
+// continuation returns the continuation of an LSN: its decimal digits in double quotes.
 func continuation(lsn int64) feed.Continuation {
 	var space [22]byte
 	b := strconv.AppendInt(append(space[:0], '"'), lsn, 10)
 	return feed.Continuation(append(b, '"'))
 }
 
-// parseContinuation decodes a continuation. It returns a *[BadRequestError] if
-// continuation cannot have written it.
+// parseContinuation returns the LSN of a continuation. It returns a *[BadRequestError]
+// for a text that the function continuation never returns.
 func parseContinuation(c feed.Continuation) (int64, error) {
 	s := string(c)
 	if len(s) > 2 && strings.HasPrefix(s, `"`) && strings.HasSuffix(s, `"`) {
@@ -171,19 +172,20 @@ func parseContinuation(c feed.Continuation) (int64, error) {
 	return 0, badRequest(BadContinuation, "%.60q is not a continuation of this store, which is a decimal LSN in double quotes", s)
 }
 
-// signal wakes the readers that wait for a change of a partition. It stores the last
-// published LSN. So a reader does not miss a change between its read and its wait.
+// signal wakes the readers that wait for a change of a partition. It stores the
+// partition's last published LSN. So a change between a reader's read and its wait is not
+// missed.
 type signal struct {
 	mu   sync.Mutex    // guards all fields
 	end  int64         // the partition's last published LSN
-	gone bool          // the partition was retired, or deleted with its container
+	gone bool          // reports whether the partition was retired, or deleted with its container
 	ch   chan struct{} // created by the first waiter, closed by the next change
 }
 
-// advance publishes an LSN to the waiting readers.
+// advance records end as the last published LSN and wakes the waiting readers.
 func (s *signal) advance(end int64) { s.wake(end, false) }
 
-// retire wakes the readers for good, because the partition no longer exists.
+// retire wakes all readers, now and later, because the partition no longer exists.
 func (s *signal) retire() { s.wake(0, true) }
 
 func (s *signal) wake(end int64, gone bool) {
@@ -198,8 +200,8 @@ func (s *signal) wake(end int64, gone bool) {
 	}
 }
 
-// beyond returns a channel that is closed when the partition changes after end. It
-// returns nil if the partition has already changed.
+// beyond returns a channel that is closed when a change with an LSN above end is
+// published, or the partition is retired. It returns nil if that has already happened.
 func (s *signal) beyond(end int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +214,9 @@ func (s *signal) beyond(end int64) <-chan struct{} {
 	return s.ch
 }
 
-// await waits until the partition changes after end, and then returns true. It returns
-// false after d. It returns an error if ctx ends or the store is closed.
+// await waits until a change with an LSN above end is published or the partition is
+// retired, and then returns true. It returns false after the duration d. It returns an
+// error if ctx ends or the store is closed.
 func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) (bool, error) {
 	ch := s.beyond(end)
 	if ch == nil {
@@ -225,7 +228,7 @@ func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) 
 	case <-ch:
 		return true, nil
 	case <-timer.C:
-		return s.beyond(end) == nil, nil // a change at the same instant counts
+		return s.beyond(end) == nil, nil // a change may have come at the same instant as the timer
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-db.closing:
@@ -233,33 +236,36 @@ func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) 
 	}
 }
 
-// The memory of a page consists of pieces. The page's changes are slices of the pieces,
-// and the reader may keep them. A page in a single piece of 1 MB cost a tenth more in a
-// measurement. In a small heap such a piece never fits into the room of an old one. The
-// heap then grows and shrinks all the time, and the system provides every memory page
-// again. Only a [PageBuffer] is a single piece, with the text of the whole page. The size
-// of a page is not known before, so it is estimated from the mean change of the
-// container.
+// A page of a feed copies its documents into several pieces of memory. Its changes refer
+// to the pieces, and the caller may keep them. In a measurement, a page in one piece of 1
+// MB cost a tenth more. A small heap has no free block of that size, so it grows and
+// shrinks all the time. The operating system then provides the same memory again and
+// again.
+//
+// Only a [PageBuffer] is a single piece, because it also has the text of the whole page.
+// The size of a page is not known in advance. It is estimated from the mean size of a
+// change in the container.
 
-// pieceSize is the size of a piece in bytes. A larger change has a piece of its own.
+// pieceSize is the size in bytes of a piece of a page's memory. A larger change gets a
+// piece of its own size.
 const pieceSize = 64 << 10
 
-// slack is a divisor. At most 1/slack of the memory of a page is unused, because a reader
-// that keeps the page also keeps that memory.
+// slack limits the unused memory of a page to 1/slack of it. A caller that keeps the page
+// also keeps its unused memory.
 const slack = 4
 
-// minBuffer is the size in bytes of the smallest piece that is worth shrinking.
+// minBuffer is the size in bytes up to which a piece is never replaced by a smaller one.
 const minBuffer = 4 << 10
 
-// expect estimates the number of changes on a page. It is at most the requested number,
-// the number of LSNs, and the number of mean changes that fit into a page. The requested
-// number may be huge. LSNs whose items were updated since have no change.
+// expect returns the number of changes for which the page reserves memory. That is the
+// lowest of three numbers: MaxItems, the LSNs up to end, and the mean changes that fit on
+// a page. MaxItems may be huge, and LSNs whose items were updated since have no change.
 func (w *logMerge) expect(end int64) int {
 	mean := max(w.c.change.Load(), int64(w.c.tail.fixedSize()))
 	return int(min(int64(w.max), end-w.position, maxPageBytes/mean+1))
 }
 
-// keep copies the data of one change into the page's memory and returns the copy.
+// keep copies the documents of one change into the page's memory and returns the copy.
 func (w *logMerge) keep(b []byte) []byte {
 	gap := comma
 	if w.into == nil || len(w.changes) == 0 {
@@ -276,10 +282,10 @@ func (w *logMerge) keep(b []byte) []byte {
 }
 
 // grow makes room for at least n more bytes. It allocates a new piece, or a larger buffer
-// to which it moves the page.
+// to which it moves the page's documents.
 func (w *logMerge) grow(n int) {
 	mean := int(w.c.change.Load())
-	rest := (mean + mean/16) * (w.room - len(w.changes)) // the size of the expected further changes
+	rest := (mean + mean/16) * (w.room - len(w.changes)) // the expected size in bytes of the changes that follow
 	if w.buf == nil {
 		w.changes = slices.Grow(w.changes, w.room)
 	}
@@ -291,14 +297,14 @@ func (w *logMerge) grow(n int) {
 	if w.buf != nil {
 		size = 2 * cap(w.buf)
 	}
-	// The page ends at maxPageBytes, except for the transaction that exceeds it.
+	// The page never has more than maxPageBytes and one transaction.
 	w.move(uncleared(max(min(size, maxPageBytes+n), len(w.buf)+n)))
 }
 
-// uncleared returns an empty slice with room for at least n bytes. In contrast to make,
-// it does not clear the memory, which would be a tenth of the cost of a large page. All
-// memory that callers see is written first. In the standard library, only strings.Builder
-// provides such memory. No other code uses the builder's text.
+// uncleared returns an empty slice with room for at least n bytes, which are not cleared.
+// Clearing them, as make does, would be a tenth of the cost of a large page. Callers see
+// only bytes that were written. In the standard library, only strings.Builder provides
+// such memory. No other code uses the builder's text.
 func uncleared(n int) []byte {
 	var b strings.Builder
 	b.Grow(max(n, 1))
@@ -306,8 +312,8 @@ func uncleared(n int) []byte {
 	return unsafe.Slice(unsafe.StringData(b.String()), b.Cap())[:0]
 }
 
-// fit ends the page. It replaces memory that is mostly empty, unless the memory is
-// reused.
+// fit is called at the end of the page. It replaces memory that is mostly unused by
+// smaller memory. It stores reused memory in the PageBuffer instead.
 func (w *logMerge) fit() {
 	if w.into != nil {
 		w.into.bytes, w.into.changes = w.buf, w.changes
@@ -326,7 +332,8 @@ func (w *logMerge) fit() {
 	}
 }
 
-// move copies the last piece of the page, or its whole buffer, to buf.
+// move copies the bytes of buf, the page's memory, to the given slice. The changes then
+// refer to the copy.
 func (w *logMerge) move(buf []byte) {
 	w.buf = append(buf, w.buf...)
 	at := 0
@@ -349,9 +356,9 @@ func (w *logMerge) move(buf []byte) {
 	}
 }
 
-// PageBuffer is memory that pages of a feed reuse. A caller that only forwards each page
-// reads all pages into one buffer, which saves most of the cost of a page. The zero value
-// is ready to use. A PageBuffer serves one read at a time.
+// PageBuffer is memory that several pages of a feed use, one after the other. For a
+// caller that only forwards each page, that saves most of the cost of a page. The zero
+// value is ready to use. A PageBuffer serves one read at a time.
 type PageBuffer struct {
 	bytes   []byte
 	changes []feed.Change
@@ -365,8 +372,8 @@ func (b *PageBuffer) Size() int { return cap(b.bytes) }
 // commas. It is valid until the next read and must not be changed.
 func (b *PageBuffer) Text() []byte { return b.bytes }
 
-// FeedInto is Feed with the page's memory in a buffer. The changes and their documents
-// are valid until the next read into the buffer.
+// FeedInto returns a page as Feed does, but uses the memory of a PageBuffer. The changes
+// and their documents are valid until the next read into the buffer.
 func (c *Container) FeedInto(ctx context.Context, r feed.Request, into *PageBuffer) (FeedPage, error) {
 	if into != nil {
 		into.bytes, into.changes = into.bytes[:0], into.changes[:0]
@@ -378,10 +385,10 @@ func (c *Container) FeedInto(ctx context.Context, r feed.Request, into *PageBuff
 	return FeedPage{Page: page, Served: served(sp.partitions, sp.ends)}, nil
 }
 
-// comma separates the documents in a PageBuffer.
+// comma separates the documents in the text of a PageBuffer.
 var comma = []byte(",")
 
-// begin uses the memory of the buffer for the page, if there is a buffer.
+// begin makes the page use the memory of the PageBuffer, if the read has one.
 func (w *logMerge) begin() {
 	if w.into == nil {
 		return
