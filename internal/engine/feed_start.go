@@ -45,8 +45,9 @@ type loss struct {
 
 func (l loss) keys() feed.Range { return feed.Range{Min: l.Min, Max: l.Max} }
 
-// addLoss adds a loss to others. The result is disjoint and sorted by range. Neighbours
-// with the same LSN are joined, so that the list does not grow with every split.
+// addLoss adds a loss of the versions up to an LSN in a range of keys to losses. The
+// resulting ranges are sorted and do not overlap. Neighbouring ranges with the same LSN
+// are joined, so that the list does not grow with every split.
 func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
 	if keys.IsEmpty() || lsn == 0 {
 		return losses
@@ -77,8 +78,8 @@ func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
 	return out
 }
 
-// historyLost returns the error of a position before the retention. It names the first
-// readable position.
+// historyLost returns the *feed.HistoryLostError of a read from a position before the
+// retention. Its Oldest is the first readable position.
 func (w *logMerge) historyLost(end int64) error {
 	oldest, err := w.c.before(w.v, spaceVersions, w.meta, w.part, w.cutoff, end)
 	if err != nil {
@@ -118,8 +119,8 @@ func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segmen
 	if !it.Last() {
 		return 0, false, it.Error()
 	}
-	// Entries with an LSN below low are older than ts. Entries with an LSN of high or
-	// later are not.
+	// This is a binary search. Entries with an LSN below low are older than ts. Entries
+	// with an LSN of high or more are not.
 	low, high := s.From+1, logLSN(it.Key())+1
 	key := make([]byte, 0, logKeySize)
 	for low < high {
@@ -162,13 +163,14 @@ func entryTime(space byte, value []byte) (int64, error) {
 	return int64(binary.BigEndian.Uint64(value[at:])), nil
 }
 
-// setRetention sets the time for which versions are kept.
+// setRetention sets the Retention of m to d. If versions were not kept before, earlier
+// ones count as deleted. If they are no longer kept, all versions are deleted.
 func (g *group) setRetention(l *writeState, m *meta, d time.Duration) error {
 	was := m.props.Retention
 	m.props.Retention = d
 	switch {
 	case was == 0 && d > 0:
-		// Earlier versions were not kept, so the feed begins here.
+		// Versions before this moment were not kept, so they count as deleted.
 		for i, p := range m.partitions {
 			for _, n := range p.segments {
 				s := m.segments[n]
@@ -201,8 +203,8 @@ type versionEntry struct {
 	expired     bool
 	ts          int64
 	previousLSN int64
-	// images has the current image and after it the previous image. current is the length
-	// of the current image.
+	// images has the current document, followed by the previous one. current is the
+	// length in bytes of the current document.
 	images  []byte
 	current int
 }
@@ -222,7 +224,7 @@ func decodeVersion(b []byte) (v versionEntry, err error) {
 	return v, nil
 }
 
-// putVersion writes an effect to the versions log.
+// putVersion adds the entry of one write to the versions log of a segment.
 func (t *transaction) putVersion(e *effect, segment uint32) error {
 	op, current := feed.Create, 0
 	if e.old.exists {

@@ -30,8 +30,8 @@ const (
 	// maxChunkNames bounds the points and ids of a chunk, in bytes. The chunk ends after
 	// the entry that reaches it.
 	maxChunkNames = 8 << 20
-	// maxKept bounds the kept documents of a chunk, in bytes. Hits beyond it are read
-	// twice.
+	// maxKept is the largest total size in bytes of the documents that a chunk keeps in
+	// memory after the filter. Documents beyond it are read again when they are visited.
 	maxKept = 4 << 20
 )
 
@@ -39,17 +39,17 @@ const (
 type chunkScan struct {
 	w     *itemScan
 	chunk []collected
-	// order has the addresses of the chunk's documents in the order of the log. spare is
-	// memory for sorting them.
+	// order has the positions of the chunk's documents, sorted in the order of the log.
+	// spare is memory for that sort.
 	order, spare []logAddress
 	// names has the points and ids of the chunk, one after the other.
 	names []byte
-	// readers read the documents of a chunk. hits are the documents that passed the
-	// filter, in the order of the index.
+	// readers read the documents of a chunk, one in each goroutine. hits are the
+	// documents that passed the filter, in the order of the index.
 	readers []*chunkReader
 	hits    []hit
-	// pace is the time per document, in nanoseconds, in the fastest chunk. Other work on
-	// the machine may have delayed other chunks.
+	// pace is the time per document, in nanoseconds, that the fastest chunk took. Slower
+	// chunks may have been delayed by other work on the machine.
 	pace float64
 	// judged is the number of documents that the filter evaluated. passed is the number
 	// that passed.
@@ -59,24 +59,25 @@ type chunkScan struct {
 	// after the chunk.
 	after       []byte
 	again, more bool
-	late        bool // MaxTime has passed
+	late        bool // reports whether the page's MaxTime has passed
 }
 
-// collected is an item of a chunk.
+// collected is the index entry of an item in a chunk, before its document is read.
 type collected struct {
 	entry
-	rest, end uint32 // offsets in names
+	rest, end uint32 // the offsets of the point and id in chunkScan.names
 }
 
-// hit is an item of a chunk that passed the filter.
+// hit is an item of a chunk whose document passed the filter. index is its index in the
+// chunk.
 type hit struct {
 	index uint32
-	body  []byte // nil if it was not kept
+	body  []byte // nil if the document was not kept and must be read again
 }
 
-// newChunkScan returns a chunkScan. It reuses the memory of a finished one if possible.
-// Each page of a scan needs that memory, which is large. A sync.Pool had it for the next
-// page less than half of the time, so the store itself keeps the memory of one scan.
+// newChunkScan returns a chunkScan that starts after the given position. It reuses the
+// large memory of a finished scan if possible. The store itself keeps that memory for one
+// scan, because a sync.Pool often lost it between two pages.
 func (w *itemScan) newChunkScan(after []byte) *chunkScan {
 	b := w.c.db.scan.Swap(nil)
 	if b == nil {
@@ -86,7 +87,7 @@ func (w *itemScan) newChunkScan(after []byte) *chunkScan {
 	return b
 }
 
-// free stores the memory for the next chunkScan.
+// free stores the scan's memory in the store, for the next scan.
 func (b *chunkScan) free() {
 	for _, r := range b.readers {
 		r.reset()
@@ -97,7 +98,8 @@ func (b *chunkScan) free() {
 	db.scan.Store(b)
 }
 
-// visitInChunks visits items as itemScan.visitEntry does, but in chunks.
+// visitInChunks visits the items of a page in chunks: it collects index entries, reads
+// and filters their documents, and visits the hits.
 func (w *itemScan) visitInChunks(ctx context.Context, sc *keyFilter, after []byte) error {
 	b := w.newChunkScan(after)
 	defer b.free()
@@ -136,12 +138,13 @@ func (w *itemScan) visitInChunks(ctx context.Context, sc *keyFilter, after []byt
 // firstSize returns the size of the first chunk in documents.
 func (b *chunkScan) firstSize() int {
 	if b.w.r.AnyOrder {
-		return maxChunk // all documents are visited at once, and none is kept
+		return maxChunk // each document is visited when it is read, so none is kept
 	}
 	return firstChunk
 }
 
-// nextSize returns the size of the next chunk, from the results of earlier chunks.
+// nextSize returns the number of documents for the next chunk. It depends on the share of
+// documents that passed the filter so far.
 func (b *chunkScan) nextSize(size int) int {
 	if b.w.r.AnyOrder {
 		return maxChunk
@@ -169,7 +172,8 @@ func (b *chunkScan) nextSize(size int) int {
 	return size
 }
 
-// collect collects the entries of the next chunk.
+// collect reads index entries for the next chunk, at most size of them, until the page
+// must end.
 func (b *chunkScan) collect(ctx context.Context, sc *keyFilter, size int) error {
 	w := b.w
 	b.chunk, b.names = b.chunk[:0], b.names[:0]
@@ -214,10 +218,12 @@ func (b *chunkScan) appendKey(dst []byte, x *collected) []byte {
 	return append(dst, b.point(x)...)
 }
 
-// shown returns the size in bytes of an item's document without _lsn.
+// shown returns the size in bytes of the item's document as a visitor receives it,
+// without _lsn.
 func (x *collected) shown() int { return int(x.size) - len(tailLSN) - digitCount(x.lsn) }
 
-// visit passes an item of the chunk to the visitor.
+// visit calls the visitor with an item of the chunk and its document. It returns the
+// visitor's results.
 func (b *chunkScan) visit(x *collected, body []byte) (more bool, err error) {
 	i := indexed{entry: x.entry, rest: b.names[x.rest:x.end], at: int(x.point)}
 	more, err = b.w.show(&i, body)
@@ -270,8 +276,8 @@ func (b *chunkScan) show() (ended bool, err error) {
 	return false, nil
 }
 
-// errStopped reports that the visitor ended a visit in any order. Such a visit cannot
-// resume.
+// errStopped ends a scan with AnyOrder because the visitor returned false. Such a scan
+// cannot resume.
 var errStopped = errors.New("the visit was ended")
 
 // ItemFilter selects the documents of a visit.

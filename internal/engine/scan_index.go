@@ -14,8 +14,8 @@ import (
 // indexed is an item's entry in the index. Its slices are valid only during the visit.
 type indexed struct {
 	entry
-	// key is the whole key. rest is the part of it after the container: the point and the
-	// id.
+	// key is the whole index key. rest is its part after the container's number: the
+	// point and the id.
 	key, rest []byte
 	// at is the offset of the id in rest.
 	at int
@@ -75,7 +75,7 @@ func (c *Container) scanIndex(ctx context.Context, v *view, sc *keyFilter, inter
 
 // indexScan is a scan of the index.
 type indexScan struct {
-	ctx   context.Context //nolint:containedctx // the scan lives within one call
+	ctx   context.Context //nolint:containedctx // the context of one call of scanIndex
 	c     *Container
 	sc    *keyFilter
 	it    *pebble.Iterator
@@ -85,7 +85,8 @@ type indexScan struct {
 	visited int
 }
 
-// run visits the entries below upper. more is false if the scan has ended.
+// run visits the entries from the iterator's current one up to the key upper. ok reports
+// whether there is a current entry. more is false if the whole scan must end.
 func (w *indexScan) run(ok bool, upper []byte) (more bool, err error) {
 	for ; ok; ok = w.it.Next() {
 		if w.visited++; w.visited%checkEvery == 0 && w.ctx.Err() != nil {
@@ -156,9 +157,9 @@ type ItemSet struct {
 
 // itemSets is a union of ItemSets, prepared for a scan of the index.
 type itemSets struct {
-	// points are the sets with a key, as intervals of the part of index keys after the
-	// container. ids are the sets without a key, as intervals of ids. Both are sorted and
-	// disjoint.
+	// points has the sets with a key, and ids those without one. An element of points is
+	// an interval of index keys without the container's number. An element of ids is an
+	// interval of ids. Both are sorted and do not overlap.
 	points, ids []interval
 }
 
@@ -187,7 +188,7 @@ func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 	return u, nil
 }
 
-// intervalOf returns the interval of a set's ids after a point.
+// intervalOf returns the interval of the ids of set s, each preceded by the given point.
 func intervalOf(point []byte, s ItemSet) (p interval) {
 	p.lower = append(bytes.Clone(point), s.From...)
 	switch {
@@ -230,7 +231,8 @@ func (u *itemSets) intervals() []interval {
 	return u.points
 }
 
-// contains reports whether an item is in one of the sets.
+// contains reports whether one of the sets has the item with index entry i. A nil union
+// contains all items.
 func (u *itemSets) contains(i *indexed) bool {
 	return u == nil || within(u.points, i.rest) || within(u.ids, i.id())
 }

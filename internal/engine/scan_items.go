@@ -210,18 +210,18 @@ type itemScan struct {
 	// item is the argument of visit. buf has the memory of its Body.
 	item VisitedItem
 	buf  []byte
-	key  []byte // a key of the log
+	key  []byte // memory for the log key of a document
 
 	page ItemsPage
-	// looked is the number of index entries read. items and bytes are the number and the
-	// size of the documents.
+	// looked is the number of index entries that the page has read. items is the number
+	// of its documents, and bytes their size.
 	looked, items, bytes int
-	// last is the position of the last entry that was read.
+	// last is the position, a point and an id, of the last index entry that was read.
 	last []byte
 }
 
-// visitEntry adds an item to the page if the request selects it. more is false if the
-// page is full.
+// visitEntry handles one index entry. If the request selects the item, it adds the item
+// to the page. more is false if the page has ended.
 func (w *itemScan) visitEntry(i *indexed) (more bool, err error) {
 	if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
 		return w.end()
@@ -242,18 +242,21 @@ func (w *itemScan) visitEntry(i *indexed) (more bool, err error) {
 	return true, nil
 }
 
-// matches reports whether the request selects an item.
+// matches reports whether the request selects the item with index entry i. Expired items
+// are not selected.
 func (w *itemScan) matches(i *indexed) bool {
 	return bytes.HasPrefix(i.id(), w.prefix) && w.sets.contains(i) && !expired(i.ts, w.ttl, i.ttl, w.now)
 }
 
-// end ends the page after the last entry.
+// end sets the page's continuation to the position of the last index entry that was read.
+// Its result more is always false, which ends the scan.
 func (w *itemScan) end() (more bool, err error) {
 	w.page.Continuation = encodePosition(w.last)
 	return false, nil
 }
 
-// take reads an item's document and adds it to the page or passes it to the visitor.
+// take reads the document of index entry i. It adds the item to the page, or visits it if
+// there is a visitor. more is false if the visitor wants no more items.
 func (w *itemScan) take(i *indexed) (more bool, err error) {
 	if w.r.IndexOnly && w.visit != nil {
 		w.bytes += len(i.key) + entrySize
@@ -284,7 +287,8 @@ func (w *itemScan) take(i *indexed) (more bool, err error) {
 	return w.show(i, body)
 }
 
-// show passes an item to the visitor.
+// show calls the visitor with an item. more is false if the visitor returned false or an
+// error.
 func (w *itemScan) show(i *indexed, body []byte) (more bool, err error) {
 	w.item.Body, w.item.ID, w.item.LSN = body, i.id(), i.lsn
 	w.item.stamp, w.item.position = i.stamp, i.rest
@@ -292,8 +296,8 @@ func (w *itemScan) show(i *indexed, body []byte) (more bool, err error) {
 	return more && w.stopped == nil, nil
 }
 
-// firstFrom returns the first position of a page. If again is true, it returns after.
-// Otherwise it returns the position that follows after.
+// firstFrom returns the lowest position at which a page may begin. If again is true, that
+// is the position after itself. Otherwise it is the next higher one.
 func firstFrom(after []byte, again bool) []byte {
 	if len(after) == 0 || again {
 		return bytes.Clone(after)

@@ -31,25 +31,26 @@ const (
 	fewSteps = 6
 )
 
-// chunkReader reads an interval of a chunk in the order of the log.
+// chunkReader reads and filters a part of a chunk's documents in one goroutine, in the
+// order of the log.
 type chunkReader struct {
 	b     *chunkScan
 	judge func(body []byte) (bool, error)
 	order []logAddress
-	// room limits the size of kept, in bytes. kept has the bodies of the hits. hits are
-	// the documents that passed the filter.
+	// room is the largest size of kept in bytes. kept has the documents in hits, one
+	// after the other. hits are the items that passed the filter.
 	room int
 	kept []byte
 	hits []hit
 	key  []byte
 	buf  []byte
-	// guesses is the number of times that the reader stepped to the next entry although
-	// the LSN of the wanted entry was not near. good is the number of times that the next
-	// entry was the wanted one.
+	// guesses counts the times that the reader tried the next log entry although the
+	// wanted LSN was far away. good counts the times that the try succeeded. If too few
+	// succeed, the reader seeks instead.
 	guesses, good int
 	// err ends the visit. refused is the judge's error, which is returned unchanged.
 	err, refused error
-	// panicked is the text of a panic of the judge.
+	// panicked is the text of the judge's panic, or "".
 	panicked string
 }
 
@@ -59,7 +60,8 @@ func (r *chunkReader) reset() {
 	*r = chunkReader{kept: r.kept[:0], hits: r.hits[:0], key: r.key, buf: r.buf}
 }
 
-// read reads the documents of the chunk. If any order is allowed, it also visits them.
+// read reads the documents of the chunk and adds those that pass the filter to hits. With
+// AnyOrder, it visits each document when it is read.
 func (b *chunkScan) read(ctx context.Context) error {
 	b.hits = b.hits[:0]
 	n := 1
@@ -89,7 +91,8 @@ func (b *chunkScan) read(ctx context.Context) error {
 	return nil
 }
 
-// prepare prepares n readers.
+// prepare resets the readers and gives each of the first n a judge, unless AnyOrder is
+// set.
 func (b *chunkScan) prepare(n int) {
 	for len(b.readers) < n {
 		b.readers = append(b.readers, &chunkReader{})
@@ -109,7 +112,7 @@ func (b *chunkScan) prepare(n int) {
 	}
 }
 
-// readTogether reads the chunk with n goroutines.
+// readTogether reads the chunk with n readers, each in its own goroutine.
 func (b *chunkScan) readTogether(ctx context.Context, n int) {
 	var readers sync.WaitGroup
 	for i, r := range b.readers[:n] {
@@ -133,7 +136,7 @@ func (b *chunkScan) readTogether(ctx context.Context, n int) {
 	}
 }
 
-// readFew reads the documents of a small chunk.
+// readFew reads the documents of a small chunk with one lookup each.
 func (r *chunkReader) readFew() {
 	c := r.b.w.c
 	for n := range r.b.chunk {
@@ -147,7 +150,7 @@ func (r *chunkReader) readFew() {
 	}
 }
 
-// readLog reads the reader's interval of the log.
+// readLog reads the reader's part of the chunk with one iterator over the log.
 func (r *chunkReader) readLog(ctx context.Context) {
 	c := r.b.w.c
 	prefix := appendContainerKey(nil, spaceLog, c.number)
@@ -188,8 +191,8 @@ func (r *chunkReader) readLog(ctx context.Context) {
 	}
 }
 
-// reach moves an iterator to the log entry of the address to. from is the address of its
-// current entry, or nil.
+// reach moves the iterator it to the log entry at address to, and reports whether that
+// entry exists. from is the address of its current entry, or nil.
 func (r *chunkReader) reach(it *pebble.Iterator, from, to *logAddress) bool {
 	if from != nil && from.segment == to.segment {
 		// A transaction has one LSN, so there are rarely more entries between from and to
@@ -223,14 +226,14 @@ func (r *chunkReader) reach(it *pebble.Iterator, from, to *logAddress) bool {
 	return r.search(it, to)
 }
 
-// search seeks to the log entry of an address.
+// search seeks to the log entry at an address, and reports whether that entry exists.
 func (r *chunkReader) search(it *pebble.Iterator, to *logAddress) bool {
 	r.key = r.b.appendKey(r.key[:0], &r.b.chunk[to.at])
 	return it.SeekGE(r.key) && bytes.Equal(it.Key(), r.key)
 }
 
-// take visits a document at once if any order is allowed. Otherwise it applies the filter
-// and adds a hit.
+// take handles one document. With AnyOrder it visits the document. Otherwise it adds the
+// document to hits if it passes the filter. at is its index in the chunk.
 func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	w := r.b.w
 	body, whole := stored, w.r.AnyOrder || !w.r.Filter.AsStored
@@ -281,7 +284,7 @@ type logAddress struct {
 	lsn     int64
 	segment uint32
 	ordinal uint16
-	at      uint32 // the index in the chunk
+	at      uint32 // the index of the item in the chunk
 }
 
 // compare compares two addresses in the order of the log.

@@ -26,10 +26,11 @@ type indexCache struct {
 	// generations are in the order of the writes, oldest first. The last one receives new
 	// entries. All writes before the first one are in the files.
 	generations []*generation
-	// keys is the number of keys at which a generation is full. most limits the number of
-	// generations.
+	// keys is the number of keys at which a generation is full. most is the largest
+	// number of generations.
 	keys, most int
-	// mask selects the bits of a hash that are used.
+	// mask selects the bits of a key's hash that the cache uses. Tests set it so that
+	// keys share a hash.
 	mask uint32
 }
 
@@ -42,19 +43,21 @@ type generation struct {
 	// key, and the entry in the index's format. The LSN of a deleted item's entry is 0.
 	// records has no pointers, so that the garbage collector need not scan it.
 	records []byte
-	// any marks a generation that may contain any key. It stands for writes that are not
-	// cached: those before the store was opened, or before the cache was reset.
+	// any reports whether this generation stands for writes that are not cached, and so
+	// for any key. These are the writes before the store was opened, or before the cache
+	// was reset.
 	any bool
-	// mark is written with the last of the generation's groups, or later. Its zero value
-	// means that there is no mark yet.
+	// mark shows when all of the generation is in the files: when the files have this
+	// mark. A zero mark is not set yet.
 	mark mark
 }
 
-// cacheState is the location of an item's last write.
+// cacheState is the place of an item's current index entry.
 type cacheState int
 
 const (
-	// inFiles means that the files have the last write of the item, if there is one.
+	// inFiles means that the files have the current entry. If they have none, the item
+	// does not exist.
 	inFiles cacheState = iota
 	// inCache means that the cache has the entry.
 	inCache
@@ -62,7 +65,8 @@ const (
 	anywhere
 )
 
-// mark is the last LSN of a partition after a group. If lsn is 0, there is no mark.
+// mark is the last LSN that a group wrote to one partition. Files that have this LSN hold
+// the whole group. If lsn is 0, there is no mark.
 type mark struct {
 	container, partition uint32
 	lsn                  int64
@@ -118,7 +122,7 @@ func allInFiles(p *pebbleDB) (settled bool, err error) {
 	return true, all.Error()
 }
 
-// find returns where the last write of an item is stored. If that is inCache, e is its
+// find returns where the current index entry of an item is. If that is inCache, e is the
 // entry, and ok is false if the item was deleted. Otherwise e and ok have no meaning.
 func (r *indexCache) find(key []byte) (e entry, ok bool, where cacheState, err error) {
 	h := uint32(maphash.Bytes(r.seed, key)) & r.mask
@@ -165,7 +169,7 @@ func (g *generation) put(h uint32, key string, e *entry) {
 	g.records = append(append(g.records, key...), value[:]...)
 }
 
-// add stores the entries that a group has written. m is the mark of the same group.
+// add stores the index entries that a group has written. m is the group's mark.
 func (r *indexCache) add(written map[string]version, m mark) {
 	if len(written) == 0 {
 		return
@@ -183,7 +187,8 @@ func (r *indexCache) add(written map[string]version, m mark) {
 	}
 }
 
-// last returns the generation that receives new entries. It begins one if necessary.
+// last returns the generation that receives new entries. It creates one if the last one
+// is full.
 func (r *indexCache) last() *generation {
 	if len(r.generations) > r.most {
 		r.generations = []*generation{{any: true}} // a new array releases the memory of the old generations
@@ -209,7 +214,7 @@ func (r *indexCache) trim(files *pebble.Iterator) error {
 		return nil
 	}
 	if !files.SeekPrefixGE(partitionKeyOf(oldest.mark.container, oldest.mark.partition)) {
-		oldest.mark = mark{} // the partition is gone, or so new that it is in no file
+		oldest.mark = mark{} // the partition does not exist any more, or no file has it yet
 		return files.Error()
 	}
 	value, err := files.ValueAndErr()

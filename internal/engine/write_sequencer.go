@@ -20,21 +20,21 @@ const maxGroupBytes = 8 << 20
 type request struct {
 	c   *Container
 	ops []operation
-	one [1]operation // the memory of ops for a single write
+	one [1]operation // memory for ops if there is only one operation
 	// batch reports whether the request is a batch, whose errors name the operation.
 	batch bool
 	// control changes the catalog, the partitions or the settings, or purges. If it
 	// returns an error, it must leave the group unchanged.
 	control func(*group) error
 
-	// The fields below are the result. They are valid after a receive from done.
+	// The sequencer sets the fields below. They may be read after a receive from done.
 	err       error
 	lsn, end  int64
 	partition string
 	done      chan struct{} // capacity 1
 }
 
-// bytes returns the approximate number of bytes that the request adds to a group.
+// bytes returns the size in bytes of the documents that the request brings.
 func (r *request) bytes() int {
 	n := 0
 	for i := range r.ops {
@@ -43,7 +43,7 @@ func (r *request) bytes() int {
 	return n
 }
 
-// read returns the number of bytes of documents that the request has read.
+// read returns the size in bytes of the documents that the request's reads have returned.
 func (r *request) read() int {
 	n := 0
 	for i := range r.ops {
@@ -82,7 +82,8 @@ func (db *DB) submit(r *request) error {
 	return r.err
 }
 
-// do carries out a change to the store itself. It returns ctx's error if ctx has ended.
+// do makes the sequencer call control, which changes something other than items of one
+// key. It returns ctx's error if ctx has ended before.
 func (db *DB) do(ctx context.Context, control func(*group) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -90,13 +91,14 @@ func (db *DB) do(ctx context.Context, control func(*group) error) error {
 	return db.control(control)
 }
 
-// control is do without a context, for background work.
+// control makes the sequencer call the given function. It is for background work, which
+// has no context.
 func (db *DB) control(control func(*group) error) error {
 	return db.submit(&request{control: control, done: make(chan struct{}, 1)})
 }
 
-// take moves waiting requests to dst, up to the size of a group. open is false if the
-// queue is closed and was empty.
+// take appends waiting requests to dst, as many as fit into a group. open is false if the
+// queue is closed and empty.
 func (q *queue) take(dst []*request) (requests []*request, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,8 +174,8 @@ func yieldToWriters() {
 	}
 }
 
-// carryOut carries out one group of requests. It returns the number of requests in the
-// group. The remaining requests did not fit.
+// carryOut carries out requests as one group. It returns the number of requests in the
+// group. The remaining ones did not fit.
 func (db *DB) carryOut(g *group, requests []*request) (n int) {
 	if err := db.unwritable(); err != nil {
 		for _, r := range requests {
@@ -229,10 +231,11 @@ type group struct {
 	// order of their keys, and Pebble need not search the memtable for the position of
 	// each.
 	batch, deferred *pebble.Batch
-	// index reads the index entries that earlier groups left. files reads the same
+	// index is an iterator over the index entries before this group. files is the same
 	// without the memtables. Both are nil until the first lookup.
 	index, files *pebble.Iterator
-	// cache has the entries of recent writes. mark identifies this group in it.
+	// cache has the index entries of recent writes. mark is this group's mark in the
+	// cache.
 	cache indexCache
 	mark  mark
 	// read is the number of bytes of documents that the group's transactions have read.
@@ -247,10 +250,11 @@ type group struct {
 	dirty []*writeState
 	// effects are the writes of the current transaction.
 	effects []effect
-	// scratch is memory for one key. images has the previous versions of the items that
-	// the current transaction writes.
+	// scratch is memory for one key. images is memory for the previous documents of the
+	// items that the current transaction writes.
 	scratch, images []byte
-	// broken is the error that prevents the group from being applied.
+	// broken is an error that occurred when part of a transaction was already in the
+	// batch. It fails the whole group.
 	broken error
 	// records has the records that the group wrote, by key. A nil value is a deleted
 	// record.
@@ -333,7 +337,7 @@ func (g *group) commit() error {
 	return nil
 }
 
-// appendDeferred appends the deferred writes to the batch.
+// appendDeferred moves the writes in deferred to the end of batch.
 func (g *group) appendDeferred() {
 	if g.deferred.Empty() {
 		return
@@ -401,7 +405,7 @@ func (g *group) closeIndex() {
 	}
 }
 
-// view returns the view after the group.
+// view returns the view that the group creates. snap is a snapshot after the group.
 func (g *group) view(snap *pebble.Snapshot) *view {
 	db := g.db
 	// Only this goroutine writes current, so it reads current without the lock.

@@ -11,7 +11,7 @@ import (
 // result that the sequencer sets.
 type operation struct {
 	kind OpKind
-	// key is the item's index key. point is the part of key that is the point.
+	// key is the item's index key. point is the slice of key that holds the point.
 	key, point []byte
 	id         string
 	doc        document
@@ -30,11 +30,11 @@ type operation struct {
 	// size is the size of the stored document before or after the operation, whichever is
 	// larger.
 	size uint32
-	// stored is the stored document that OpRead found.
+	// stored is the stored document that an OpRead returns.
 	stored []byte
 }
 
-// version is the version of an item at one moment of a group.
+// version is an item's state at one moment within a group.
 type version struct {
 	entry
 	exists bool
@@ -46,8 +46,8 @@ type version struct {
 // effect is one write of a transaction.
 type effect struct {
 	op *operation
-	// remove reports whether the item is deleted. expired reports whether it is deleted
-	// because its time to live has passed.
+	// remove reports whether the write deletes the item. expired reports whether the
+	// reason is that the item has expired.
 	remove, expired bool
 	old             version
 	// stamp is the stamp of the new version. Unless remove is set, body and ttl are its
@@ -68,8 +68,8 @@ type transaction struct {
 	l    *writeState
 	lsn  int64
 	docs uint32
-	// made is the number of bytes that the transaction's changes have written and its
-	// reads have returned.
+	// made is the size in bytes of the documents that the transaction's changes have
+	// written and its reads have returned.
 	made int
 }
 
@@ -104,7 +104,8 @@ func (g *group) transact(r *request) error {
 	return nil
 }
 
-// judge evaluates an operation and adds its effects.
+// judge checks whether an operation succeeds, and adds its writes to the transaction's
+// effects.
 func (t *transaction) judge(op *operation) error {
 	old, err := t.find(op.key)
 	if err != nil {
@@ -187,7 +188,7 @@ func (c *Container) checkETags(op *operation, old version) error {
 	return nil
 }
 
-// write adds the effect of replacing old with doc.
+// write adds the effect that replaces the version old of op's item by the document doc.
 func (t *transaction) write(op *operation, old version, doc document) error {
 	s := stamp{number: old.number}
 	if !old.exists {
@@ -249,7 +250,7 @@ func (t *transaction) find(key []byte) (version, error) {
 	return version{entry: e, exists: ok}, nil
 }
 
-// version returns the item's version after the effect.
+// version returns the state of the item after the write e.
 func (e *effect) version(l *writeState, segment uint32) version {
 	if e.remove {
 		return version{}
@@ -272,7 +273,8 @@ func (t *transaction) appendDocument(dst []byte, op *operation, v version) ([]by
 	return t.l.c.fetch(t.db.pebble, dst, v.entry, op.point)
 }
 
-// changed returns the document that an operation's function returns for the item.
+// changed calls the operation's change function with the item's document, and returns the
+// new document. It checks that id and key have not changed.
 func (t *transaction) changed(op *operation, old version) (doc document, err error) {
 	stored, err := t.appendDocument(nil, op, old)
 	if err != nil {
@@ -349,7 +351,8 @@ func (t *transaction) perform(index int) {
 	t.l.touch(t.group, index, t.lsn)
 }
 
-// put writes an effect to the log and the index.
+// put adds one write of the transaction to the log and to the index. segment is the
+// segment of the partition.
 func (t *transaction) put(e *effect, segment uint32) error {
 	c := t.l.c
 	if e.old.exists {
@@ -425,7 +428,8 @@ func (l *writeState) touch(g *group, index int, lsn int64) {
 	l.mark(g)
 }
 
-// replace sets l's meta to m. All partitions of m are then written at the next flush.
+// replace sets l.meta to m. The next flush then writes the container's record and the
+// counters of all its partitions.
 func (l *writeState) replace(g *group, m *meta, ends []int64) {
 	l.grown = l.carry(m)
 	l.meta, l.ends, l.changed = m, ends, true
@@ -472,7 +476,8 @@ func (l *writeState) state() *state {
 	return &state{c: l.c, meta: l.meta, ends: slices.Clone(l.ends), grown: slices.Clone(l.grown)}
 }
 
-// announce wakes the readers that wait for the published changes.
+// announce wakes the readers that wait for changes of the partitions that the group wrote
+// to. The group's view must be published.
 func (l *writeState) announce() {
 	l.c.changed.advance(l.lsn)
 	for _, index := range l.touched {

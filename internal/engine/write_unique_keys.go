@@ -29,7 +29,7 @@ type uniqueChange struct{ old, new []uniqueDigest }
 // by the entry's prefix and the item's id.
 type uniqueClaims map[string]map[string]bool
 
-// uniqueUndo is a claim as it was before a change by the current transaction.
+// uniqueUndo is the earlier state of one claim. A transaction that fails restores it.
 type uniqueUndo struct {
 	ids        map[string]bool
 	id         string
@@ -52,7 +52,8 @@ func uniqueProgressKey(container uint32) []byte {
 	return appendContainerKey(nil, spaceUnique, container)
 }
 
-// uniqueEntry is an entry of the index. Its slices share the key's memory.
+// uniqueEntry is a decoded key of the index of unique keys. Its slices share the key's
+// memory.
 type uniqueEntry struct {
 	prefix, point []byte
 	key           int
@@ -71,7 +72,8 @@ func decodeUniqueEntry(key, value []byte) (e uniqueEntry, err error) {
 	return uniqueEntry{prefix: key[:end], point: key[containerKeySize:at], key: int(key[at]), id: key[end:]}, nil
 }
 
-// setUniqueEntry writes an item's entry for the value that prefix encodes.
+// setUniqueEntry adds an index entry to the batch. prefix is its key without the item's
+// id, and point the size of the point in it.
 func setUniqueEntry(b *pebble.Batch, prefix []byte, id string, point int) error {
 	return b.Set(append(prefix, id...), binary.BigEndian.AppendUint16(nil, uint16(point)), nil)
 }
@@ -100,8 +102,8 @@ func (t *transaction) judgeUnique(op *operation) error {
 	return nil
 }
 
-// uniqueHolder returns the id of a live item, other than op's own, that has the value of
-// prefix. It returns "" if there is none.
+// uniqueHolder returns the id of another live item that has the unique value in prefix.
+// It returns "" if there is none.
 func (t *transaction) uniqueHolder(op *operation, prefix []byte) (other string, err error) {
 	expired := 0
 	claims := t.claims[string(prefix)]
@@ -155,7 +157,8 @@ func (t *transaction) isLiveHolder(op *operation, id string, purged *int) (bool,
 	return false, err
 }
 
-// claimUnique records the effect of a write on the index, for later writes of the group.
+// claimUnique records how the write e changes the index of unique keys. Later operations
+// of the group see the change.
 func (t *transaction) claimUnique(e *effect) error {
 	c, change := t.l.c, &uniqueChange{}
 	id := string(e.op.key[containerKeySize+len(e.op.point):])
@@ -211,7 +214,7 @@ func (t *transaction) unclaim() {
 	t.undo = t.undo[:0]
 }
 
-// putUnique writes an effect to the index.
+// putUnique adds the changes of the index of unique keys by the write e to the batch.
 func (t *transaction) putUnique(e *effect) error {
 	c, id := t.l.c, string(e.op.key[containerKeySize+len(e.op.point):])
 	var errs []error
@@ -272,7 +275,8 @@ type uniqueDigest [16]byte
 type uniquePolicy struct {
 	// keys has the paths of each unique key, as they were given.
 	keys [][]string
-	// indexes has, for each unique key, the indexes of its values among all values.
+	// indexes has an element for each unique key: the indexes of its values in the result
+	// of values.
 	indexes [][]int
 	// count is the number of distinct paths, and so of values.
 	count int
@@ -282,7 +286,8 @@ type uniquePolicy struct {
 // pathNode is a name in the tree of all paths of a policy.
 type pathNode struct {
 	name string
-	// index is the value's index among all values, or -1 if no path ends here.
+	// index is the index of the path's value in the result of values, or -1 if no path
+	// ends here.
 	index    int
 	children []*pathNode
 }
@@ -410,7 +415,8 @@ func (n *pathNode) collect(s *jsonscan.Scanner, depth int, values [][]byte) erro
 	return nil
 }
 
-// clear deletes the values at and below a name.
+// clear removes the values that were found at and below a name, because a later member
+// has the same name.
 func (n *pathNode) clear(values [][]byte) {
 	if n.index >= 0 {
 		values[n.index] = nil
