@@ -227,7 +227,7 @@ type ItemsPage struct {
 	Charge float64
 }
 
-// engine returns the request in the engine's type.
+// engine returns the request as the type of package engine.
 func (r ItemsRequest) engine() engine.ItemsRequest {
 	return engine.ItemsRequest{
 		Key: r.Key, Range: r.Range, Partition: r.Partition, IDPrefix: r.IDPrefix, Continuation: r.Continuation,

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// newContainer returns a container with two partitions in a new store. The store is
-// checked and closed when the test ends.
+// newContainer opens a new store in memory and returns it with a container of two
+// partitions. When the test ends, the store is checked and closed.
 func newContainer(t *testing.T) (*store.DB, *store.Container) {
 	t.Helper()
 	db, err := store.OpenMemory(store.Options{})

@@ -260,7 +260,8 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return engine.Leases(l).Open(ctx, k)
 }
 
-// convert returns a slice of the converted elements of in, or nil if in is nil.
+// convert returns the results of calling element for each element of in. It returns nil
+// if in is nil.
 func convert[In, Out any](in []In, element func(In) Out) []Out {
 	if in == nil {
 		return nil

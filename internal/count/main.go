@@ -36,14 +36,14 @@ func main() {
 type size struct {
 	dir                   string
 	exported, files, code int
-	methods               map[string]int // exported methods, by their type
-	aliases               []alias        // exported
+	methods               map[string]int // the number of exported methods of each type
+	aliases               []alias        // the exported aliases of types of other packages
 }
 
 // alias is an alias of a type of another package.
 type alias struct{ path, name string }
 
-// run writes a line for every package below root, and one for their sum.
+// run prints a line for every package below the directory root, and a line with the sums.
 func run(w io.Writer, root string) error {
 	sizes := map[string]*size{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -73,7 +73,8 @@ func run(w io.Writer, root string) error {
 	return write(w, sizes)
 }
 
-// addAliases counts the methods that aliases bring from other packages below root.
+// addAliases adds to each package the methods of the types of other packages that it
+// exports by aliases.
 func addAliases(root string, sizes map[string]*size) {
 	for _, s := range sizes {
 		for _, a := range s.aliases {
@@ -87,7 +88,8 @@ func addAliases(root string, sizes map[string]*size) {
 	}
 }
 
-// add adds one file.
+// add adds the identifiers and the lines of code of one Go file to the size of its
+// package.
 func (s *size) add(path string, text []byte) error {
 	files := token.NewFileSet()
 	tree, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
@@ -103,7 +105,8 @@ func (s *size) add(path string, text []byte) error {
 	return nil
 }
 
-// addTypes notes the exported method or the exported aliases that decl declares.
+// addTypes records the exported method or the exported type aliases that a declaration
+// declares.
 func (s *size) addTypes(tree *ast.File, decl ast.Decl) {
 	switch decl := decl.(type) {
 	case *ast.FuncDecl:
@@ -146,7 +149,7 @@ func codeLines(text []byte) int {
 			return len(lines)
 		}
 		if tok == token.SEMICOLON && literal == "\n" {
-			continue // inserted by the scanner
+			continue // the scanner has inserted this semicolon
 		}
 		first := file.Line(pos)
 		for line := first; line <= first+strings.Count(literal, "\n"); line++ {
@@ -182,7 +185,8 @@ func exported(decl ast.Decl) int {
 	return count
 }
 
-// receiver returns the name of a receiver's type, without pointer and type parameters.
+// receiver returns the name of the type of a method's receiver, without a pointer and
+// type parameters.
 func receiver(expr ast.Expr) string {
 	switch expr := expr.(type) {
 	case *ast.StarExpr:
@@ -197,7 +201,7 @@ func receiver(expr ast.Expr) string {
 	return ""
 }
 
-// write writes the table, sorted by directory.
+// write prints the table of sizes, sorted by directory.
 func write(w io.Writer, sizes map[string]*size) error {
 	// Writes to the table are buffered; Flush returns their errors.
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)

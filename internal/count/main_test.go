@@ -51,11 +51,11 @@ func (u) Method() {}
 	if len(lines) != 4 {
 		t.Fatalf("got %d lines, want a head, two packages and the total:\n%s", len(lines), out.String())
 	}
-	// The identifiers are X, T and T.Method. Ten lines hold code.
+	// The exported identifiers are X, T and T.Method. Ten lines hold code.
 	if got, want := strings.Join(strings.Fields(lines[1])[:3], " "), "3 1 10"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	// The identifiers are Of, and the Method that it has from a.T.
+	// The exported identifiers are the alias Of, and the Method that it has from a.T.
 	if got, want := strings.Join(strings.Fields(lines[2])[:3], " "), "2 1 3"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

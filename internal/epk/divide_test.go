@@ -45,7 +45,8 @@ func TestDivideSpreadsKeysEvenly(t *testing.T) {
 	}
 }
 
-// A large tenant has one hash in the first level. The second level divides its users.
+// A split of a single tenant must divide the tenant's users. All of them share the hash
+// of the first level, so the second level is divided.
 func TestDividingATenantDividesItsUsers(t *testing.T) {
 	lo, hi := MultiHash.Prefix([]Component{str("t1")})
 	bounds, err := MultiHash.Divide(lo, hi, 4)

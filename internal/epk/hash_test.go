@@ -18,8 +18,9 @@ var (
 	no    = OfBool(false)
 )
 
-// The vectors come from the hashing of the JavaScript SDK, the routing functions of the
-// Go SDK, and the unit tests of .NET.
+// The hash V2 must return the same values as the SDKs. The expected values come from the
+// hashing of the JavaScript SDK, the routing functions of the Go SDK, and the unit tests
+// of .NET.
 func TestV2EqualsTheVectorsOfTheSDKs(t *testing.T) {
 	for _, c := range []struct {
 		value Component

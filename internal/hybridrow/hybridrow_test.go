@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// unhex decodes hexadecimal text with spaces.
+// unhex returns the bytes of a hexadecimal text, which may contain spaces.
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
@@ -22,7 +22,7 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// The parts of streams in hexadecimal, as .NET's layouts define them.
+// These are parts of streams in hexadecimal, in the layouts that .NET's SDK defines.
 const (
 	segmentHex = "81 f0 d8 ff 7f 01 0a 00 00 00"
 	upsertHex  = "81 f1 d8 ff 7f 2c 00 00 00 b9 d7 33 c9 81 70 54 e1 7f 47 14 00 00 00 02 00 00 00 06 5b 22 70 31 22 5d 14 7b 22 69 64 22 3a 22 61 22 2c 22 70 6b 22 3a 22 70 31 22 7d 03 0c"
@@ -37,7 +37,7 @@ var (
 	resultRow = Result{Status: 201, ETag: `"e2"`, Charge: 6.29}
 )
 
-// rows returns the rows of a stream.
+// rows returns all rows of a stream. An error fails the test.
 func rows(t testing.TB, stream []byte) [][]byte {
 	t.Helper()
 	var all [][]byte
@@ -181,7 +181,7 @@ func TestErrorsDescribeDamagedStreams(t *testing.T) {
 	}
 }
 
-// readAll decodes a stream of operations.
+// readAll decodes all operations of a stream and returns the first error.
 func readAll(stream []byte) error {
 	r := NewReader(stream)
 	for {
@@ -197,8 +197,8 @@ func readAll(stream []byte) error {
 	}
 }
 
-// FuzzRead checks that no stream makes the reader panic, and that every decoded row is
-// the same after it was encoded and decoded again.
+// FuzzRead checks that no stream makes the reader panic. Every decoded row must be the
+// same after it was encoded and decoded again.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{segmentHex + upsertHex + deleteHex, segmentHex + resultHex, "81 f0 d8 ff 7f 01 0f 00 00 00 14 02 02 68 69" + deleteHex} {
 		f.Add(unhex(f, seed))

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// code is the type of a value.
+// code is the number that HybridRow gives to the type of a value.
 type code byte
 
 // The types of a batch's fields, with their numbers in HybridRow.
@@ -25,9 +25,9 @@ const (
 	codeBinary  code = 21
 )
 
-// sizes holds the sizes of types whose values have a fixed size: null, booleans,
-// integers, floats, decimal, times, GUID, and MongoDB's id. The reader needs them to skip
-// unknown fields.
+// sizes has the size in bytes of the values of each type with a fixed size. These are
+// null, booleans, integers, floats, decimal, times, GUID, and MongoDB's id. The reader
+// needs the sizes to skip unknown fields.
 var sizes = map[code]int{
 	codeNull: 0, codeFalse: 0, codeTrue: 0, 5: 1, 6: 2, codeInt32: 4, 8: 8, 9: 1, 10: 2, codeUint32: 4, 12: 8,
 	15: 4, codeFloat64: 8, 17: 16, 18: 8, 19: 16, 22: 16, 23: 8, 24: 12,
@@ -42,7 +42,8 @@ const (
 	sparse
 )
 
-// column is a field of a schema. Booleans have the type codeTrue.
+// column is one field of a schema. A boolean has the type codeTrue, whatever its value
+// is.
 type column struct {
 	name    string
 	code    code
@@ -58,7 +59,8 @@ type layout struct {
 	columns []column
 }
 
-// value is the value of a field. The type determines which member holds it.
+// value is the decoded value of a field. The field's type determines which of the Go
+// fields below is used.
 type value struct {
 	number uint64
 	bytes  []byte
@@ -118,8 +120,9 @@ func (l *layout) read(row []byte, visit func(column int, v value)) error {
 	return nil
 }
 
-// readSparse reads a sparse field. The column is -1 for null, and for a field that the
-// schema does not have.
+// readSparse reads the sparse field at the start of rest. It returns the index of its
+// column, its value, and the bytes after it. The index is -1 for null, and for a field
+// that the schema does not have.
 func (l *layout) readSparse(rest []byte) (int, value, []byte, error) {
 	kind := code(rest[0])
 	token, after, err := readVaruint(rest[1:])
@@ -147,7 +150,8 @@ func (l *layout) readSparse(rest []byte) (int, value, []byte, error) {
 	return int(token) - 1, v, after, nil
 }
 
-// readValue reads a value of a type. It returns the value and the rest of b.
+// readValue reads a value of the given type at the start of b. It returns the value and
+// the bytes after it.
 func readValue(kind code, b []byte) (value, []byte, error) {
 	switch kind {
 	case codeFalse:
@@ -175,8 +179,8 @@ func readValue(kind code, b []byte) (value, []byte, error) {
 	}
 }
 
-// readFixed reads a value of a type with a fixed size. It returns the value and the rest
-// of b.
+// readFixed reads a value of a type with a fixed size at the start of b. It returns the
+// value and the bytes after it.
 func readFixed(kind code, b []byte) (value, []byte, error) {
 	size, known := sizes[kind]
 	if !known {
@@ -195,7 +199,8 @@ func readFixed(kind code, b []byte) (value, []byte, error) {
 	return v, b[size:], nil
 }
 
-// readVaruint reads a varuint. It returns the number and the rest of b.
+// readVaruint reads a varuint at the start of b. It returns the number and the bytes
+// after it.
 func readVaruint(b []byte) (uint64, []byte, error) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 {
@@ -204,25 +209,27 @@ func readVaruint(b []byte) (uint64, []byte, error) {
 	return n, b[size:], nil
 }
 
-// appendRow appends the header of a row and its presence. Fields follow in the order of
-// the schema.
+// appendRow appends the start of a row to b: its header and its presence byte. The caller
+// then appends the fields in the order of the schema.
 func (l *layout) appendRow(b []byte, presence byte) []byte {
 	return append(appendHeader(b, l.schema), presence)
 }
 
 func appendInt32(b []byte, n int32) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
 
-// appendBytes appends the text or bytes of a variable or sparse field.
+// appendBytes appends the length and the bytes of a variable or sparse field to b.
 func appendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
-// appendSparse appends a sparse field without its value.
+// appendSparse appends the type and the name of a sparse field to b. The caller then
+// appends the value.
 func (l *layout) appendSparse(b []byte, column int, kind code) []byte {
 	return binary.AppendUvarint(append(b, byte(kind)), uint64(column+1))
 }
 
-// appendSparseText appends a sparse text, unless it is empty.
+// appendSparseText appends a sparse field with a text to b. It appends nothing if the
+// text is empty.
 func (l *layout) appendSparseText(b []byte, column int, text string) []byte {
 	if text == "" {
 		return b

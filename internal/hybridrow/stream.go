@@ -35,9 +35,9 @@ func Is(body []byte) bool { return len(body) > 0 && body[0] == Version }
 // Reader reads the records of a stream.
 type Reader struct {
 	stream []byte
-	// at is the offset of the next header.
+	// at is the offset in stream of the next record's header.
 	at int
-	// n is the number of records read.
+	// n is the number of records that Next has returned.
 	n int
 }
 
@@ -80,7 +80,7 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// schemaOf returns the schema in a row's header.
+// schemaOf returns the number of the schema in the header of a row.
 func schemaOf(row []byte) (uint32, error) {
 	if len(row) < headerSize {
 		return 0, fmt.Errorf("%d bytes are too few for the header of a row", len(row))
@@ -91,8 +91,8 @@ func schemaOf(row []byte) (uint32, error) {
 	return binary.LittleEndian.Uint32(row[1:]), nil
 }
 
-// skipSegment skips the header of a segment, and its optional fields: a comment and a
-// schema.
+// skipSegment moves the reader past the header of a segment. rest is the stream from that
+// header on. The header may have two optional fields: a comment and a schema.
 func (r *Reader) skipSegment(rest []byte) error {
 	if len(rest) < segmentSize {
 		return fmt.Errorf("%d bytes are too few for a segment", len(rest))

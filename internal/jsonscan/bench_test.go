@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// order is a document of about 1 KB with members of every kind.
+// order returns a document of about 1 KB that has values of every JSON type.
 func order() []byte {
 	var b strings.Builder
 	b.WriteString(`{"id":"i00000001","pk":"k1","n":1,"customer":{"name":"Customer 1","city":"Rotterdam","vip":false},"lines":[`)

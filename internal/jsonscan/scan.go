@@ -112,7 +112,7 @@ func (s *Scanner) Members(depth int, names []string, at []int) error {
 	return nil
 }
 
-// members does the work of Members byte by byte.
+// members is the slow form of Members, which scans byte by byte.
 func (s *Scanner) members(depth int, names []string, at []int) error {
 	for more, err := s.Object(depth); more || err != nil; more, err = s.Next('}') {
 		if err != nil {
@@ -134,7 +134,7 @@ func (s *Scanner) members(depth int, names []string, at []int) error {
 	return nil
 }
 
-// value does the work of Value byte by byte, and returns errors with their offset.
+// value is the slow form of Value, which scans byte by byte. Its errors have an offset.
 func (s *Scanner) value(depth int) error {
 	switch c := s.Peek(); c {
 	case '"':
@@ -235,7 +235,8 @@ func (s *Scanner) literal(word string) error {
 	return nil
 }
 
-// Int scans a 64-bit integer, which has no fraction and no exponent.
+// Int scans a number and returns it as an int64. A fraction, an exponent or a larger
+// number is an error.
 func (s *Scanner) Int() (int64, error) {
 	from := s.i
 	if err := s.number(); err != nil {

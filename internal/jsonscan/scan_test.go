@@ -14,7 +14,8 @@ import (
 
 const depth = 20
 
-// whole checks that a text is one value with nothing but white space around it.
+// whole returns an error unless text is one JSON value with nothing but white space
+// around it.
 func whole(text []byte) error {
 	s := New(text, depth)
 	s.Space()

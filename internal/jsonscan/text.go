@@ -100,7 +100,7 @@ func (s *Scanner) Text() (Text, error) {
 	}
 }
 
-// escape skips one escape sequence, or both of a surrogate pair.
+// escape skips one escape sequence, or two if they are the halves of a surrogate pair.
 func (s *Scanner) escape() error {
 	s.i++
 	switch s.Peek() {
@@ -151,7 +151,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape decodes the inside of a valid string.
+// unescape returns the value of a valid JSON string. raw is its text without the quotes.
 func unescape(raw []byte) string {
 	var decoded string
 	if err := json.Unmarshal(slices.Concat([]byte{'"'}, raw, []byte{'"'}), &decoded); err != nil {

@@ -13,7 +13,7 @@ import (
 // similar to a kernel's buffers for a loopback connection.
 const bufferSize = 256 << 10
 
-// pipe returns the two ends of a connection.
+// pipe returns the two ends of a new connection between two addresses.
 func pipe(client, server net.Addr) (a, b net.Conn) {
 	up, down := &stream{}, &stream{}
 	return &conn{in: down, out: up, local: client, remote: server, read: newDeadline(), write: newDeadline()},
@@ -34,7 +34,7 @@ func (c *conn) Write(p []byte) (int, error) { return c.out.write(p, c.write) }
 func (c *conn) Close() error {
 	c.in.closeReader()
 	c.out.closeWriter()
-	c.read.set(time.Time{}) // stops the timer
+	c.read.set(time.Time{}) // without a deadline, no timer is left
 	c.write.set(time.Time{})
 	return nil
 }
@@ -75,7 +75,8 @@ type stream struct {
 	changed chan struct{}
 }
 
-// notify wakes all waiting goroutines. s.mu is held.
+// notify wakes all goroutines that wait for a change of the stream. The caller must hold
+// s.mu.
 func (s *stream) notify() {
 	if s.changed != nil {
 		close(s.changed)
@@ -83,7 +84,8 @@ func (s *stream) notify() {
 	}
 }
 
-// wait returns a channel that is closed at the next change. s.mu is held.
+// wait returns a channel that is closed at the next change of the stream. The caller must
+// hold s.mu.
 func (s *stream) wait() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -91,8 +93,9 @@ func (s *stream) wait() <-chan struct{} {
 	return s.changed
 }
 
-// step calls try until try is done or returns an error, or the deadline passes. s.mu is
-// held during try.
+// step calls try, and again after each change of the stream, until try is done or returns
+// an error. After the deadline it returns os.ErrDeadlineExceeded. s.mu is held during
+// try.
 func (s *stream) step(d *deadline, try func() (done bool, err error)) error {
 	for {
 		over := d.over()
@@ -112,7 +115,7 @@ func (s *stream) step(d *deadline, try func() (done bool, err error)) error {
 		s.mu.Unlock()
 		select {
 		case <-changed:
-		case <-over: // the loop checks whether the deadline was moved
+		case <-over: // the loop checks whether the deadline was set to a later time
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connected returns both ends of a connection.
+// connected returns both ends of a new connection.
 func connected(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	var n memnet.Network
@@ -106,7 +106,8 @@ func TestDeadlinesEndCallsAndCanBeMoved(t *testing.T) {
 		if at, err := read(); at != time.Hour+5*time.Second || err != nil {
 			t.Errorf("no deadline: %s, %v", at, err)
 		}
-		// Without a reader, the buffer becomes full, and the write ends at its deadline.
+		// Nobody reads, so the buffer becomes full. The write must then end at its
+		// deadline.
 		if err := client.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Error(err)
 		}
@@ -185,7 +186,8 @@ func TestAddressesHaveAtMostOneListener(t *testing.T) {
 	}
 }
 
-// Connections are reused, and time passes during requests.
+// An HTTP client and server must work over the network in a synctest bubble. Connections
+// must be reused, and fake time must pass during requests.
 func TestHTTPRunsInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n memnet.Network
@@ -234,7 +236,7 @@ func TestHTTPRunsInABubble(t *testing.T) {
 		if peers != 1 {
 			t.Errorf("10 requests took %d connections", peers)
 		}
-		// The server notices that a client has disconnected.
+		// The server's request context must end when the client disconnects.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, "GET", "http://shop.test/", http.NoBody)

@@ -64,7 +64,7 @@ func (n *Network) Dial(ctx context.Context, _, address string) (net.Conn, error)
 	}
 }
 
-// listener is a net.Listener.
+// listener is the net.Listener that Network.Listen returns.
 type listener struct {
 	n       *Network
 	address string
@@ -98,7 +98,7 @@ func (l *listener) Close() error {
 		for {
 			select {
 			case c := <-l.accept:
-				_ = c.Close() // returns no error
+				_ = c.Close() // a connection's Close returns no error
 			default:
 				return
 			}

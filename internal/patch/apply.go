@@ -80,7 +80,8 @@ func (op operation) move(doc []byte) ([]byte, error) {
 	return to.add(doc, value), nil
 }
 
-// add inserts an element, or adds or replaces a member.
+// add carries out the operation add: it inserts an element into an array, or adds or
+// replaces a member of an object.
 func (t target) add(doc, value []byte) []byte {
 	if t.object || !t.found {
 		return t.set(doc, value)
@@ -88,7 +89,8 @@ func (t target) add(doc, value []byte) []byte {
 	return splice(doc, t.from, t.from, value, comma)
 }
 
-// set replaces the target, or appends it to its parent.
+// set carries out the operation set: it replaces the target, or appends it to its parent
+// if it does not exist.
 func (t target) set(doc, value []byte) []byte {
 	if t.found {
 		return t.replace(doc, value)
@@ -144,8 +146,8 @@ func splice(doc []byte, from, to int, parts ...[]byte) []byte {
 	return append(out, doc[to:]...)
 }
 
-// plus adds two numbers. It adds integers exactly if the sum fits in 64 bits. It adds
-// other numbers as float64, like most readers of JSON.
+// plus returns the sum of the JSON numbers old and by. Integers are added exactly if the
+// sum fits in 64 bits. Other numbers are added as float64, as most readers of JSON do.
 func plus(old, by []byte) ([]byte, error) {
 	if k := jsontext.Value(old).Kind(); k != '0' {
 		return nil, fmt.Errorf("%.40s is not a number", old)

@@ -12,8 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FuzzApply checks that a patch does not panic. The result is a valid document, equal to
-// that of a simple implementation. Members that no operation names keep every byte.
+// FuzzApply checks that a patch never panics. The patched document must be valid and
+// equal to that of a simple implementation. Members that no operation names must keep
+// every byte.
 func FuzzApply(f *testing.F) {
 	const doc = `{"a":1,"list":["x",{"y":2}],"deep":{"b":{"c":true}},"n":1.50,"":null}`
 	for _, ops := range []string{
@@ -30,7 +31,7 @@ func FuzzApply(f *testing.F) {
 		}
 		after, err := p.Apply(doc)
 		if before := jsontext.Value(doc); !before.IsValid() || before.Kind() != '{' {
-			return // Apply must only return
+			return // for other documents, Apply must only not panic
 		}
 		slow, slowErr := applySlowly(t, doc, p)
 		if (err != nil) != (slowErr != nil) {
@@ -65,7 +66,7 @@ func decode(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// raw returns the texts of the members. Unlike decode, it keeps white space.
+// raw returns the text of each member of an object, white space included.
 func raw(t *testing.T, text []byte) map[string][]byte {
 	t.Helper()
 	m := map[string][]byte{}
@@ -87,7 +88,8 @@ func raw(t *testing.T, text []byte) map[string][]byte {
 
 var errSlow = errors.New("refused")
 
-// applySlowly patches a decoded document.
+// applySlowly is the simple implementation: it decodes the document and applies the patch
+// to the values.
 func applySlowly(t *testing.T, doc []byte, p Patch) (v any, err error) {
 	t.Helper()
 	v = decode(t, doc)

@@ -182,7 +182,7 @@ func (p Patch) Check(protected ...[]string) error {
 	return nil
 }
 
-// overlaps reports whether the two paths are equal, or one is a prefix of the other.
+// overlaps reports whether p and path are equal, or one of them is a prefix of the other.
 func (p pointer) overlaps(path []string) bool {
 	n := min(len(p), len(path))
 	return slices.Equal(p[:n], path[:n])

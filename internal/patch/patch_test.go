@@ -154,7 +154,8 @@ func TestApplyDoesNotChangeTheDocument(t *testing.T) {
 	}
 }
 
-// The store has no invalid documents. If it had one, a patch must return an error.
+// A patch of an invalid document must return an error and must not panic. The store never
+// has such documents.
 func TestInvalidDocumentsAreAnError(t *testing.T) {
 	p, err := Parse([]byte(`[{"op":"set","path":"/a/b","value":1}]`))
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 )
 
 // draw returns comments, each with the lines of code around it, and the paths of pages.
-// The seed and the files determine which.
+// It draws them at random. The same seed and files give the same result.
 func draw(paths []string, seed uint64) (string, error) {
 	var comments, pages []string
 	for _, path := range paths {

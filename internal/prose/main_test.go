@@ -79,7 +79,8 @@ func TestRulesPassNetHTTP(t *testing.T) {
 	}
 }
 
-// newTestSource parses text as a Go file.
+// newTestSource writes text to a Go file with the given name, and returns the prose of
+// that file.
 func newTestSource(t *testing.T, name, text string) *source {
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

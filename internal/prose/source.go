@@ -56,7 +56,8 @@ func newSource(path string) (*source, error) {
 	return s, nil
 }
 
-// numbered splits a text whose first line has a number.
+// numbered splits a text into lines. number is the line number of its first line in the
+// file.
 func numbered(text string, number int) []line {
 	var lines []line
 	for text := range strings.SplitSeq(text, "\n") {

@@ -48,7 +48,8 @@ type line struct {
 	at   float64
 }
 
-// record reads the output of a command from in and writes its picture to out.
+// record reads the output of a command from in, and writes the animated picture of it to
+// out.
 func record(in io.Reader, out io.Writer, title string) error {
 	var lines []line
 	widest, at := 0, 0.0
