@@ -42,8 +42,7 @@ const (
 	sparse
 )
 
-// column is one field of a schema. A boolean has the type codeTrue, whatever its value
-// is.
+// column is one field of a schema. All booleans have the type codeTrue.
 type column struct {
 	name    string
 	code    code
