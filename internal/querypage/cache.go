@@ -21,13 +21,14 @@ type Cache struct {
 	size       int // bytes of text in young
 }
 
-// The limits of a generation. A compiled query takes some tens of times the size of its
-// text.
+// These are the limits of each of the two generations: the number of queries, and the
+// total length of their texts in bytes. A compiled query takes some tens of times the
+// memory of its text.
 const (
 	cachedQueries   = 256
 	cachedQueryText = 64 << 10
-	// maxCachedText is the size in bytes of the longest text that is kept. Longer texts
-	// usually name a thousand items each, and clients do not send them twice.
+	// maxCachedText is the length in bytes of the longest text that is cached. Longer
+	// texts usually name a thousand items, and clients do not send them twice.
 	maxCachedText = 8 << 10
 )
 
@@ -74,8 +75,8 @@ func (c *Cache) add(text string, q *query.Query) {
 	c.size += len(text)
 }
 
-// Refused converts errors of package query that are mistakes of the client to an *[Error]
-// with the service's message. It returns other errors unchanged.
+// Refused converts an error of package query to an *[Error] with the service's message,
+// if a mistake of the client caused it. It returns other errors unchanged.
 func Refused(err error) error {
 	if err == nil {
 		return nil // before the variables, each of which is allocated

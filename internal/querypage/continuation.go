@@ -19,8 +19,8 @@ import (
 // or that another server or container made, would be read as a position, and a client
 // would miss rows.
 
-// checksumDigits is the length of a checksum: CRC-32C in hexadecimal. A checksum finds
-// mistakes, but does not prevent forgery.
+// checksumDigits is the length of a token's checksum, which is a CRC-32C in hexadecimal.
+// It detects damaged tokens, but does not prevent forgery.
 const checksumDigits = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -87,7 +87,7 @@ const maxSortKey = 2 << 10
 // continuation.
 var errLongSortKey = errors.New("the sort key is too long for a continuation")
 
-// startOf returns the position at which a query begins.
+// startOf returns the position of the first page of a query.
 func startOf(shape query.Shape) position {
 	p := position{ordered: Sorts(shape), limit: -1}
 	if shape.Top != nil {
@@ -161,7 +161,8 @@ func parsePosition(text, rid string, ordered bool) (position, error) {
 	return p, nil
 }
 
-// parseCount reads a number in the form that token writes, and reports whether it did.
+// parseCount parses a number as token writes it into n. It returns false for any other
+// text.
 func parseCount(s string, n *int64) bool {
 	var err error
 	*n, err = strconv.ParseInt(s, 10, 64)

@@ -32,8 +32,8 @@ func ConditionKey(c *engine.Container, b *query.Bound) feed.PartitionKey {
 	return key
 }
 
-// pointOf returns the effective partition key of a full key, or "" if no document can
-// have the key.
+// pointOf returns the effective partition key of a full partition key. It returns "" if
+// no document can have the key.
 func pointOf(c *engine.Container, key []any) string {
 	r, err := c.KeyRange(key)
 	if err != nil {
@@ -58,10 +58,11 @@ func Plan(c *engine.Container, b *query.Bound, key feed.PartitionKey) (query.Pla
 	return plan, Refused(err)
 }
 
-// lsnMember is the only member of stored documents that queries do not see.
+// lsnMember is the member that the store adds to documents and that queries must not see.
 const lsnMember = "_lsn"
 
-// selectItems restricts p.items to the documents for which the condition can be true.
+// selectItems limits the documents that the page reads, by the partition keys and IDs in
+// the query's condition.
 func (p *Page) selectItems(ctx context.Context) {
 	sets, exact, ok := p.query.Among(p.c.KeyPaths())
 	if ok {

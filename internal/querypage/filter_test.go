@@ -8,9 +8,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// A document that takes long to filter passes and is evaluated when it is visited,
-// because the page may end before it. If all documents are evaluated anyway, no document
-// passes early.
+// A document takes long to filter. The filter must pass it without a result, so that the
+// page can end before it, and the page evaluates it later. If all documents are evaluated
+// for the first row anyway, the filter must evaluate this one, too.
 func TestFilterPassesSlowDocuments(t *testing.T) {
 	const small = `{"xs":[1,2,3]}`
 	large := `{"xs":[` + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + `]}`

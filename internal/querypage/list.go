@@ -18,7 +18,7 @@ type Item struct {
 	Body []byte
 }
 
-// itemOverhead is the approximate memory of a row besides its bytes.
+// itemOverhead is the approximate memory of a row in bytes, without its key and its JSON.
 const itemOverhead = 64
 
 // List returns the rows of a query over a list that is sorted by key. The rows are sorted

@@ -28,13 +28,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// The limits of a page.
+// These are the limits of a page.
 const (
 	defaultRows = 100
 	// maxRows is the size of a page if [Request.MaxRows] is -1. maxRowBytes may end the
 	// page earlier.
 	maxRows = 10_000
-	// maxRowBytes ends a page. No row is added to a page of that many bytes.
+	// maxRowBytes is the size of a page's rows, in bytes, at which no further row is
+	// added.
 	maxRowBytes = 4 << 20
 	// maxTime limits the time for reading a page. Clients wait a few seconds for a
 	// response, so a page ends then even if it has no rows.
@@ -96,15 +97,15 @@ type Page struct {
 	sortMemory int
 	time       time.Duration
 
-	// anyOrder reports whether the scan may visit documents in any order and must visit
-	// all of them.
+	// anyOrder is true if the scan must visit all documents, so that it may visit them in
+	// the fastest order.
 	anyOrder bool
 	// dropped reports whether rows of this page were dropped because they took too much
 	// memory.
 	dropped bool
-	// late reports whether the time of the page has passed.
+	// late is true after the time limit of the page has passed.
 	late bool
-	// more reports whether there is a next page, which begins at next.
+	// more is true if there is another page, which begins at the position next.
 	more bool
 	next position
 }
@@ -177,8 +178,8 @@ func (p *Page) Read(ctx context.Context) error {
 	return Refused(err)
 }
 
-// room returns the number of rows that may be added, by the size of the page and by TOP
-// and LIMIT.
+// room returns the number of rows that can still be added to the page, considering its
+// size, TOP and LIMIT.
 func (p *Page) room() int {
 	n := p.maxRows - p.Count
 	if p.start.limit >= 0 {
@@ -189,7 +190,7 @@ func (p *Page) room() int {
 
 func (p *Page) isFull() bool { return p.room() <= 0 || len(p.Rows) >= maxRowBytes }
 
-// add appends a row.
+// add appends the JSON of a row to the page.
 func (p *Page) add(row []byte) {
 	if p.Count > 0 {
 		p.Rows = append(p.Rows, ',')
@@ -198,8 +199,8 @@ func (p *Page) add(row []byte) {
 	p.Count++
 }
 
-// limitLeft returns the number of rows that TOP and LIMIT allow after this page, or -1
-// without a limit.
+// limitLeft returns the number of rows that TOP and LIMIT allow for the following pages.
+// It returns -1 if the query has neither.
 func (p *Page) limitLeft() int64 {
 	if p.start.limit < 0 {
 		return -1
@@ -207,8 +208,8 @@ func (p *Page) limitLeft() int64 {
 	return max(p.start.limit-int64(p.Count), 0)
 }
 
-// emptyDocument replaces every document if the query returns the same rows for all
-// documents.
+// emptyDocument is evaluated in place of each document if the rows of the query do not
+// depend on the documents.
 var emptyDocument = []byte(`{}`)
 
 // scan calls visit for the selected documents in the order of effective partition key and
@@ -251,9 +252,9 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 	}
 }
 
-// readSorted reads a page of a query with ORDER BY, which needs a scan of all selected
-// documents. If OFFSET skips rows, a first scan finds the last skipped row. It keeps only
-// sort keys.
+// readSorted reads a page of a query with ORDER BY. It scans all selected documents and
+// keeps the first rows after the position. If OFFSET skips rows, a first scan finds the
+// last skipped row, and keeps only sort keys.
 func (p *Page) readSorted(ctx context.Context) error {
 	p.anyOrder = true
 	last := p.start.last
@@ -285,8 +286,8 @@ func (p *Page) readSorted(ctx context.Context) error {
 	return nil
 }
 
-// sort returns the first rows after a position. If whole is false, it returns only their
-// positions.
+// sort scans the documents and returns the first keep rows after the position last. If
+// whole is false, it returns only their positions.
 func (p *Page) sort(ctx context.Context, keep int, last *query.Position, whole bool) ([]query.SortedRow, error) {
 	s := p.query.NewSorter(keep, last)
 	var (

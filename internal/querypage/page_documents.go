@@ -13,12 +13,12 @@ import (
 // documents.
 type documentPage struct {
 	*Page
-	// full is the position after the last row of a full page. hasNext reports whether
-	// another row follows.
+	// full is the position after the last row, once the page is full. hasNext is true if
+	// another row follows it.
 	full    *position
 	hasNext bool
-	// lookahead is the number of documents that may still be visited after a full page.
-	// offset is the number of rows that OFFSET still skips.
+	// lookahead is the number of documents that may still be visited, after the page is
+	// full, to find another row. offset is the number of rows that OFFSET still skips.
 	lookahead int
 	offset    int64
 	// If a document makes several rows, a page may begin and end among them. resume is
@@ -66,7 +66,8 @@ func (p *Page) readDocuments(ctx context.Context) error {
 	return nil
 }
 
-// errPageTime ends the evaluation of a document when the time of the page has passed.
+// errPageTime ends the evaluation of a document when the time limit of the page has
+// passed.
 var errPageTime = errors.New("the page's time is up")
 
 // limitTime ends the page when its time has passed. Between two documents that is always
@@ -90,11 +91,12 @@ func (d *documentPage) limitTime(ctx context.Context) {
 // canEndWithin reports whether the page can end within the current document and still
 // make progress: the next page must begin after the position at which this one began.
 func (d *documentPage) canEndWithin() bool {
-	// After a full page, the only open question is whether another row exists.
+	// If the page is full, the scan only looks for another row, so it can end anywhere.
 	return d.full != nil || d.shape.Several && (d.row > d.answered || d.passed)
 }
 
-// visitRow handles the next row of the current document.
+// visitRow handles one row of the current document: it skips it, adds it, or ends the
+// page. It returns false to end the document.
 func (d *documentPage) visitRow() (more bool) {
 	row, ok := d.eval.Row()
 	if !ok {
@@ -122,7 +124,8 @@ func (d *documentPage) visitRow() (more bool) {
 	return true
 }
 
-// visitDocument handles the next document. visit is d.visitRow.
+// visitDocument evaluates the next document of the scan. visit is d.visitRow. It returns
+// false to end the scan.
 func (d *documentPage) visitDocument(item *engine.VisitedItem, visit func() bool) (more bool, err error) {
 	d.item, d.row, d.answered, d.ended, d.more = item, 0, 0, false, true
 	if d.shape.Several {
@@ -149,12 +152,12 @@ func (d *documentPage) visitDocument(item *engine.VisitedItem, visit func() bool
 	return d.lookahead > 0 && !d.late, nil
 }
 
-// within returns the position after the last row of the current document.
+// within returns the position after the last row so far of the current document.
 func (d *documentPage) within() *position {
 	return &position{after: d.item.Continuation(), document: d.number, rows: d.row}
 }
 
-// endWithin ends the page within the current document.
+// endWithin ends the page at the current row of the current document.
 func (d *documentPage) endWithin() {
 	d.hasNext = true
 	switch {

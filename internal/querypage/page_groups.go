@@ -19,7 +19,7 @@ import (
 // there are several scans.
 const maxPageGroups = 2 * maxRows
 
-// readGroups reads a page of rows of groups.
+// readGroups reads a page of a query with GROUP BY, aggregates or DISTINCT.
 func (p *Page) readGroups(ctx context.Context) error {
 	p.anyOrder = true
 	if p.room() <= 0 {
@@ -32,8 +32,8 @@ func (p *Page) readGroups(ctx context.Context) error {
 			return err
 		}
 		p.more = (p.addGroups(rows) || more) && p.limitLeft() != 0
-		// If all rows were skipped or have no value, the page is still empty, so scan
-		// again.
+		// OFFSET may have skipped all of these rows, or their values are undefined. Then
+		// the page is still empty, and another scan follows.
 		if p.Count > 0 || !p.more {
 			p.next.limit = p.limitLeft()
 			return nil
@@ -41,7 +41,8 @@ func (p *Page) readGroups(ctx context.Context) error {
 	}
 }
 
-// addGroups adds rows until the page is full. It reports whether rows remain.
+// addGroups adds rows until the page is full or the rows end. more reports whether some
+// were not added.
 func (p *Page) addGroups(rows []query.SortedRow) (more bool) {
 	for i := range rows {
 		switch {
@@ -58,7 +59,8 @@ func (p *Page) addGroups(rows []query.SortedRow) (more bool) {
 	return false
 }
 
-// collectGroups returns the first rows after the position of the next page.
+// collectGroups scans the documents and returns the first rows after the position of the
+// next page. more reports whether further rows exist.
 func (p *Page) collectGroups(ctx context.Context) (rows []query.SortedRow, more bool, err error) {
 	var after []byte
 	if p.next.last != nil {

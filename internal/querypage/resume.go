@@ -25,7 +25,8 @@ type resumeFilter struct {
 	Exclude bool   `json:"exclude"`
 }
 
-// resumeAt sets the position at which a query with a resumeFilter begins.
+// resumeAt sets the position at which the page begins, from the resumeFilter of the
+// request.
 func (p *Page) resumeAt(filter json.RawMessage) error {
 	if filter == nil {
 		return nil

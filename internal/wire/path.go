@@ -58,8 +58,8 @@ func ParsePath(escaped string) (Path, error) {
 	return p, nil
 }
 
-// Type returns the type of the resource, or of the resources in the feed. It is empty for
-// the account.
+// Type returns the type of the resource that the path addresses, or the type of the
+// resources in a feed. It is empty for the account.
 func (p Path) Type() string {
 	if len(p.Types) == 0 {
 		return ""
@@ -67,7 +67,8 @@ func (p Path) Type() string {
 	return p.Types[len(p.Types)-1]
 }
 
-// IsFeed reports whether p is the path of a feed.
+// IsFeed reports whether p addresses the list of all resources of a type, as
+// /dbs/shop/colls does.
 func (p Path) IsFeed() bool { return len(p.Types) > len(p.IDs) }
 
 // Shape returns the path with every id replaced by "*", such as /dbs/*/colls.
@@ -91,7 +92,8 @@ func (p Path) Shape() string {
 // operation with the type and link of its container.
 func (p Path) SignedType() string { return p.signed().Type() }
 
-// signed returns the path that a signature covers.
+// signed returns the part of the path that a signature covers. It omits an operation on a
+// container.
 func (p Path) signed() Path {
 	if n := len(p.Types) - 1; n > 0 && p.Types[n] == operations {
 		p.Types, p.IDs = p.Types[:n], p.IDs[:min(len(p.IDs), n)]

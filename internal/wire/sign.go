@@ -57,8 +57,8 @@ type Token struct {
 	Signature string
 }
 
-// maxToken is the largest size of an Authorization header. Those of Entra ID are the
-// largest.
+// maxToken is the largest accepted size of an Authorization header, in bytes. Tokens of
+// Entra ID are the largest ones.
 const maxToken = 16 << 10
 
 // ParseAuthorization parses an Authorization header. SDKs escape it, except that some

@@ -19,9 +19,9 @@ const (
 	SubRBACDenied              = 5300 // with 403: an AAD principal lacks the permission
 )
 
-// In TCP mode, the service returns 404/1003 if the container is missing. Over HTTP, a
-// gateway may return 404/0 for an item of a missing container, as for a missing item. So
-// 1003 proves that the owner is missing, and 0 proves nothing.
+// SubOwnerNotFound proves that the container or database of an item is missing. In TCP
+// mode, the service always sends it then. Over HTTP, the service may send SubNone, as for
+// a missing item. So 404 with SubNone proves nothing about the container.
 
 // ErrorBody is the body of every response with a status of at least 400. SDKs always
 // parse it.

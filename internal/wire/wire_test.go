@@ -17,7 +17,8 @@ import (
 
 const vectorKey = "dGhpcy1pcy1hLW1hZGUtdXAta2V5LWZvci12ZWN0b3Jz"
 
-// The JavaScript SDK made the signatures.
+// The signatures in this test were made by the JavaScript SDK. Key.Sign must return the
+// same ones.
 func TestSignaturesEqualThoseOfTheSDKs(t *testing.T) {
 	key, err := wire.ParseKey(vectorKey)
 	if err != nil {
@@ -115,8 +116,9 @@ func TestPathsAreDecoded(t *testing.T) {
 	}
 }
 
-// A signature over a name alone would be valid for containers of that name in all
-// databases.
+// A path by resource IDs is signed by its last ID alone. A path by names must be signed
+// as a whole. Otherwise the signature for one container would be valid for containers of
+// the same name in other databases.
 func TestOnlyResourceIDsAreSignedWithoutTheirPath(t *testing.T) {
 	const database, container, document = "Gis8AQ==", "Gis8AYAAAAE=", "Gis8AYAAAAEBAAAAAQAAAA=="
 	for path, want := range map[string]string{
@@ -161,7 +163,8 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// The server finds headers by these exact names.
+// The server reads headers from the map by these names. So each must be in the canonical
+// form of net/http.
 func TestHeaderNamesAreCanonical(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "header.go", nil, parser.SkipObjectResolution)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// accumulated returns an aggregate of JSON values as JSON. The text "" represents
-// undefined.
+// accumulated returns the aggregate of the values, which are JSON texts. In the values
+// and the result, "" means undefined.
 func accumulated(kind Aggregate, values ...string) string {
 	a := Accumulator{Kind: kind}
 	for _, v := range values {

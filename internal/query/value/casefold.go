@@ -5,8 +5,9 @@ import "bytes"
 // Comparisons that ignore case compare the results of bytes.ToUpper. Most strings are
 // ASCII and are compared without creating these results.
 
-// withoutCase returns a comparison that ignores case. ascii is its fast form for ASCII
-// strings; done is false if it does not apply.
+// withoutCase returns a comparison of two strings that ignores case. It first calls
+// ascii, which is fast but works only for ASCII strings. If that returns done as false,
+// it calls compare with both strings in upper case.
 func withoutCase(compare func(s, sub []byte) bool, ascii func(s, sub []byte) (found, done bool)) func(s, sub []byte) bool {
 	return func(s, sub []byte) bool {
 		if found, done := ascii(s, sub); done {
@@ -32,7 +33,8 @@ func upper(c byte) byte {
 	return c
 }
 
-// sameASCII compares two ASCII strings of equal length.
+// sameASCII reports whether two ASCII strings of equal length are equal without regard to
+// case.
 func sameASCII(a, b []byte) bool {
 	for i, c := range a {
 		if c != b[i] && upper(c) != upper(b[i]) {
@@ -57,8 +59,9 @@ func foldSuffix(s, suffix []byte) (found, done bool) {
 	return foldEqual(s[max(0, len(s)-len(suffix)):], suffix)
 }
 
-// maxFolded is the length in bytes of the longest string that is searched for at every
-// position. At each position, the search takes at most as many steps as that length.
+// maxFolded is the length in bytes of the longest string for which the fast search is
+// used. The fast search compares the string at every position, so it is slow for long
+// strings.
 const maxFolded = 32
 
 func foldContains(s, sub []byte) (found, done bool) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Comparisons that ignore case agree with bytes.ToUpper. That includes letters outside of
-// ASCII whose upper case is in ASCII (ı, ſ).
+// Comparisons that ignore case must have the same result as comparing the results of
+// bytes.ToUpper. This includes the letters ı and ſ, whose upper case is in ASCII.
 func TestFoldedComparisonsEqualThoseInUpperCase(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a repeatable test
 	text := func(n int) []byte {

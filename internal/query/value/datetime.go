@@ -9,8 +9,8 @@ import (
 // ticks is a time in units of 100 ns since 1970, in UTC.
 type ticks int64
 
-// The earliest and latest times with a four-digit year, and the earliest start of bins,
-// which is the epoch of Windows.
+// firstTicks and lastTicks are the first and the last time whose year has four digits.
+// windowsEpoch is the earliest time at which bins may begin.
 const (
 	firstTicks   ticks = -621355968000000000 // 0001-01-01T00:00:00.0000000Z
 	lastTicks    ticks = 253402300799_9999999
@@ -44,12 +44,13 @@ func (t ticks) time() time.Time {
 	return time.Unix(seconds, (int64(t)-seconds*ticksPerSecond)*100).UTC()
 }
 
-// fraction returns the fraction of a second in ticks.
+// fraction returns the part of t after the last full second, in ticks.
 func (t ticks) fraction() int64 {
 	return int64(t) - floorDiv(int64(t), ticksPerSecond)*ticksPerSecond
 }
 
-// value returns t as the service writes it.
+// value returns t as a string in the format of the service, or undefined if t is out of
+// range.
 func (t ticks) value() Value {
 	if !t.valid() {
 		return Value{}
@@ -68,8 +69,8 @@ func appendPadded(dst []byte, n int64, width int) []byte {
 	return append(dst, s...)
 }
 
-// date returns the time of arbitrary numbers. ok is false if they are not a valid date
-// and time.
+// date returns the time with the given year, month and so on. fraction is in ticks. ok is
+// false if the numbers are not a valid date and time.
 func date(year, month, day, hour, minute, second, fraction int64) (t ticks, ok bool) {
 	if year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) ||
 		hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59 || fraction < 0 || fraction >= ticksPerSecond {
@@ -123,7 +124,8 @@ func parseDateTime(b []byte) (t ticks, ok bool) {
 	return date(year, month, day, hour, minute, second, fraction)
 }
 
-// dateParser reads from the front of b. bad is set at the first error.
+// dateParser parses a text from the beginning of b. bad is set at the first error, and
+// all later calls then do nothing.
 type dateParser struct {
 	b   []byte
 	bad bool
@@ -141,7 +143,7 @@ func (p *dateParser) number(width int) (n int64) {
 	return n
 }
 
-// skip reads one of several characters.
+// skip removes the next character, which must be one of set.
 func (p *dateParser) skip(set string) {
 	if p.bad = p.bad || len(p.b) == 0; p.bad {
 		return
@@ -155,7 +157,8 @@ func (p *dateParser) skip(set string) {
 	p.bad = true
 }
 
-// datePart is a unit or part of a date and time.
+// datePart is a unit of time, such as a month or a second, that functions of dates take
+// as an argument.
 type datePart uint8
 
 const (
@@ -171,7 +174,7 @@ const (
 	partNanosecond
 )
 
-// dateParts maps the service's names to parts.
+// dateParts maps the names of the service for units of time to constants.
 var dateParts = map[string]datePart{
 	"year": partYear, "yyyy": partYear, "yy": partYear,
 	"month": partMonth, "mm": partMonth, "m": partMonth,
@@ -184,8 +187,9 @@ var dateParts = map[string]datePart{
 	"nanosecond": partNanosecond, "ns": partNanosecond,
 }
 
-// units holds the lengths of parts in ticks. Only a nanosecond is shorter: a tick has
-// perTick of them. Years and months have no length.
+// units describes the units of time that have a fixed length; years and months have none.
+// length is the length in ticks, which is 1 for a nanosecond. perTick is 1, except for a
+// nanosecond: a tick has 100 nanoseconds.
 var units = [...]struct{ length, perTick int64 }{
 	partDay: {ticksPerDay, 1}, partHour: {3600 * ticksPerSecond, 1}, partMinute: {60 * ticksPerSecond, 1}, partSecond: {ticksPerSecond, 1},
 	partMillisecond: {ticksPerSecond / 1000, 1}, partMicrosecond: {10, 1}, partNanosecond: {1, 100},
@@ -195,8 +199,8 @@ func (p datePart) unit() (length, perTick int64) {
 	return units[p].length, max(units[p].perTick, 1)
 }
 
-// of returns the value of a part in the calendar or clock. A part of a second includes
-// the coarser ones: the microseconds include the milliseconds.
+// of returns the value of a unit of time in t, such as the month from 1 to 12. Units
+// below a second include larger ones: the microseconds include the milliseconds.
 func (p datePart) of(t ticks) int64 {
 	c := t.time()
 	switch p {
@@ -217,8 +221,9 @@ func (p datePart) of(t ticks) int64 {
 	}
 }
 
-// count returns the number of boundaries of a part from a fixed time to t. The fixed time
-// is the year 0 for years and months, and 1970 for other parts.
+// count returns the number of unit boundaries between a fixed time and t. The difference
+// of two counts is the result of DATETIMEDIFF. The fixed time is the year 0 for years and
+// months, and 1970 for other units.
 func (p datePart) count(t ticks) int64 {
 	switch c := t.time(); p {
 	case partYear:
@@ -234,8 +239,8 @@ func (p datePart) count(t ticks) int64 {
 	return floorDiv(int64(t), length) * perTick
 }
 
-// add adds n units of a part. If the new month is too short for the day, its last day is
-// used.
+// add returns t plus n units of p. If the day does not exist in the resulting month, the
+// last day of that month is used. ok is false if the result is out of range.
 func (p datePart) add(t ticks, n int64) (sum ticks, ok bool) {
 	if p == partYear || p == partMonth {
 		if n > math.MaxInt32 || n < math.MinInt32 {
@@ -256,8 +261,8 @@ func (p datePart) add(t ticks, n int64) (sum ticks, ok bool) {
 	if length == 0 {
 		return 0, false
 	}
-	// A count beyond the whole range of times is refused first, so the product cannot
-	// overflow.
+	// If n units exceed the whole range of times, the result is out of range. Checking
+	// this first prevents an overflow of the product below.
 	if n /= perTick; n > int64(lastTicks-firstTicks)/length || n < -int64(lastTicks-firstTicks)/length {
 		return 0, false
 	}

@@ -2,7 +2,7 @@ package value
 
 import "strings"
 
-// maxFormat is the longest format of a time, in bytes.
+// maxFormat limits the length of the format argument of DATETIMEFORMAT, in bytes.
 const maxFormat = 4 << 10
 
 // format writes a time by the letters of .NET's custom formats:
@@ -51,8 +51,8 @@ func (t ticks) format(format []byte) Value {
 	return ofBytes(out)
 }
 
-// appendLetters writes the field for n equal letters. ok is false if they are not a field
-// and must be copied.
+// appendLetters appends the value that n equal letters of a format stand for, such as the
+// year for yyyy. ok is false if the letters have no meaning and must be copied.
 func (t ticks) appendLetters(dst []byte, letter byte, n int) (_ []byte, ok bool) {
 	c := t.time()
 	number := func(v int) []byte { return appendPadded(dst, int64(v), min(n, 2)) }

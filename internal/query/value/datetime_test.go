@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Times agree with package time in text, parts, addition and counting.
+// For random times, parsing, units, addition and counting must have the same results as
+// package time.
 func TestTicksAgreeWithPackageTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9)) //nolint:gosec // a repeatable test
 	random := func() ticks { return firstTicks + ticks(r.Int64N(int64(lastTicks-firstTicks)+1)) }
@@ -36,7 +37,8 @@ func TestTicksAgreeWithPackageTime(t *testing.T) {
 			if inside := want.Year() >= 1 && want.Year() <= 9999; ok != inside || ok && sum != ticksOf(want) {
 				t.Fatalf("%s and %d of %v is %d (%v)", text, n, length, sum, ok)
 			}
-			// The number of boundaries to a time equals that to the beginning of its bin.
+			// Counting the boundaries up to a time or up to the beginning of its bin must
+			// give the same number.
 			bin := ticks(floorDiv(int64(other), int64(length)/100) * (int64(length) / 100))
 			if part.count(other)-part.count(at) != part.count(bin)-part.count(at) {
 				t.Fatalf("from %s to %s there are not as many of %v as to %s", text, other.time(), length, bin.time())

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// class is a group of functions in the service's documentation.
+// class is a category of functions in the service's documentation, such as "Array".
 type class string
 
 const (
@@ -23,23 +23,26 @@ const (
 	classVector      class = "vector"
 )
 
-// many is the maximum number of arguments of a function that takes any number.
+// many is the value of Function.max for a function that takes any number of arguments.
 const many = -1
 
-// Function is a built-in function of the values of its arguments. A function with neither
-// eval nor prepare exists in the service but is not supported here. The error for it
-// names it, unlike that for a misspelled name.
+// Function describes a built-in function. If it has neither eval nor prepare, the service
+// has the function, but this package does not support it. A call of it is refused with an
+// error that names it.
 type Function struct {
 	class    class
 	min, max int // number of arguments
-	// eval returns the value for one row. It must not keep or change the arguments.
+	// eval returns the value of a call for one row. It must not keep or change the
+	// arguments.
 	eval func(args []Value) Value
-	// prepare replaces eval if work can be done once per query. It returns the eval of
-	// one call.
+	// prepare is set instead of eval if a part of the work is done only once for each
+	// query. It is called with the time at which the query was bound. It returns the eval
+	// function of one call.
 	prepare func(now time.Time) func(b Budget, args []Value) Value
 	// pairs reports whether arguments beyond min come in pairs.
 	pairs bool
-	// Volatile reports whether the value depends on more than the arguments.
+	// Volatile reports whether the value depends on more than the arguments, such as the
+	// time or a random number.
 	Volatile bool
 }
 
@@ -72,7 +75,8 @@ var refusedFunctions = map[string]Function{
 	"VECTORDISTANCE":      {class: classVector, min: 2, max: 4},
 }
 
-// ofKind returns a function that is undefined unless all of its arguments have kind k.
+// ofKind returns an eval function that calls f if all arguments have the kind k.
+// Otherwise the result is undefined.
 func ofKind(k Kind, f func(args []Value) Value) func([]Value) Value {
 	return func(args []Value) Value {
 		for _, v := range args {
@@ -84,7 +88,8 @@ func ofKind(k Kind, f func(args []Value) Value) func([]Value) Value {
 	}
 }
 
-// Prepare returns the function for one call in a query that was bound at now.
+// Prepare returns the function that evaluates one call in a query. now is the time at
+// which the query was bound.
 func (f Function) Prepare(now time.Time) func(b Budget, args []Value) Value {
 	if f.prepare != nil {
 		return f.prepare(now)
@@ -100,7 +105,7 @@ func (f Function) Takes(n int) bool {
 	return n >= f.min && (f.max == many || n <= f.max) && (!f.pairs || (n-f.min)%2 == 0)
 }
 
-// Arity returns the number of arguments in words.
+// Arity returns the number of arguments in words, for error messages.
 func (f Function) Arity() string {
 	switch {
 	case f.pairs:
@@ -115,22 +120,23 @@ func (f Function) Arity() string {
 	return fmt.Sprintf("%d arguments", f.min)
 }
 
-// Budget limits the work of an evaluation.
+// Budget limits the work that the evaluation of a document may do.
 type Budget interface {
-	// Spend counts one step, plus the steps of processing that many bytes. It reports
-	// whether to continue.
+	// Spend records one step of work, plus steps for processing the given number of
+	// bytes. It returns false if the evaluation must end.
 	Spend(bytes int) bool
 }
 
-// maxMade is the longest string or array that a function returns, in bytes. The service
+// maxMade limits the string or array that a function returns, in bytes. The service
 // limits an answer to 4 MB and an item to 2 MB.
 const maxMade = 4 << 20
 
-// problem returns the result of an eval that ends the query with an error: undefined with
-// a reason. Expressions never have this value.
+// problem returns a special value by which an eval function ends the query with an error.
+// The value is undefined with the reason of the error. No expression can have this value.
 func problem(reason string) Value { return Value{Bytes: []byte(reason)} }
 
-// Problem returns the reason of a value from problem. For other values, ok is false.
+// Problem returns the reason of the error if v was returned by problem. Otherwise ok is
+// false.
 func (v Value) Problem() (reason string, ok bool) {
 	if v.Kind != Undefined || v.Bytes == nil {
 		return "", false
@@ -138,5 +144,5 @@ func (v Value) Problem() (reason string, ok bool) {
 	return string(v.Bytes), true
 }
 
-// tooLong returns the problem of a result that is longer than maxMade.
+// tooLong returns the problem of a function whose result would be longer than maxMade.
 func tooLong() Value { return problem(fmt.Sprintf("its result takes more than %d bytes", maxMade)) }

@@ -27,12 +27,12 @@ var arrayFunctions = map[string]Function{
 	"SETUNION":           {class: classArray, min: 2, max: 2, eval: ofKind(Array, setUnion)},
 }
 
-// arrayBuilder writes an array of at most about maxMade bytes.
+// arrayBuilder builds the JSON of an array, up to about maxMade bytes.
 type arrayBuilder struct{ b []byte }
 
 func (a *arrayBuilder) full() bool { return len(a.b) > maxMade }
 
-// begin starts an element.
+// begin writes the bracket or comma before the next element.
 func (a *arrayBuilder) begin() {
 	if len(a.b) == 0 {
 		a.b = append(a.b, '[')
@@ -47,7 +47,7 @@ func (a *arrayBuilder) add(v Value) {
 	a.b = v.AppendJSON(a.b)
 }
 
-// addRaw appends the JSON of one or more elements.
+// addRaw appends the JSON of one element, or of several with commas between them.
 func (a *arrayBuilder) addRaw(raw []byte) {
 	a.begin()
 	a.b = append(a.b, raw...)
@@ -151,12 +151,14 @@ func hasMembers(wanted []byte) func(v Value) bool {
 	}
 }
 
-// longArguments is the number of arguments above which a set of the elements is built.
+// longArguments is the number of arguments above which ARRAY_CONTAINS_ANY and
+// ARRAY_CONTAINS_ALL first build a set of the array's elements. The set makes each search
+// faster.
 const longArguments = 8
 
-// arrayContainsEach joins ARRAY_CONTAINS of each further argument with AND or OR. One
-// deciding argument is enough. Otherwise an undefined argument makes the result
-// undefined.
+// arrayContainsEach evaluates ARRAY_CONTAINS_ANY or ARRAY_CONTAINS_ALL. It searches the
+// array a[0] for each of the other arguments. If one search has the result decides, the
+// call has it, too. Otherwise an undefined argument makes the result undefined.
 func arrayContainsEach(a []Value, decides, otherwise Kind) Value {
 	if a[0].Kind != Array {
 		return Value{}
@@ -203,8 +205,9 @@ func arrayConcat(a []Value) Value {
 	return out.value()
 }
 
-// arraySlice begins at an index, which counts from the end if it is negative. It takes
-// the rest of the array, or as many elements as the third argument.
+// arraySlice evaluates ARRAY_SLICE. It takes the elements from the index in the second
+// argument on, which counts from the end if it is negative. The third argument limits the
+// number of elements.
 func arraySlice(a []Value) Value {
 	start, ok := integer(a[1])
 	if a[0].Kind != Array || !ok {
@@ -234,7 +237,8 @@ func arraySlice(a []Value) Value {
 	return out.value()
 }
 
-// choose returns the argument at an index that counts from 1.
+// choose evaluates CHOOSE: the first argument is the number of the argument to return,
+// counted from 1.
 func choose(a []Value) Value {
 	i, ok := integer(a[0])
 	if !ok || i < 1 || i >= int64(len(a)) {
@@ -243,8 +247,8 @@ func choose(a []Value) Value {
 	return a[i]
 }
 
-// objectToArray returns an array with one object for each member, holding its name and
-// value.
+// objectToArray evaluates OBJECTTOARRAY. It returns an array with one object for each
+// member, which holds the member's name and value.
 func objectToArray(a []Value) Value {
 	if a[0].Kind != Object || !areStrings(a[1:]) {
 		return Value{}
@@ -266,7 +270,8 @@ func objectToArray(a []Value) Value {
 	return out.value()
 }
 
-// numbers returns the numbers of an array. ok is false if it contains anything else.
+// numbers returns the elements of an array of numbers. ok is false if v is not an array,
+// or an element is not a number.
 func numbers(v Value) (list []float64, ok bool) {
 	if ok = v.Kind == Array; !ok {
 		return nil, false
@@ -313,9 +318,9 @@ func arrayMedian(a []Value) Value {
 	return Finite((list[middle-1] + list[middle]) / 2)
 }
 
-// arrayExtreme returns the first of an array's values in the order of types, null <
-// booleans < numbers < strings. If direction is positive it returns the last one. It is
-// undefined for an array that contains an array or object.
+// arrayExtreme returns the smallest element of an array, or the largest if direction is
+// positive. Elements are ordered by type: null < booleans < numbers < strings. The result
+// is undefined if an element is an array or object.
 func arrayExtreme(v Value, direction int) Value {
 	if v.Kind != Array {
 		return Value{}

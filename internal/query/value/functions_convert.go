@@ -44,7 +44,8 @@ func stringTo(kinds ...Kind) func([]Value) Value {
 	}
 }
 
-// toString returns JSON without white space. A string is returned unchanged.
+// toString evaluates TOSTRING: it returns the JSON of a value without white space. A
+// string is returned unchanged.
 func toString(a []Value) Value {
 	switch v := a[0]; v.Kind {
 	case Undefined, String:
@@ -62,7 +63,7 @@ func toString(a []Value) Value {
 	}
 }
 
-// itemFunctions holds the functions of whole documents.
+// itemFunctions holds the functions whose argument is a whole document.
 var itemFunctions = map[string]Function{
 	"DOCUMENTID": {class: classItem, min: 1, max: 1, eval: documentID},
 }

@@ -29,7 +29,8 @@ var dateFunctions = map[string]Function{
 	"YEAR":                      {class: classDate, min: 1, max: 1, eval: onDateTime(partYear.valueOf)},
 }
 
-// ticksPerMillisecond is the number of ticks in the unit of a timestamp.
+// ticksPerMillisecond is the number of ticks in a millisecond, the unit of the service's
+// timestamps.
 const ticksPerMillisecond = ticksPerSecond / 1000
 
 func (t ticks) ticksValue() Value { return OfNumber(float64(t)) }
@@ -37,7 +38,7 @@ func (t ticks) timestamp() Value  { return OfNumber(float64(floorDiv(int64(t), t
 
 func (p datePart) valueOf(t ticks) Value { return OfNumber(float64(p.of(t))) }
 
-// dateTime parses an argument that is a time.
+// dateTime parses an argument that must be a string with a date and time.
 func dateTime(v Value) (t ticks, ok bool) {
 	if v.Kind != String {
 		return 0, false
@@ -45,7 +46,7 @@ func dateTime(v Value) (t ticks, ok bool) {
 	return parseDateTime(v.Bytes)
 }
 
-// partNamed parses an argument that is the name of a part.
+// partNamed returns the unit of time that an argument names.
 func partNamed(v Value) (p datePart, ok bool) {
 	if v.Kind != String {
 		return partNone, false
@@ -64,13 +65,14 @@ func onDateTime(f func(t ticks) Value) func([]Value) Value {
 	}
 }
 
-// current returns a function of the time of the call, which differs from row to row.
+// current returns an eval function that calls f with the time of the call. So the result
+// differs from row to row.
 func current(f func(t ticks) Value) func([]Value) Value {
 	return func([]Value) Value { return f(now()) }
 }
 
-// static returns a function of the time at which the query was bound. It is the same for
-// all rows of a page.
+// static returns a prepare function that calls f with the time at which the query was
+// bound. So the result is the same for all rows of a page.
 func static(f func(t ticks) Value) func(time.Time) func(Budget, []Value) Value {
 	return func(now time.Time) func(Budget, []Value) Value {
 		v := f(ticksOf(now))
@@ -108,9 +110,9 @@ func dateTimeAdd(a []Value) Value {
 	return moved(t, a[0], a[1], 1)
 }
 
-// dateTimeBin returns the beginning of the bin that contains a time. The length of a bin
-// is a multiple of a day or a shorter part. Bins are aligned to 1970, or to the fourth
-// argument.
+// dateTimeBin evaluates DATETIMEBIN: it returns the beginning of the bin that contains a
+// time. A bin has the length of several days or shorter units. Bins begin at 1970 or at
+// the fourth argument.
 func dateTimeBin(a []Value) Value {
 	t, ok1 := dateTime(a[0])
 	p, ok2 := partNamed(a[1])
@@ -131,12 +133,13 @@ func dateTimeBin(a []Value) Value {
 			return Value{}
 		}
 	}
-	// A bin is at least one tick and at most the whole range of times.
+	// A bin must have at least one tick, and at most the whole range of times.
 	size = max(1, min(size/perTick, int64(lastTicks-firstTicks)/length+1)) * length
 	return (start + ticks(floorDiv(int64(t-start), size)*size)).value()
 }
 
-// dateTimeDiff counts the boundaries between two times. It does not measure the duration.
+// dateTimeDiff evaluates DATETIMEDIFF: it counts the unit boundaries between two times.
+// So a second before midnight and a second after it differ by one day.
 func dateTimeDiff(a []Value) Value {
 	p, ok1 := partNamed(a[0])
 	start, ok2 := dateTime(a[1])

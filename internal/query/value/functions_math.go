@@ -47,8 +47,8 @@ var mathFunctions = map[string]Function{
 	"INTSUB":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a - b, true })},
 }
 
-// result returns the result of a numeric function. It is undefined if infinite, and -0
-// becomes 0.
+// result returns the value of a numeric function: undefined if x is infinite or not a
+// number, and 0 for -0.
 func result(x float64) Value { return Finite(x + 0) }
 
 func onNumber(f func(float64) float64) func([]Value) Value {
@@ -69,7 +69,8 @@ func sign(x float64) float64 {
 	return 0
 }
 
-// logarithm returns the natural logarithm, or the one to the base of the second argument.
+// logarithm evaluates LOG. The second argument is the base, without which it returns the
+// natural logarithm.
 func logarithm(a []Value) Value {
 	if len(a) == 1 {
 		return onNumber(ln)(a)
@@ -85,7 +86,7 @@ func ln(x float64) float64 {
 	return math.Log(x)
 }
 
-// log10 returns the decimal logarithm, which is exact for powers of ten.
+// log10 returns the decimal logarithm. For a power of ten the result is exact.
 func log10(x float64) float64 {
 	l := ln(x) / math.Ln10
 	if n := math.Round(l); math.Pow10(int(n)) == x {
@@ -94,9 +95,9 @@ func log10(x float64) float64 {
 	return l
 }
 
-// numberBin returns the greatest multiple of the size that is not above the number. The
-// default size is 1. With a negative size it returns the smallest multiple that is not
-// below the number.
+// numberBin evaluates NUMBERBIN: it returns the greatest multiple of the bin size that is
+// at most the number. The default size is 1. For a negative size, it returns the smallest
+// multiple that is at least the number.
 func numberBin(a []Value) Value {
 	size := 1.0
 	if len(a) == 2 {
@@ -111,7 +112,8 @@ func numberBin(a []Value) Value {
 	return result(math.Floor(a[0].Number/size) * size)
 }
 
-// onIntegers returns a function of two 64-bit integers. Results wrap around.
+// onIntegers returns an eval function that calls f with two 64-bit integers. If an
+// argument is not a 64-bit integer, the result is undefined.
 func onIntegers(f func(a, b int64) (int64, bool)) func([]Value) Value {
 	return func(a []Value) Value {
 		x, ok1 := integer(a[0])
@@ -149,8 +151,8 @@ func remainder(a, b int64) (int64, bool) {
 	return a % b, true
 }
 
-// shifted shifts an integer. It is undefined where C++, whose operator the service uses,
-// does not define the result.
+// shifted shifts an integer by some bits. ok is false where C++ does not define the
+// result, because the service uses the operator of C++.
 func shifted(a, by int64, left bool) (int64, bool) {
 	switch {
 	case by < 0 || by > 63:

@@ -20,8 +20,9 @@ type expression struct {
 	problem            string         // set if the service may support the pattern and this package does not
 }
 
-// regexMatch compiles a pattern when it changes, so once per query if it is constant.
-// Matching takes time in proportion to the string.
+// regexMatch evaluates REGEXMATCH. It keeps the last compiled pattern, so a constant
+// pattern is compiled only once for a query. Matching takes time in proportion to the
+// length of the string.
 func regexMatch(time.Time) func(b Budget, a []Value) Value {
 	var last atomic.Pointer[expression]
 	return func(b Budget, a []Value) Value {
@@ -47,9 +48,9 @@ func regexMatch(time.Time) func(b Budget, a []Value) Value {
 	}
 }
 
-// longMatch is the number of steps from which a match can be interrupted. A step is one
-// instruction of the compiled pattern at one byte of the text. It takes about a
-// nanosecond, and a pattern of a few kilobytes can have a million instructions.
+// longMatch is the number of steps above which a match checks whether the evaluation has
+// ended. A step is one instruction of the pattern at one byte of the text, about a
+// nanosecond. A pattern of a few kilobytes can have a million instructions.
 const longMatch = 1 << 27
 
 func (x *expression) match(b Budget, text []byte) bool {
@@ -59,14 +60,15 @@ func (x *expression) match(b Budget, text []byte) bool {
 	return x.re.MatchReader(&watchedText{text: bytes.NewReader(text), budget: b, size: x.size})
 }
 
-// watchedText is a text that ends early if the evaluation has ended.
+// watchedText reads a text for a regular expression. It ends early if the evaluation has
+// ended.
 type watchedText struct {
 	text   *bytes.Reader
 	budget Budget
 	size   int
 }
 
-// ReadRune returns the next character.
+// ReadRune returns the next character of the text.
 func (w *watchedText) ReadRune() (r rune, size int, err error) {
 	if !w.budget.Spend(w.size) {
 		return 0, 0, io.EOF
@@ -74,7 +76,8 @@ func (w *watchedText) ReadRune() (r rune, size int, err error) {
 	return w.text.ReadRune()
 }
 
-// sizeOf returns the number of instructions of a compiled pattern.
+// sizeOf returns the number of instructions of a pattern, which is the number of steps
+// for each byte of a text.
 func sizeOf(pattern string) int {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -87,8 +90,8 @@ func sizeOf(pattern string) int {
 	return len(prog.Inst)
 }
 
-// smallPattern is the length in bytes up to which the length of a pattern estimates its
-// number of instructions. The pattern must not repeat anything many times.
+// smallPattern is the length in bytes up to which the number of a pattern's instructions
+// is estimated by its length. This is only done for patterns without repetition counts.
 const smallPattern = 64
 
 // maxPattern is the longest pattern that is compiled, in bytes. A compiled pattern takes
@@ -134,8 +137,8 @@ func newExpression(pattern, modifiers string) *expression {
 	return x
 }
 
-// withoutBlanks removes white space and comments from a pattern, unless they are escaped
-// or in brackets.
+// withoutBlanks returns the pattern without its white space and comments, for the
+// modifier x. It keeps those that are escaped or in brackets.
 func withoutBlanks(pattern string) string {
 	var b strings.Builder
 	inBrackets := false
@@ -147,7 +150,8 @@ func withoutBlanks(pattern string) string {
 			i++
 			c = pattern[i]
 			if strings.IndexByte(" \t\r\n\v\f#", c) >= 0 {
-				// RE2 does not support these escapes and needs none.
+				// The backslash before white space is removed, because RE2 does not
+				// support this escape and does not need it.
 				s := b.String()
 				b.Reset()
 				b.WriteString(s[:len(s)-1])

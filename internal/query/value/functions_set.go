@@ -5,7 +5,7 @@ import "maps"
 // A set is an array without order and without equal elements. The functions keep the
 // first of equal elements.
 
-// setOf returns the keys of an array's elements.
+// setOf returns the set of the keys of an array's elements.
 func setOf(array []byte) map[string]bool {
 	set := map[string]bool{}
 	var key []byte
@@ -17,8 +17,8 @@ func setOf(array []byte) map[string]bool {
 	return set
 }
 
-// addWhere appends some elements of an array. It calls take with the key of each element
-// and appends the element if take returns true. take must not keep a key.
+// addWhere appends the elements of array for which take returns true. The argument of
+// take is the element's key, which take must not keep.
 func (a *arrayBuilder) addWhere(array []byte, take func(key []byte) bool) {
 	var key []byte
 	EachElement(array, func(_ int, raw []byte) bool {
@@ -29,7 +29,7 @@ func (a *arrayBuilder) addWhere(array []byte, take func(key []byte) bool) {
 	})
 }
 
-// added adds a key to a set. It reports whether the key is new.
+// added adds a key to a set, and reports whether the set did not contain it before.
 func added(set map[string]bool, key []byte) bool {
 	if set[string(key)] {
 		return false
@@ -47,8 +47,8 @@ func setUnion(a []Value) Value {
 	return out.value()
 }
 
-// setIntersect returns the elements in the order of the second array, as the service
-// does.
+// setIntersect evaluates SETINTERSECT. The result has the order of the second array, as
+// in the service.
 func setIntersect(a []Value) Value {
 	var out arrayBuilder
 	first := setOf(a[0].Bytes)

@@ -53,7 +53,8 @@ func onString(f func(s []byte) []byte) func([]Value) Value {
 	return ofKind(String, func(a []Value) Value { return ofBytes(f(a[0].Bytes)) })
 }
 
-// onStrings returns a function of two strings. A third argument of true ignores case.
+// onStrings returns an eval function that calls f with two strings. If the third argument
+// is true, case is ignored; ascii is a faster f for that case.
 func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, done bool)) func([]Value) Value {
 	ignoringCase := withoutCase(f, ascii)
 	return func(a []Value) Value {
@@ -73,9 +74,9 @@ func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, don
 	}
 }
 
-// containsEach joins CONTAINS of each further argument with AND or OR. One deciding
-// argument is enough. It searches the first argument once for each of the others, of
-// which there may be thousands.
+// containsEach evaluates CONTAINS_ANY_CI and similar functions. It searches the first
+// argument for each of the others, of which there may be thousands. If one search has the
+// result decides, the call has it, too.
 func containsEach(ignoreCase bool, decides, otherwise Kind) func(time.Time) func(Budget, []Value) Value {
 	contains := bytes.Contains
 	if ignoreCase {
@@ -150,8 +151,8 @@ func right(a []Value) Value {
 	return ofBytes(a[0].Bytes[offsetOf(a[0].Bytes, all-min(n, all)):])
 }
 
-// substring returns the empty string for a position outside of the string, or a length
-// that is not positive.
+// substring evaluates SUBSTRING. For a position outside of the string, or a length that
+// is not positive, the result is the empty string.
 func substring(a []Value) Value {
 	start, ok1 := integer(a[1])
 	n, ok2 := integer(a[2])
@@ -187,8 +188,8 @@ func indexOf(a []Value) Value {
 	return OfNumber(float64(from + int64(utf8.RuneCount(s[:i]))))
 }
 
-// lastIndexOf searches backward. With a third argument, a match must end at or before
-// that position.
+// lastIndexOf evaluates LASTINDEXOF: it returns the position of the last match. The third
+// argument is the position at or before which the match must end.
 func lastIndexOf(a []Value) Value {
 	if !areStrings(a[:2]) {
 		return Value{}
@@ -210,7 +211,8 @@ func lastIndexOf(a []Value) Value {
 	return OfNumber(float64(utf8.RuneCount(s[:i])))
 }
 
-// trimmed removes white space, or the characters of the second argument.
+// trimmed evaluates TRIM, LTRIM and RTRIM. It removes white space, or the characters in
+// the second argument.
 func trimmed(trim func(s []byte, f func(rune) bool) []byte) func([]Value) Value {
 	return ofKind(String, func(a []Value) Value {
 		away := unicode.IsSpace
@@ -235,8 +237,8 @@ func oneOf(characters []byte) func(rune) bool {
 	return func(r rune) bool { return set[r] }
 }
 
-// replace of the empty string is undefined, because the empty string is at every
-// position.
+// replace evaluates REPLACE. Replacing the empty string has no defined result, because
+// the empty string is at every position.
 func replace(a []Value) Value {
 	if len(a[1].Bytes) == 0 {
 		return Value{}
@@ -306,7 +308,8 @@ func stringJoin(a []Value) Value {
 	return v
 }
 
-// stringSplit with an empty separator returns the whole string.
+// stringSplit evaluates STRINGSPLIT. With an empty separator, the result has the whole
+// string as its only element.
 func stringSplit(a []Value) Value {
 	var out arrayBuilder
 	rest, separator := a[0].Bytes, a[1].Bytes

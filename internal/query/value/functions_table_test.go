@@ -12,13 +12,14 @@ import (
 
 var update = flag.Bool("update", false, "write the table of functions into docs/queries.md")
 
-// The table of functions in docs/queries.md is between these lines.
+// tableBegin and tableEnd are the lines in docs/queries.md around the generated table of
+// functions.
 const (
 	tableBegin = "<!-- functions: generated from the registry by go test ./internal/query/value -run FunctionTable -update -->\n"
 	tableEnd   = "<!-- end of functions -->"
 )
 
-// functionTable returns the table of functions for the documentation.
+// functionTable returns the table of all functions, in Markdown.
 func functionTable() string {
 	all := maps.Clone(Functions)
 	for name := range Aggregates {
@@ -67,8 +68,8 @@ func TestDocumentedFunctionTableIsTheRegistry(t *testing.T) {
 	}
 }
 
-// The names come from the index page of the service's documentation in November 2025.
-// Each function is evaluated, or refused with an error that names it.
+// The names are from the index page of the service's documentation in November 2025. Each
+// function must either be evaluated or be refused with an error that names it.
 func TestEveryFunctionOfTheServicesIndexIsKnown(t *testing.T) {
 	for class, names := range map[class]string{
 		classAggregate: `AVG COUNT MAX MIN SUM`,

@@ -33,8 +33,8 @@ func isFinite(a []Value) Value {
 	return OfBool(a[0].Kind == Number && Finite(a[0].Number).Kind == Number)
 }
 
-// isInteger reports whether a value is a 64-bit integer. It accepts 2^63, because a
-// float64 cannot distinguish it from the largest one.
+// isInteger evaluates IS_INTEGER: it reports whether a value is a 64-bit integer. It
+// accepts 2^63, because a float64 cannot distinguish it from the largest 64-bit integer.
 func isInteger(a []Value) Value {
 	n := a[0].Number
 	return OfBool(a[0].Kind == Number && n == math.Trunc(n) && math.Abs(n) <= 1<<63)
@@ -53,8 +53,8 @@ var conditionalFunctions = map[string]Function{
 	"IIF": {class: classConditional, min: 3, max: 3, eval: iif},
 }
 
-// iif returns the second argument if the first is true. Otherwise, also for undefined, it
-// returns the third.
+// iif evaluates IIF: it returns the second argument if the first is true, and the third
+// otherwise.
 func iif(a []Value) Value {
 	if a[0].Kind == True {
 		return a[1]

@@ -6,7 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// EachElement calls f with the elements of an array until f returns false.
+// EachElement calls f with the index and the JSON of each element of an array, until f
+// returns false.
 func EachElement(raw []byte, f func(i int, element []byte) bool) {
 	d := NewDecoder(raw)
 	if _, err := d.ReadToken(); err != nil {
@@ -20,7 +21,8 @@ func EachElement(raw []byte, f func(i int, element []byte) bool) {
 	}
 }
 
-// eachMember calls f with the members of an object until f returns false.
+// eachMember calls f with the name and the JSON of each member of an object, until f
+// returns false.
 func eachMember(raw []byte, f func(name, v []byte) bool) {
 	d := NewDecoder(raw)
 	if _, err := d.ReadToken(); err != nil {
@@ -39,8 +41,8 @@ func eachMember(raw []byte, f func(name, v []byte) bool) {
 	}
 }
 
-// Lookup returns the member of an object with the given name. Of several, it returns the
-// first.
+// Lookup returns the value of the member of an object with the given name. If several
+// members have the name, it returns the first. If none has, it returns undefined.
 func Lookup(object, name []byte) Value {
 	var found Value
 	eachMember(object, func(n, raw []byte) bool {
@@ -53,8 +55,8 @@ func Lookup(object, name []byte) Value {
 	return found
 }
 
-// Lenient holds the options of decoders. Documents were checked when they were stored, so
-// duplicate names and invalid UTF-8 are not checked again.
+// Lenient holds the options of JSON decoders for stored documents. Names and UTF-8 were
+// checked when the documents were stored, so they are not checked again.
 var Lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 // NewDecoder returns a decoder that reads raw in place. It copies nothing, so its results

@@ -21,13 +21,14 @@ type LikePattern struct {
 	segments []likeSegment
 }
 
-// likeSegment is a sequence of single characters.
+// likeSegment is the part of a pattern between two % signs. Each of its elements matches
+// exactly one character.
 type likeSegment struct {
 	literal []byte // set if no character has a special meaning
 	chars   []likeChar
 }
 
-// likeChar matches one character.
+// likeChar matches one character: a certain one, any one, or one of a set.
 type likeChar struct {
 	plain rune
 	any   bool
@@ -82,7 +83,8 @@ func ParseLike(pattern []byte, escape rune) LikePattern {
 	return p
 }
 
-// parseSet parses [abc], [a-f] or [^abc]. n is its length, or 0 if it is not closed.
+// parseSet parses a set such as [abc], [a-f] or [^abc] at the beginning of text. n is its
+// length in characters, or 0 if the bracket is not closed.
 func parseSet(text []rune, escape rune) (c likeChar, n int) {
 	c.isSet = true
 	i := 1
@@ -143,8 +145,8 @@ func (p LikePattern) Match(b Budget, text []byte) bool {
 	return p.segments[last].suffix(text)
 }
 
-// prefix reports whether the segment is at the beginning of a text, and returns its
-// length there.
+// prefix reports whether text begins with a match of the segment. n is the length of that
+// match in bytes.
 func (s likeSegment) prefix(text []byte) (n int, ok bool) {
 	if s.literal != nil {
 		return len(s.literal), bytes.HasPrefix(text, s.literal)
@@ -159,7 +161,8 @@ func (s likeSegment) prefix(text []byte) (n int, ok bool) {
 	return n, true
 }
 
-// find returns the end of the segment's first match in a text, or -1.
+// find returns the position after the first match of the segment in text, in bytes. It
+// returns -1 if there is no match.
 func (s likeSegment) find(b Budget, text []byte) int {
 	if s.literal != nil {
 		if i := bytes.Index(text, s.literal); i >= 0 {
@@ -177,7 +180,7 @@ func (s likeSegment) find(b Budget, text []byte) int {
 	return -1
 }
 
-// suffix reports whether the segment is at the end of a text.
+// suffix reports whether text ends with a match of the segment.
 func (s likeSegment) suffix(text []byte) bool {
 	if s.literal != nil {
 		return bytes.HasSuffix(text, s.literal)

@@ -73,7 +73,8 @@ func TestLike(t *testing.T) {
 	}
 }
 
-// The matcher agrees with an equivalent regular expression.
+// Random patterns are matched against random texts. Each result must be that of an
+// equivalent regular expression.
 func TestRandomLikesAgreeWithRegularExpressions(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a repeatable test
 	parts := []struct{ like, regexp string }{
@@ -104,16 +105,16 @@ func TestRandomLikesAgreeWithRegularExpressions(t *testing.T) {
 	}
 }
 
-// A pattern with many % takes at most the length of the text times its own. A matcher
-// that tried all ways would not end.
+// Matching a pattern with many % signs must take at most the length of the text times the
+// length of the pattern. A matcher that tried all combinations would not end.
 func TestLikeWithManyWildcardsTakesBoundedTime(t *testing.T) {
 	if ParseLike([]byte(strings.Repeat("%a_", 50)+"%b"), NoEscape).Match(unlimited{}, []byte(strings.Repeat("a", 20000))) {
 		t.Error("it matched")
 	}
 }
 
-// FuzzLike checks that every pattern and text has an answer, and that a text with every
-// character escaped matches itself.
+// FuzzLike matches random patterns against random texts, which must not fail. A text
+// whose characters are all escaped must match itself.
 func FuzzLike(f *testing.F) {
 	f.Add("%a_[b-d]", "xaybc")
 	f.Add("[^", "[^")

@@ -62,7 +62,7 @@ func Finite(f float64) Value {
 
 func (v Value) isBool() bool { return v.Kind == False || v.Kind == True }
 
-// sameType reports whether two values can be compared with <.
+// sameType reports whether two values have types that < can compare with each other.
 func sameType(a, b Value) bool { return a.Kind == b.Kind || a.isBool() && b.isBool() }
 
 // Decode decodes the JSON of a value. Arrays and objects stay encoded.
@@ -87,10 +87,11 @@ func Decode(raw []byte) Value {
 	return Value{Kind: Number, Number: parseNumber(raw)}
 }
 
-// parseNumber parses a JSON number. A number outside the range of float64 becomes the
-// largest float64, which compares the same.
+// parseNumber parses a JSON number. For a number outside the range of float64, it returns
+// the largest float64 with the same sign. Comparisons with other numbers then have the
+// correct result.
 func parseNumber(raw []byte) float64 {
-	// Most numbers are short integers.
+	// This is a fast path for short integers, which are the most frequent numbers.
 	if n := len(raw); n > 0 && n < 16 && raw[0] != '-' {
 		i := int64(0)
 		for k, c := range raw {
@@ -103,7 +104,8 @@ func parseNumber(raw []byte) float64 {
 			}
 		}
 	}
-	// The string is only used during the call.
+	// The string shares the memory of raw, which is safe because ParseFloat does not keep
+	// it.
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64)
 	if err != nil {
 		return max(-math.MaxFloat64, min(math.MaxFloat64, f))
@@ -225,7 +227,8 @@ func Compare(a, b Value) (c int, ok bool) {
 	return 0, false
 }
 
-// integer returns the value of an argument that must be a 64-bit integer.
+// integer returns the value of an argument that must be a 64-bit integer. ok is false for
+// any other value.
 func integer(v Value) (n int64, ok bool) {
 	if v.Kind != Number || v.Number != math.Trunc(v.Number) || math.Abs(v.Number) > 1<<63 {
 		return 0, false
@@ -241,7 +244,8 @@ func integer(v Value) (n int64, ok bool) {
 
 func ofBytes(b []byte) Value { return Value{Kind: String, Bytes: b} }
 
-// Any returns a scalar as nil, bool, float64 or string.
+// Any returns the value as a Go value: nil for null, bool, float64 or string. It must not
+// be called for other values.
 func (v Value) Any() any {
 	switch v.Kind {
 	case False, True:
