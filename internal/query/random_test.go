@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// writer creates random documents and queries with few names and values, so that the
-// queries match documents.
+// writer creates random documents and queries. It uses few names and values, so that the
+// queries often match documents.
 type writer struct {
 	r *rand.Rand
-	// names are the names at which expressions may begin. If nil, it is c.
+	// names are the names at which paths may begin, such as the alias of a source. If
+	// nil, only c is used.
 	names []string
-	// plain excludes subqueries.
+	// plain is true if the writer must not create subqueries.
 	plain bool
 }
 
@@ -77,7 +78,7 @@ func (w writer) path() string {
 	return p
 }
 
-// source returns a path for FROM.
+// source returns a random path for FROM.
 func (w writer) source() string {
 	p := w.pick(w.outer()...)
 	for range w.r.IntN(3) {
@@ -129,7 +130,7 @@ func (w writer) expr(depth int) string {
 	return "(" + x() + " ? " + x() + " : " + x() + ")"
 }
 
-// function returns a call with the right number of arguments.
+// function returns a random call with a valid number of arguments.
 func (w writer) function(x func() string) string {
 	switch w.r.IntN(5) {
 	case 0:
@@ -148,7 +149,7 @@ func (w writer) pattern() string {
 	return w.pick(`"a%"`, `"%b"`, `"_"`, `"[a-b]%"`, `"[^a]%"`, `"%"`, `""`, `"a!%" ESCAPE '!'`, `"%\"%"`, `@p`, `"_b"`, `"%é%"`, `"[aA][bB]"`)
 }
 
-// condition returns an expression that is often true.
+// condition returns a random expression that is often true.
 func (w writer) condition(depth int) string {
 	x := w.expr(depth)
 	switch w.r.IntN(8) {
@@ -166,10 +167,10 @@ func (w writer) condition(depth int) string {
 	return x
 }
 
-// under returns a writer of expressions that begin with other names.
+// under returns a writer whose paths begin with the given names.
 func (w writer) under(names ...string) writer { return writer{r: w.r, names: names, plain: w.plain} }
 
-// outer returns the names at which expressions may begin.
+// outer returns the names at which paths may begin.
 func (w writer) outer() []string {
 	if w.names == nil {
 		return []string{"c"}
@@ -177,7 +178,7 @@ func (w writer) outer() []string {
 	return w.names
 }
 
-// subquery returns a subquery that is a value.
+// subquery returns a random subquery in place of a value.
 func (w writer) subquery(depth int) string {
 	name := w.pick("s", "t")
 	in := w.under(append([]string{name, name}, w.outer()...)...)
@@ -204,8 +205,8 @@ func (w writer) subquery(depth int) string {
 	return "ARRAY(SELECT VALUE " + x() + " FROM " + w.source() + " AS v JOIN " + name + " IN " + w.pick(inner, w.under("v").source()) + where + ")"
 }
 
-// from returns a FROM and a writer of expressions over its names. sorts reports whether
-// the query may have ORDER BY.
+// from returns a random FROM, and a writer of expressions over the names in it. sorts
+// reports whether the query may have ORDER BY.
 func (w writer) from() (text string, in writer, sorts bool) {
 	switch w.r.IntN(10) {
 	case 0:
@@ -224,7 +225,8 @@ func (w writer) from() (text string, in writer, sorts bool) {
 	return " FROM c", w, true
 }
 
-// simple returns a query of a single operation, so that no other one hides its result.
+// simple returns a query with a single operation. In a larger query, other operations
+// could hide a wrong result.
 func (w writer) simple() string {
 	x := func() string { return w.pick("c.a", "c.b", "c.a[0]", "c.a[1]", "c.b[0]", w.path(), w.scalar()) }
 	switch w.r.IntN(10) {
@@ -287,7 +289,7 @@ func (w writer) query() string {
 	return text + groupBy
 }
 
-// grouped returns a SELECT with aggregates, and its GROUP BY if it has one.
+// grouped returns a random SELECT with aggregates, and its GROUP BY clause or "".
 func (w writer) grouped() (text, groupBy string) {
 	w.plain = true
 	aggregate := func() string {
@@ -307,8 +309,8 @@ func (w writer) grouped() (text, groupBy string) {
 	return "SELECT " + key + " AS k, [" + second + ", " + aggregate() + "] AS l", " GROUP BY " + key + ", " + second
 }
 
-// The evaluator over stored bytes and the slow one agree on random queries and
-// documents: rows, groups and sort keys.
+// Random queries are evaluated for random documents by the evaluator of this package and
+// by the slow evaluator. Both must return the same rows, groups and sort keys.
 func TestRandomQueriesAgreeWithTheSlowEvaluator(t *testing.T) {
 	const queries, documents = 3000, 8
 	rows, without := 0, 0
@@ -332,7 +334,8 @@ func TestRandomQueriesAgreeWithTheSlowEvaluator(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, text, err)
 		}
-		// The printed query must be equivalent. The slow evaluator checks its rows below.
+		// The query is printed and parsed again. The rows of the result are compared with
+		// those of the slow evaluator below.
 		printed, err := Parse(q.String())
 		if err != nil || printed.String() != q.String() {
 			t.Fatalf("seed %d: %s\nis printed as %s\nand parsed as %v (%v)", seed, text, q, printed, err)
@@ -358,8 +361,8 @@ func TestRandomQueriesAgreeWithTheSlowEvaluator(t *testing.T) {
 	}
 }
 
-// Keys order values as ORDER BY does, in both directions, and equal values have
-// equal keys.
+// Sort keys of random values must be ordered as the values, ascending and descending.
+// Equal values must have equal keys.
 func TestOrderKeysOrderAsTheValues(t *testing.T) {
 	w := writer{r: rand.New(rand.NewPCG(7, 7))} //nolint:gosec // a repeatable test
 	rows := bindText(t, `SELECT * FROM c ORDER BY c.v`).Rows()

@@ -17,7 +17,7 @@ type Rows struct {
 	out  []byte
 }
 
-// Rows returns a new evaluator of the query.
+// Rows returns a new evaluator of the query, for one goroutine.
 func (b *Bound) Rows() *Rows { return newRows(b.prog) }
 
 func newRows(p *program) *Rows {
@@ -74,7 +74,8 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	if r.prog.from != nil {
 		return r.first(doc)
 	}
-	// Like Each, but without a visitor, which would be an allocation.
+	// This path avoids Each, because a visit function would be an allocation for each
+	// document.
 	if err := r.f.extract(r.prog.root, doc); err != nil {
 		return nil, false, err
 	}
@@ -85,8 +86,8 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	return row, ok, r.end()
 }
 
-// first is Eval for queries with several rows per document. Eval itself has no closure,
-// because results that a closure shares are allocated on the heap.
+// first implements Eval for queries that may have several rows for a document. It is
+// separate, because the closure makes its results escape to the heap.
 func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 	err = r.Each(doc, func() bool {
 		row, ok = r.Row()
@@ -95,14 +96,15 @@ func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 	return row, ok, err
 }
 
-// end returns the error that ended the evaluation of a document, and resets the state.
+// end returns the error that ended the evaluation of the current document, or nil. It
+// resets the state for the next document.
 func (r *Rows) end() error {
 	err := r.f.err
 	r.f.err, r.f.began = nil, time.Time{}
 	return err
 }
 
-// selected reports whether the document satisfies the condition.
+// selected reports whether the current document satisfies the WHERE clause.
 func (r *Rows) selected() bool {
 	p := r.prog
 	if p.byID != nil {
@@ -125,7 +127,8 @@ func (r *Rows) OrderKey(dst []byte) []byte {
 	return dst
 }
 
-// appendOrderKey appends the key of a value. Its bits are inverted for descending order.
+// appendOrderKey appends the sort key of v to dst. For descending order, all bits of the
+// key are inverted.
 func appendOrderKey(dst []byte, v value.Value, descending bool) []byte {
 	mark := len(dst)
 	dst = value.AppendKey(dst, v)

@@ -36,7 +36,8 @@ func TestSelectListsHaveTheServicesNames(t *testing.T) {
 	}
 }
 
-// Documents and numbers are returned as they are stored.
+// A query must return documents and numbers with the bytes that are stored, and not
+// reformat them.
 func TestBytesOfADocumentAreKept(t *testing.T) {
 	const doc = `{ "id":"x" ,"big":12345678901234567890.50,"e":"\u00e9" }`
 	rows := bound(t, `SELECT * FROM c WHERE c.id = 'x'`, nil).Rows()
@@ -54,7 +55,8 @@ func TestOnlyTrueSelects(t *testing.T) {
 	docs := []string{`{"id":"1","v":true}`, `{"id":"2","v":false}`, `{"id":"3","v":null}`, `{"id":"4","v":1}`, `{"id":"5"}`, `{"id":"6","v":"true"}`}
 	for condition, want := range map[string]string{
 		`c.v`: `["1"]`, `NOT c.v`: `["2"]`, `c.v = true`: `["1"]`, `c.v != true`: `["2","3","4","6"]`,
-		// Java's processor asks for leases with a continuation token in this way.
+		// Java's change feed processor selects leases with a continuation token by such a
+		// condition.
 		`c.v <> null`: `["1","2","4","6"]`, `c.v = null`: `["3"]`, `NOT (c.v = null)`: `["1","2","4","6"]`,
 		`NOT IS_DEFINED(c.v)`: `["5"]`, `IS_DEFINED(c.v) = false`: `["5"]`,
 	} {
@@ -99,8 +101,8 @@ func TestParametersStandForTheirValues(t *testing.T) {
 	}
 }
 
-// SDKs filter a thousand items by id. Such a filter is one lookup in a set and still
-// selects the right items.
+// A filter by a thousand ids, as SDKs send it, must use a set of ids. It must still
+// select the right documents.
 func TestThousandItemsAreFound(t *testing.T) {
 	params := map[string]json.RawMessage{}
 	for i := range 1000 {
@@ -133,13 +135,15 @@ func TestDocumentsThatAreNotObjectsAreErrors(t *testing.T) {
 			t.Errorf("%q: no error", doc)
 		}
 	}
-	// The evaluator continues with the next document.
+	// After an error for one document, the same evaluator must evaluate the next document
+	// as usual.
 	if _, ok, err := rows.Eval([]byte(`{"a":{"b":1}}`)); err != nil || !ok {
 		t.Errorf("after the errors: %v, %v", ok, err)
 	}
 }
 
-// A term that names no id also selects documents, although the other terms name ids.
+// A condition has an OR of many ids and a term about another member. Documents that
+// satisfy only that term must be found, too.
 func TestConditionsOnIDsAndOthersSelectBoth(t *testing.T) {
 	const ids = `c.id IN ('1','2','3','4','5','6','7','8','9')`
 	for condition, want := range map[string]bool{
@@ -155,7 +159,8 @@ func TestConditionsOnIDsAndOthersSelectBoth(t *testing.T) {
 	}
 }
 
-// A request's buffer may be reused after Bind.
+// Bind must copy the values of parameters, because the caller may reuse its buffer
+// afterwards.
 func TestValuesOfParametersAreCopied(t *testing.T) {
 	raw := json.RawMessage(`"x"`)
 	b := bound(t, `SELECT VALUE c.n FROM c WHERE c.id = @id`, map[string]json.RawMessage{"@id": raw})
@@ -165,7 +170,8 @@ func TestValuesOfParametersAreCopied(t *testing.T) {
 	}
 }
 
-// There are too many members for a linear search, at two levels.
+// A query names more members than a linear search handles, at two levels of the document.
+// All must be found.
 func TestManyMembersAreFound(t *testing.T) {
 	doc, list, want := `{"o":{`, "SELECT ", "{"
 	for i := range 30 {
@@ -184,8 +190,8 @@ func TestManyMembersAreFound(t *testing.T) {
 	}
 }
 
-// A condition of a patch consists of FROM and WHERE. Each has the given value for the
-// sample.
+// Each condition of a patch, which has only FROM and WHERE, must have the given result
+// for the sample document.
 func TestConditions(t *testing.T) {
 	for text, want := range map[string]bool{
 		`from c where c.n = 5`: true, `FROM c WHERE c.n > 5`: false, `from c where c.missing = 1`: false,

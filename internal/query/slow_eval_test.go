@@ -13,18 +13,20 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// The slow evaluator works on decoded values, without slots, folding or keys. Each rule
-// follows the language's description. It shares only the parser with the fast evaluator.
+// The slow evaluator checks the results of the evaluator in this package. It works on
+// decoded values, in the simplest way that follows the language's description. The two
+// share only the parser.
 
 type none struct{} // undefined
 
-// slow evaluates expressions for one row.
+// slow evaluates expressions for one row: a document and the values of the names in FROM.
 type slow struct {
-	// doc is the document. names holds the values of the names in FROM.
+	// doc is the decoded document. names holds the values of the names in FROM.
 	doc    any
 	names  map[string]any
 	params map[string]any
-	// group holds the rows of the current group. It is valid only if grouped is set.
+	// group holds the rows of the current group, over which aggregates are computed. It
+	// is valid only if grouped is true.
 	group   []slow
 	grouped bool
 }
@@ -209,7 +211,7 @@ func (s slow) binary(e *syntax.Binary) any {
 	return r
 }
 
-// slowInt32 returns the low 32 bits of a number.
+// slowInt32 returns the integer part of x, reduced to its low 32 bits.
 func slowInt32(x float64) int32 { return int32(int64(math.Mod(x, 1<<32))) }
 
 func slowCompared(a, b any, op string) any {
@@ -245,7 +247,8 @@ func slowRank(v any) int {
 	return 7
 }
 
-// slowOrder compares two values as ORDER BY does, over all types.
+// slowOrder compares two values of any types, in the order of ORDER BY. The result is
+// negative, zero or positive.
 func slowOrder(a, b any) int {
 	if c := cmp.Compare(slowRank(a), slowRank(b)); c != 0 {
 		return c
@@ -276,7 +279,8 @@ func slowOrder(a, b any) int {
 	return 0
 }
 
-// slowKey returns the key of a decoded value, by encoding it as JSON again.
+// slowKey returns the sort key of a decoded value. It encodes the value as JSON and calls
+// the code under test.
 func slowKey(t *testing.T, v any, desc bool) []byte {
 	t.Helper()
 	var raw []byte

@@ -10,8 +10,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// These functions follow the documentation. They work on decoded values, with strings as
-// characters.
+// The functions in this file evaluate the built-in functions for the slow evaluator, as
+// the documentation describes them. They work on decoded values, and on strings as lists
+// of characters.
 
 func (s slow) call(e *syntax.Call) any {
 	name := strings.ToUpper(e.Name)
@@ -60,7 +61,7 @@ func slowTypes(name string, args []any) (any, bool) {
 	return nil, false
 }
 
-// slowStrings evaluates functions of strings alone.
+// slowStrings evaluates the functions whose arguments are all strings.
 func slowStrings(name string, args []any) (any, bool) {
 	of := map[string]func(s []string) any{
 		"CONCAT": func(s []string) any { return strings.Join(s, "") },
@@ -89,7 +90,7 @@ func slowStrings(name string, args []any) (any, bool) {
 	return of(list), true
 }
 
-// slowPlaces evaluates functions of strings with numbers or booleans.
+// slowPlaces evaluates the functions with strings and numbers or booleans as arguments.
 func slowPlaces(name string, args []any) (any, bool) {
 	switch name {
 	case "STARTSWITH", "ENDSWITH", "CONTAINS", "STRINGEQUALS":

@@ -11,10 +11,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// The slow evaluator applies the clauses of a SELECT one after the other and holds every
-// list of rows as a whole.
+// This part of the slow evaluator applies the clauses of a SELECT one after the other. It
+// holds all rows between two clauses in memory.
 
-// results returns the rows of a SELECT, without undefined ones.
+// results returns the rows of a SELECT. It omits rows whose value is undefined.
 func (s slow) results(q *syntax.Select) (results []any) {
 	for _, row := range s.selecting(q) {
 		v := row.projection(q)
@@ -26,8 +26,8 @@ func (s slow) results(q *syntax.Select) (results []any) {
 	return results
 }
 
-// selecting returns the inputs of a SELECT's projection: the rows after WHERE, or one row
-// for each group.
+// selecting returns the rows from which the select list computes its values: those that
+// satisfy WHERE, or one for each group.
 func (s slow) selecting(q *syntax.Select) []slow {
 	rows := s.rows(q)
 	if len(q.GroupBy) > 0 || slowAggregates(q) {
@@ -36,7 +36,7 @@ func (s slow) selecting(q *syntax.Select) []slow {
 	return rows
 }
 
-// rows returns the combinations of the sources of FROM that satisfy WHERE.
+// rows returns each combination of values of the sources in FROM that satisfies WHERE.
 func (s slow) rows(q *syntax.Select) []slow { return s.filtered(q, s.combinations(q)) }
 
 func (s slow) filtered(q *syntax.Select, rows []slow) (kept []slow) {
@@ -48,7 +48,7 @@ func (s slow) filtered(q *syntax.Select, rows []slow) (kept []slow) {
 	return kept
 }
 
-// allOfThem is the name of the value that SELECT * selects.
+// allOfThem is the name under which a row holds the value that SELECT * selects.
 const allOfThem = "*"
 
 func (s slow) combinations(q *syntax.Select) []slow {
@@ -78,7 +78,7 @@ func (s slow) combinations(q *syntax.Select) []slow {
 	return rows
 }
 
-// slowName returns the name of a source.
+// slowName returns the name of a source: its alias, or the last name of its path.
 func slowName(src *syntax.Source) string {
 	if src.Alias != "" {
 		return src.Alias
@@ -92,7 +92,7 @@ func slowName(src *syntax.Source) string {
 	return ""
 }
 
-// source returns the values of a source.
+// source returns the values of a source of FROM.
 func (s slow) source(src *syntax.Source) (values []any) {
 	if src.Subquery != nil {
 		values = s.results(src.Subquery)
@@ -110,8 +110,8 @@ func (s slow) source(src *syntax.Source) (values []any) {
 	return elements
 }
 
-// collection returns the value of a path of FROM. An unknown name refers to the
-// container, whose items are the documents.
+// collection returns the value of a path in FROM. An unknown name means the container,
+// whose items are the documents.
 func (s slow) collection(e syntax.Expr) any {
 	if name, ok := e.(*syntax.Ident); ok {
 		if v, known := s.names[name.Name]; known {
@@ -125,7 +125,7 @@ func (s slow) collection(e syntax.Expr) any {
 	return with.member(&syntax.Member{Base: &syntax.Ident{Name: "base"}, Name: m.Name, Index: m.Index})
 }
 
-// projection returns the row that SELECT creates.
+// projection returns the value of the select list for a row.
 func (s slow) projection(q *syntax.Select) any {
 	switch {
 	case q.Star:
@@ -142,8 +142,8 @@ func (s slow) projection(q *syntax.Select) any {
 	return row
 }
 
-// groups combines rows with equal values of GROUP BY. The first row represents the group,
-// because all rows have its keys.
+// groups combines rows with equal values of the GROUP BY expressions. The first row of a
+// group represents it.
 func (s slow) groups(q *syntax.Select, rows []slow) (groups []slow) {
 	s.group, s.grouped = nil, true
 	if len(q.GroupBy) == 0 {
@@ -173,7 +173,7 @@ rows:
 	return groups
 }
 
-// slowAggregates reports whether a SELECT calls an aggregate.
+// slowAggregates reports whether the select list calls an aggregate.
 func slowAggregates(q *syntax.Select) (found bool) {
 	var look func(e syntax.Expr)
 	look = func(e syntax.Expr) {
@@ -193,8 +193,8 @@ func slowAggregates(q *syntax.Select) (found bool) {
 	return found
 }
 
-// aggregate returns COUNT, SUM, AVG, MIN or MAX of an expression over the rows of the
-// group.
+// aggregate returns the value of COUNT, SUM, AVG, MIN or MAX over the rows of the current
+// group. of is the argument.
 func (s slow) aggregate(name string, of syntax.Expr) any {
 	var values []any
 	for _, r := range s.group {
@@ -256,7 +256,7 @@ func (s slow) subquery(e *syntax.Subquery) any {
 	return results[0]
 }
 
-// like tries all ways in which a text may match a pattern.
+// like evaluates LIKE by trying all ways in which the text can match the pattern.
 func (s slow) like(e *syntax.Like) any {
 	text, ok1 := s.eval(e.X).(string)
 	pattern, ok2 := s.eval(e.Pattern).(string)
@@ -304,8 +304,8 @@ func slowLike(text, pattern, escape []rune) bool {
 	}
 }
 
-// agree compares the rows and sort keys of the two evaluators for one query over some
-// documents.
+// agree evaluates a query for docs with both evaluators. It fails the test if their rows
+// or sort keys differ, and returns the number of rows.
 func agree(t *testing.T, text string, q *Query, b *Bound, params map[string]any, docs ...[]byte) (rows int) {
 	t.Helper()
 	var all []slow // the documents, each as a row of the container
@@ -352,10 +352,12 @@ func agree(t *testing.T, text string, q *Query, b *Bound, params map[string]any,
 	return len(got)
 }
 
-// sameValue compares decoded values. Nil and empty lists are equal.
+// sameValue reports whether two decoded values are equal. A nil list equals an empty
+// list.
 func sameValue(a, b any) bool { return reflect.DeepEqual(a, b) || slowOrder(a, b) == 0 }
 
-// slowGrouped returns the rows that several documents produce together.
+// slowGrouped returns the rows of a query with GROUP BY, aggregates or DISTINCT over all
+// documents.
 func slowGrouped(q *syntax.Select, all []slow) (results []any) {
 	var rows []slow
 	for _, s := range all {
@@ -381,7 +383,7 @@ func slowGrouped(q *syntax.Select, all []slow) (results []any) {
 	return results
 }
 
-// fastRows returns the decoded rows of the evaluator under test, with their sort keys.
+// fastRows returns the decoded rows and sort keys from the evaluator of this package.
 func fastRows(t *testing.T, text string, b *Bound, docs [][]byte) (rows []any, keys [][]byte) {
 	t.Helper()
 	take := func(raw []byte) {
@@ -422,7 +424,8 @@ func fastRows(t *testing.T, text string, b *Bound, docs [][]byte) (rows []any, k
 	return rows, keys
 }
 
-// The exhaustive matcher itself is correct.
+// The slow evaluator's own LIKE must have the documented results, because other tests
+// rely on it.
 func TestSlowLike(t *testing.T) {
 	for _, c := range []struct {
 		text, pattern, escape string

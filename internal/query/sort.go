@@ -18,8 +18,8 @@ type Sorter struct {
 	after      *Position
 	descending bool
 	rows       []SortedRow
-	// full is set once rows were dropped. limit is then the position of the last kept
-	// row.
+	// full is set when rows were dropped for the first time. limit is then the position
+	// of the last row that is kept.
 	full  bool
 	limit Position
 	size  int
@@ -39,7 +39,8 @@ func (b *Bound) NewSorter(keep int, after *Position) *Sorter {
 	return s
 }
 
-// Compare returns the order of two positions. It is negative if a comes first.
+// Compare compares two positions in the order of the query. The result is negative if a
+// comes first, and positive if b does.
 func (s *Sorter) Compare(a, b Position) int {
 	if c := bytes.Compare(a.Key, b.Key); c != 0 {
 		return c
@@ -54,7 +55,8 @@ func (s *Sorter) Compare(a, b Position) int {
 	return cmp.Compare(a.Row, b.Row)
 }
 
-// wants reports whether a row at p would be kept at present.
+// wants reports whether a row at position p is after the start and before the rows that
+// were dropped.
 func (s *Sorter) wants(p Position) bool {
 	return s.keep > 0 &&
 		(s.after == nil || s.Compare(p, *s.after) > 0) &&
@@ -74,8 +76,8 @@ func (s *Sorter) Add(p Position, row []byte) {
 	}
 }
 
-// cut sorts the rows and drops those beyond keep. It runs once per keep rows, so the cost
-// of a row is logarithmic in keep.
+// cut sorts the rows and drops those beyond the first keep ones. It is called only after
+// keep rows were added, so a row takes logarithmic time.
 func (s *Sorter) cut() {
 	slices.SortFunc(s.rows, func(a, b SortedRow) int { return s.Compare(a.Position, b.Position) })
 	if len(s.rows) <= s.keep {

@@ -26,10 +26,11 @@ type Groups struct {
 	rows *Rows
 	g    *grouping // nil for DISTINCT
 	keep int
-	// after is the key of the row before the first. It is empty if there is none.
+	// after is the key after which the page begins, or "" for the first page.
 	after  string
 	groups map[string]*group
-	// full is set once groups were dropped. limit is then the key of the last kept group.
+	// full is set when groups were dropped for the first time. limit is then the key of
+	// the last group that is kept.
 	full  bool
 	limit string
 	size  int
@@ -100,7 +101,8 @@ func (s *Groups) addDistinct() {
 	s.insert(m)
 }
 
-// wants reports whether a group with the key in buf would be kept at present.
+// wants reports whether a group with the key in buf is after the start and before the
+// groups that were dropped.
 func (s *Groups) wants() bool {
 	return (s.after == "" || string(s.buf) > s.after) && (!s.full || string(s.buf) <= s.limit)
 }
@@ -113,8 +115,8 @@ func (s *Groups) insert(m *group) {
 	}
 }
 
-// cut drops the groups beyond keep and returns the others in order. It runs once per keep
-// rows, so the cost of a row is logarithmic in keep.
+// cut drops the groups beyond the first keep ones and returns the others in order. It is
+// called only after keep groups were added, so a row takes logarithmic time.
 func (s *Groups) cut() []*group {
 	list := make([]*group, 0, len(s.groups))
 	for _, m := range s.groups {
@@ -179,11 +181,11 @@ func (s *Groups) Rows() []SortedRow {
 	return rows
 }
 
-// Err returns the error of the last [Groups.Rows], as [Rows.Each] does for a document.
+// Err returns the error of the last call of [Groups.Rows], such as an *[EvaluationError].
 func (s *Groups) Err() error { return s.err }
 
-// maxGroupKey is the maximum length of a group's key in bytes. Keys are parts of
-// continuations, which are headers.
+// maxGroupKey limits the length of a group's key in bytes. A continuation contains a key,
+// and is sent in a header.
 const maxGroupKey = 256
 
 // bounded limits the part of key after from to maxGroupKey bytes. It replaces the excess

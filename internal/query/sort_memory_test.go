@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Shrink drops the last rows. The rows that stay are the beginning of the order, without
-// a gap.
+// When a sorter must use less memory, it drops rows from the end of the order. The
+// remaining rows must be the first ones, without a gap.
 func TestShrunkSorterKeepsTheFirstRows(t *testing.T) {
 	q, err := Parse("SELECT * FROM c ORDER BY c.x")
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// Each page begins after the last row of the previous one. Together the pages are all
-// rows in order, with ties by number in the direction of the first key. Documents written
-// in between neither repeat nor hide other rows.
+// A sorted query is read in pages, each from the position of the previous page's last
+// row. Meanwhile, documents are added. Together the pages must have every other row once
+// and in order. Rows with equal keys must be in the order of their numbers.
 func TestPagesOfASorterAreAllRowsInOrder(t *testing.T) {
 	for text, descending := range map[string]bool{
 		`SELECT VALUE c.id FROM c ORDER BY c.a`: false, `SELECT VALUE c.id FROM c ORDER BY c.a DESC`: true,

@@ -10,8 +10,9 @@ import (
 
 var written = flag.Bool("grammar.written", false, "record that grammar.go was generated from grammar.y")
 
-// grammar.sum records from which grammar.y grammar.go was generated. The test fails if
-// only one of them changes, and it does not need goyacc.
+// The checksums in grammar.sum must match grammar.y and grammar.go. So the test fails if
+// the grammar was changed and grammar.go was not generated again. It does not need
+// goyacc.
 func TestParserIsGeneratedFromTheGrammar(t *testing.T) {
 	grammar, err := os.ReadFile("grammar.y")
 	if err != nil {

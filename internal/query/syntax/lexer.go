@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Token is a token of the text.
+// Token is a word, number, string or sign in the text of a query.
 type Token struct {
 	kind       int // of the grammar; 0 at the end
 	Text       string
@@ -27,14 +27,15 @@ var keywords = map[string]int{
 	"TOP": tokTop, "TRUE": tokTrue, "UDF": tokUdf, "UNDEFINED": tokUndefined, "VALUE": tokValue, "WHERE": tokWhere,
 }
 
-// longestKeyword is the length above which a word is not looked up in keywords.
+// longestKeyword is the length of the longest keyword in bytes. A longer word is not
+// looked up in keywords.
 const longestKeyword = len("UNDEFINED")
 
 var pairs = map[string]int{
 	"!=": tokNe, "<>": tokNe, "<=": tokLe, ">=": tokGe, "||": tokConcat, "??": tokCoalesce, "<<": tokShiftLeft, ">>": tokShiftRight,
 }
 
-// scan returns the first token at or after the offset at.
+// scan returns the first token at or after the byte offset at.
 func scan(text string, at int) (Token, *Error) {
 	at = skipBlanks(text, at)
 	if at == len(text) {
@@ -225,9 +226,11 @@ func hex4(s string) (rune, bool) {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// syntaxNear returns the service's syntax error for text[start:end].
+// syntaxNear returns a syntax error for the part of the text from start to end, with the
+// service's message.
 func syntaxNear(text string, start, end int) *Error {
-	// Show only the beginning, because a string without a closing quote may be long.
+	// The message shows only the beginning of that part, because a string without a
+	// closing quote may be long.
 	const shown = 64
 	near := text[start:end]
 	if len(near) > shown {
@@ -240,7 +243,7 @@ func syntaxNear(text string, start, end int) *Error {
 	return ErrorAt(text, Token{Text: near, start: start, End: end}, CodeSyntax, message)
 }
 
-// ErrorAt returns an error at a token of the text.
+// ErrorAt returns an error at the position of the token t.
 func ErrorAt(text string, t Token, code, message string) *Error {
 	before := text[:min(t.start, len(text))]
 	return &Error{

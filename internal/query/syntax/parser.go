@@ -10,9 +10,9 @@ import (
 //go:generate go run golang.org/x/tools/cmd/goyacc@v0.52.0 -l -v /dev/null -o grammar.go grammar.y
 //go:generate go test -run ^TestParserIsGeneratedFromTheGrammar$ -grammar.written
 
-// Limits of nesting, so that callers may walk a tree recursively. They are far above the
-// queries of people and SDKs. Long queries of SDKs are lists and chains of AND and OR,
-// which do not increase the depth.
+// These are limits of nesting. They let other code walk a tree recursively. They are far
+// above the queries that people and SDKs write. SDKs write long lists and chains of AND
+// and OR, but these do not increase the depth.
 const (
 	// maxDepth limits the depth of the tree: a + b + c is one deeper than a + b.
 	maxDepth = 250
@@ -57,7 +57,8 @@ func parseAs(text string, first int) (*Select, error) {
 	return p.result, nil
 }
 
-// Lex returns the next token. After an error it returns the end of the text.
+// Lex returns the next token to the generated parser. After an error it returns the end
+// of the text.
 func (p *parser) Lex(v *yySymType) int {
 	if p.err != nil {
 		return 0
@@ -79,7 +80,8 @@ func (p *parser) Lex(v *yySymType) int {
 	return t.kind
 }
 
-// count checks the limits of the generated parser's stack.
+// count counts open brackets, prefix operators and conditionals, which increase the stack
+// of the generated parser. It records an error at the limit.
 func (p *parser) count(t Token) {
 	switch t.kind {
 	case '-', '+', '~', tokNot:
@@ -100,7 +102,8 @@ func (p *parser) count(t Token) {
 	}
 }
 
-// Error is called by the generated parser at the first unexpected token.
+// Error records a syntax error. The generated parser calls it at the first unexpected
+// token.
 func (p *parser) Error(string) {
 	if p.err == nil {
 		p.err = syntaxNear(p.text, p.last.start, p.last.End)
@@ -113,7 +116,7 @@ func (p *parser) tooDeep(t Token) {
 	}
 }
 
-// add checks the depth of a new node.
+// add returns the new node e. If it is too deep, it records an error.
 func (p *parser) add(e Expr) Expr {
 	if e.Depth() > maxDepth {
 		p.tooDeep(p.last)
@@ -125,7 +128,7 @@ func (p *parser) binary(op string, l, r Expr) Expr {
 	return p.add(&Binary{deep: above(l, r), Op: op, L: l, R: r})
 }
 
-// literal returns the value of a constant token.
+// literal returns the value of a token for a constant, such as a number or true.
 func (t Token) literal() value.Value {
 	switch t.kind {
 	case tokString:
@@ -144,7 +147,8 @@ func orderBy(e Expr, direction Token) Order {
 	return Order{Expr: e, order: strings.ToUpper(direction.Text), Desc: direction.kind == tokDesc}
 }
 
-// unary includes a minus sign in the number after it, as the service does.
+// unary returns the node of a prefix operator. As in the service, a minus sign before a
+// number becomes a part of the number.
 func (p *parser) unary(op string, x Expr) Expr {
 	if n, ok := x.(*Literal); ok && op == "-" && n.Value.Kind == value.Number {
 		return &Literal{deep: 1, Value: value.OfNumber(-n.Value.Number)}
@@ -152,8 +156,8 @@ func (p *parser) unary(op string, x Expr) Expr {
 	return p.add(&Unary{deep: above(x), Op: op, X: x})
 }
 
-// chain adds a term to a chain of one operator, which is a single node. Parentheses
-// around the beginning of a chain have no effect.
+// chain returns the node of l op r, where op is AND or OR. If l is a chain of the same
+// operator, r is added to it, so that a long chain is one node.
 func (p *parser) chain(op string, l, r Expr) Expr {
 	if c, ok := l.(*Logical); ok && c.Op == op {
 		c.Terms = append(c.Terms, r)
@@ -167,8 +171,8 @@ func (p *parser) in(x Expr, list []Expr, not bool) Expr {
 	return p.add(&In{deep: max(above(x), above(list...)), X: x, List: list, Not: not})
 }
 
-// index returns the node of base[index]. For a["b"] it is the same as for a.b, except in
-// spelling.
+// index returns the node of base[index]. open and end are the brackets. For a["b"] it
+// returns the same node as for a.b, with another spelling.
 func (p *parser) index(base, index Expr, open, end Token) Expr {
 	tok := Token{Text: p.text[open.start:end.End], start: open.start, End: end.End}
 	if l, ok := index.(*Literal); ok && l.Value.Kind == value.String {
@@ -189,7 +193,7 @@ func (p *parser) subquery(kind string, q *Select) Expr {
 	return p.add(&Subquery{deep: q.deep + 1, Kind: kind, Query: q})
 }
 
-// query sets the depth of a SELECT from its parts.
+// query sets the depth of the SELECT q from the depths of its expressions, and returns q.
 func (p *parser) query(q *Select) *Select {
 	q.deep = above(q.Exprs()...)
 	if q.deep > maxDepth {
@@ -198,5 +202,5 @@ func (p *parser) query(q *Select) *Select {
 	return q
 }
 
-// maxText is the maximum length of a text in bytes. It is the service's limit of 256 KiB.
+// maxText limits the length of a query's text in bytes. The service has the same limit.
 const maxText = 256 << 10

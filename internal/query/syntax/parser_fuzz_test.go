@@ -2,8 +2,9 @@ package syntax
 
 import "testing"
 
-// FuzzParse checks that no text makes the parser fail except with an error. The printed
-// query has the words of the text and is parsed as the same query.
+// FuzzParse parses random texts. The parser must return a query or an error, and never
+// panic. A query that is printed must contain the words of the text, and must be parsed
+// to the same query.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		`SELECT * FROM c`, `SELECT TOP @Top * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix) AND c.ContinuationToken <> null`,

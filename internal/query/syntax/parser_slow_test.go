@@ -8,12 +8,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// The second parser of expressions is written by hand, with one function for each level
-// of the language's description. It shares only the lexer with the generated parser. Both
-// write brackets around every operation. So any text shows a wrong precedence, order or
-// form in one of them.
+// This file has a second parser of expressions, to check the generated one. It is written
+// by hand, with one function for each level of precedence in the language's description.
+// The two share only the lexer. Both results are written with brackets around every
+// operation, so a difference in precedence or order is visible.
 
-// levels holds the binary operators, the loosest first. All are left-associative.
+// levels holds the binary operators by precedence, from the weakest to the strongest. All
+// are left-associative.
 var levels = [][]string{
 	{"||"}, {"|"}, {"^"}, {"&"}, {"=", "!=", "<>"}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"},
 }
@@ -23,13 +24,14 @@ var (
 	errNotRead      = errors.New("a form that the second parser does not support")
 )
 
-// handParser is the second parser. It reads words from left to right.
+// handParser is the second parser. words are the tokens of the text, and at is the next
+// one.
 type handParser struct {
 	words []Token
 	at    int
 }
 
-// wordsOf returns the words of a text.
+// wordsOf returns the tokens of a text, or an error of the lexer.
 func wordsOf(text string) ([]Token, error) {
 	var words []Token
 	for at := 0; ; {
@@ -52,7 +54,8 @@ func (h *handParser) word() Token {
 	return h.words[h.at]
 }
 
-// is consumes the next word if it is one of the given words.
+// is reports whether the next token is one of the given words, and returns it. If so, it
+// moves to the token after it.
 func (h *handParser) is(words ...string) (string, bool) {
 	t := h.word()
 	if t.kind == tokIdent || t.kind == tokString || t.kind == tokParam {
@@ -74,7 +77,7 @@ func (h *handParser) need(word string) error {
 	return nil
 }
 
-// expression parses an expression, including ??.
+// expression parses an expression of the weakest operator, ??.
 func (h *handParser) expression() (string, error) {
 	x, err := h.choice()
 	for err == nil {
@@ -107,8 +110,8 @@ func (h *handParser) choice() (string, error) {
 	return "(" + test + " ? " + then + " : " + otherwise + ")", err
 }
 
-// chain parses terms that are joined by one operator. A chain that begins with a chain of
-// the same operator, bracketed or not, extends it.
+// chain parses terms that are joined by the operator op. If the first term is itself a
+// chain of op, with or without brackets, its terms become terms of the whole chain.
 func (h *handParser) chain(op string, term func() (string, error)) (string, error) {
 	x, err := term()
 	for err == nil {
@@ -232,7 +235,7 @@ func (h *handParser) postfix() (string, error) {
 	return "", err
 }
 
-// isProperty reports whether a word can be a member's name without quotes.
+// isProperty reports whether a token can be the name of a member without quotes.
 func isProperty(t Token) bool {
 	switch t.kind {
 	case tokIdent, tokAll, tokFirst, tokLast, tokRank, tokLeft, tokRight, tokEscape:
@@ -281,7 +284,8 @@ func (h *handParser) primary() (string, error) {
 	return "", errNoExpression
 }
 
-// list parses expressions up to a closing bracket.
+// list parses expressions, separated by commas, up to the closing bracket end. If some is
+// true, there must be at least one.
 func (h *handParser) list(end string, some bool) (string, error) {
 	var items []string
 	if _, ok := h.is(end); ok {
@@ -332,8 +336,8 @@ func (h *handParser) object() (string, error) {
 	}
 }
 
-// bracketed writes the tree of an expression in the format of the second parser. It
-// returns false if the tree contains a form that the second parser does not support.
+// bracketed writes the tree e in the format of the second parser. ok is false if the
+// second parser does not support a form in the tree.
 func bracketed(e Expr) (string, bool) {
 	ok := true
 	sub := func(e Expr) string {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// parsersAgree compares the two parsers on the text of one expression. read reports
-// whether both accepted it.
+// parsersAgree parses the expression text with both parsers, and fails the test if they
+// disagree. read reports whether both accepted it.
 func parsersAgree(t *testing.T, text string) (read bool) {
 	t.Helper()
 	words, err := wordsOf(text)
@@ -43,8 +43,8 @@ func parsersAgree(t *testing.T, text string) (read bool) {
 	return true
 }
 
-// randomWords returns an expression with few brackets, so that precedence decides its
-// meaning.
+// randomWords returns a random expression with few brackets, so that the precedence of
+// operators determines its meaning.
 func randomWords(r *rand.Rand, depth int) string {
 	leaf := []string{"c.a", "1", "-2.5e3", "'x'", `"\u0041"`, "null", "true", "undefined", "@p", `c["d e"]`, "c.a[0]", "c[c.k].z", "x"}
 	if depth <= 0 {
@@ -89,9 +89,9 @@ func TestParserAgreesWithTheHandWrittenOne(t *testing.T) {
 	}
 }
 
-// keepsWords checks that the printed text of a query contains the words of the original
-// in order. Printing adds AS and brackets, which depend on precedence. It also includes a
-// sign in the number after it, and drops the name of a SELECT VALUE.
+// keepsWords fails the test unless the printed text has all words of the original text,
+// in the same order. Printing may add AS and brackets, move a sign into a number, and
+// drop the name of a SELECT VALUE.
 func keepsWords(t *testing.T, text, printed string) {
 	t.Helper()
 	plain := func(text string) (words []string) {
@@ -127,7 +127,8 @@ func keepsWords(t *testing.T, text, printed string) {
 	}
 }
 
-// FuzzExpression checks that both parsers read every text alike, or both reject it.
+// FuzzExpression parses random texts with both parsers. They must return the same tree,
+// or both reject the text.
 func FuzzExpression(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 30 {

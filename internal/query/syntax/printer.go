@@ -10,8 +10,8 @@ import (
 // in parentheses, strings in double quotes. The parser reads this text as the same tree.
 type printer struct {
 	strings.Builder
-	// plain gives equal expressions equal spellings: a["b"] for a.b, function names in
-	// upper case.
+	// plain is true if equal expressions must have equal texts. Then a["b"] is written as
+	// a.b, and names of functions in upper case.
 	plain bool
 }
 
@@ -217,7 +217,7 @@ func (p *printer) member(e *Member) {
 	}
 }
 
-// operation writes an operation without its parentheses.
+// operation writes an operation without the parentheses around it.
 func (p *printer) operation(e Expr) {
 	switch e := e.(type) {
 	case *Unary:

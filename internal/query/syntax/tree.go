@@ -74,12 +74,12 @@ type Expr interface {
 	Depth() int
 }
 
-// deep is the height of an expression above its deepest leaf.
+// deep is the number of levels below a node in the tree, which is 0 for a leaf.
 type deep int
 
 func (d deep) Depth() int { return int(d) }
 
-// above returns the depth of a node with these children. It ignores nil children.
+// above returns the depth of a node from its children. It ignores children that are nil.
 func above(children ...Expr) deep {
 	d := 0
 	for _, c := range children {

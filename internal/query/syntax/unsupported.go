@@ -19,9 +19,9 @@ func refused(text string, err *Error) error {
 	return err
 }
 
-// usedInVain returns the name of the first unsupported feature in a text: an unsupported
-// function that is called, or ORDER BY RANK. It returns "" if there is none before the
-// first invalid token.
+// usedInVain returns the name of the first unsupported feature in a text: a call of an
+// unsupported function, or ORDER BY RANK. It returns "" if there is none before the first
+// invalid token.
 func usedInVain(text string) string {
 	var before, t Token
 	for at := 0; ; at = t.End {
@@ -58,8 +58,8 @@ func usedInVain(text string) string {
 	}
 }
 
-// usedUDF returns the name of the user-defined function that follows udf. It returns ""
-// if no such name follows.
+// usedUDF returns the name of the user-defined function in udf.name. at is the offset
+// after udf. It returns "" if no dot and name follow.
 func usedUDF(text string, at int) string {
 	dot, err := scan(text, at)
 	if err != nil || dot.kind != '.' && dot.kind != '[' {

@@ -55,7 +55,7 @@ func (c *Client) Request(ctx context.Context, method, path, body string, headers
 	return r, Sign(r, c.Key, time.Now())
 }
 
-// Sign dates and signs a request.
+// Sign sets the date of a request to at, and signs the request with key.
 func Sign(r *http.Request, key wire.Key, at time.Time) error {
 	p, err := wire.ParsePath(r.URL.EscapedPath())
 	if err != nil {
@@ -102,7 +102,8 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Text }
 
-// Put upserts a document. pk is the value of its member pk.
+// Put upserts a document with the JSON body. container is the container's path, and pk
+// the document's partition key, a string.
 func (c *Client) Put(ctx context.Context, container, pk, body string) error {
 	_, _, err := c.Do(ctx, http.MethodPost, container+"/docs", body,
 		wire.HeaderPartitionKey, `["`+pk+`"]`, wire.HeaderUpsert, "true", "Prefer", "return=minimal")
