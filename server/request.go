@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// request is an HTTP request and the headers of its answer. Only the goroutine that
-// serves the request may use it.
+// request is an HTTP request that is being served, with the headers of its answer. Only
+// the goroutine that serves the request may use it.
 type request struct {
 	s        *Server
 	w        http.ResponseWriter
@@ -21,51 +21,56 @@ type request struct {
 	began    time.Time
 	activity string
 	path     wire.Path
-	// kind and links are the resource type and the links that the signature may cover.
-	// They are set only if they differ from those of the path.
+	// kind is the resource type and links are the links that the signature may cover.
+	// They are set only if they differ from those of path.
 	kind  string
 	links []string
 	// op is the name of the operation. It is empty until the operation is known.
 	op string
-	// grant is the grant of the signer. It is set after the signature is verified.
+	// grant is the set of operations that the request's credential permits. It is set
+	// after the credential is verified.
 	grant grant
-	// allowed is the allowance of the request's resource token, or nil if it has none.
+	// allowed is the access that the request's resource token permits. It is nil if the
+	// request has no resource token.
 	allowed *allowance
 	// signer identifies the credential that signed the request.
 	signer signer
-	// conditions counts the time of the conditions of patches. It is set by the
-	// operations that evaluate them.
+	// conditions holds the time that the conditions of patches in this request have
+	// taken. Only operations with patches set it.
 	conditions *requestConditions
 
-	// items is the memory for the items of a bulk request. It is nil for other requests.
+	// items is the budget for the items of a bulk request. It is nil for other requests.
 	items *itemMemory
 
-	// The headers of the answer. session is the session token. lsn and count (the number
-	// of items on the page) are not sent if they are negative.
+	// The fields up to content become headers of the answer. charge is in request units.
+	// session is the session token. lsn and count (the number of items) are not sent if
+	// they are negative.
 	charge  float64
 	session string
 	lsn     int64
 	etag    string
-	// partition is the partition that served the request. continuation is the
-	// continuation of the next page, and empty after the last page.
+	// partition is the ID of the partition that served the request. continuation is the
+	// position of the next page, or empty if there is none.
 	partition    string
 	count        int
 	continuation string
-	// contentType is the content type of the body. nil means JSON.
+	// contentType is the content type of the answer's body. nil means JSON.
 	contentType []string
-	// alt and content are the owner's path by names, and its rid.
+	// alt is the path of the owner resource by names, and content is the owner's rid.
 	alt, content string
 
-	// The status of the answer for logs and metrics. It is set when the answer begins.
+	// status and substatus are copied from the answer when it begins, for logs and
+	// metrics.
 	status, substatus int
-	// received is the number of bytes read from the body, for metrics.
+	// received is the number of bytes that were read from the request's body, for
+	// metrics.
 	received int64
 
-	// conn is the connection of the request. It is nil if no guard watches it. memory is
-	// the counted memory of the connection or the request.
+	// conn is the connection of the request, or nil if no guard watches it. memory holds
+	// the bytes that are counted for the connection or for the request.
 	conn   *guardedConn
 	memory *heldMemory
-	// bodyRead reports whether the body was read to its end, or cannot be read further.
+	// bodyRead is true if the body was read to its end, or if reading it failed.
 	bodyRead bool
 }
 
@@ -84,7 +89,8 @@ func newRequest(s *Server, w http.ResponseWriter, r *http.Request) *request {
 	return x
 }
 
-// plainID reports whether the activity ID of a client is safe to return, such as a GUID.
+// plainID reports whether an activity ID of a client has only letters, digits and
+// hyphens, as a GUID has. Other IDs are not returned in the answer.
 func plainID(id string) bool {
 	const harmless = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
 	return id != "" && len(id) <= 64 && strings.Trim(id, harmless) == ""
@@ -105,8 +111,8 @@ func newGUID() string {
 	return string(text)
 }
 
-// header returns a header of the request. name must be in canonical form, which saves the
-// work of http.Header.Get.
+// header returns the value of a header of the request. name must be in canonical form, so
+// that no conversion is needed as in http.Header.Get.
 func (x *request) header(name string) string {
 	if values := x.r.Header[name]; len(values) > 0 {
 		return values[0]
@@ -114,11 +120,12 @@ func (x *request) header(name string) string {
 	return ""
 }
 
-// flag reports whether a header of the request is true. It ignores case, because SDKs
-// differ in it.
+// flag reports whether the header name is "true". It ignores case, because SDKs write
+// "True" or "true".
 func (x *request) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
 
-// maxItems returns the page size of the request. 0 means that the server chooses it.
+// maxItems returns the page size in the header of the request. 0 means that the server
+// chooses the size.
 func (x *request) maxItems() (int, error) {
 	text := x.header(wire.HeaderMaxItemCount)
 	if text == "" {
@@ -131,8 +138,8 @@ func (x *request) maxItems() (int, error) {
 	return max(n, 0), nil
 }
 
-// partitionKey returns the logical partition key of the request. It returns nil if the
-// request has none.
+// partitionKey parses the logical partition key in the header of the request. It returns
+// nil if there is no such header.
 func (x *request) partitionKey() (feed.PartitionKey, error) {
 	text := x.header(wire.HeaderPartitionKey)
 	if text == "" {
@@ -145,18 +152,19 @@ func (x *request) partitionKey() (feed.PartitionKey, error) {
 	return key, nil
 }
 
-// parseKey parses a partition key in the form of the protocol.
+// parseKey parses a partition key that is a JSON array, as in the header of a request.
 func parseKey(text string) (feed.PartitionKey, error) {
 	key, err := feed.ParsePartitionKey(text)
 	if err == nil && len(key) == 0 {
-		// SDKs send [] to mean "no key" if the container was created without a partition
-		// key.
+		// SDKs send [] for a document without a key, if the container was created without
+		// a partition key.
 		key = feed.PartitionKey{feed.Undefined}
 	}
 	return key, err
 }
 
-// minimal reports whether the client wants an answer without a body.
+// minimal reports whether the client has asked for an answer without a body (Prefer:
+// return=minimal).
 func (x *request) minimal() bool {
 	return strings.EqualFold(strings.ReplaceAll(x.header("Prefer"), " ", ""), "return=minimal")
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Limits of reading a body that is discarded. maxDiscarded is in bytes.
+// These are the limits of discardBody. maxDiscarded is the length of the longest body
+// that it reads, in bytes.
 const (
 	maxDiscarded = 64 << 20
-	// discardTime limits the whole time, and discardSilence the wait for further bytes.
+	// discardTime limits the time for the whole body, and discardSilence the time without
+	// any new byte.
 	discardTime    = 30 * time.Second
 	discardSilence = 5 * time.Second
 )
@@ -41,8 +43,8 @@ func (x *request) discardBody() {
 		if !now.Before(end) {
 			return
 		}
-		// An error means that the connection has ended, which Read reports, too, or that
-		// there is no connection.
+		// SetReadDeadline fails if the request has no connection, or if the connection
+		// has ended. In the second case, the following Read fails, too.
 		_ = c.SetReadDeadline(now.Add(min(discardSilence, end.Sub(now))))
 		n, err := x.r.Body.Read(buf[:])
 		dropped += n
@@ -56,17 +58,17 @@ func (x *request) discardBody() {
 	}
 }
 
-// discardBuffer is the size of the buffer of discardBody, in bytes.
+// discardBuffer is the size of the buffer into which discardBody reads, in bytes.
 const discardBuffer = 32 << 10
 
 var discardBuffers = sync.Pool{New: func() any { return new([discardBuffer]byte) }}
 
-// body reads the body of the request. It returns an error if the body has more than limit
-// bytes.
+// body reads the whole body of the request. It returns an error if the body is longer
+// than limit bytes.
 func (x *request) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
 
-// bodyIn is like body, but uses the memory of buf if it is large enough. It counts memory
-// before it allocates it.
+// bodyIn is like body, but reads into buf if buf is large enough. It counts the bytes
+// against the memory limit before it allocates them.
 func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if encoding := x.header("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, failure(http.StatusUnsupportedMediaType, wire.SubNone,
@@ -75,9 +77,9 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if x.r.ContentLength > limit {
 		return nil, tooLarge("the body of the request has %d bytes; at most %d are accepted", x.r.ContentLength, limit)
 	}
-	// If the client announces a usual size, there is one allocation. Further memory is
-	// only allocated for bytes that have arrived. A client that announces much and sends
-	// nothing must not cost much.
+	// The first buffer has the size in Content-Length, up to 64 KB. It grows only when
+	// bytes have arrived. So a client that announces a large body and sends nothing costs
+	// little memory.
 	first := int(min(max(x.r.ContentLength, 0), 64<<10) + 512)
 	if err := x.memory.grow(ofBodies, bodyFactor*int64(max(first, cap(buf)))); err != nil {
 		return nil, err
@@ -114,12 +116,12 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	}
 }
 
-// cosmosBinary is the first byte of JSON in the service's own binary form. No JSON text
-// begins with it.
+// cosmosBinary is the first byte of a document in the service's binary encoding of JSON.
+// No JSON text begins with this byte.
 const cosmosBinary = 0x80
 
-// checkText refuses a body in the binary form that .NET's SDK sends if its user enables
-// it. Answers are always text, which the SDK accepts, too.
+// checkText returns an error if a body is in the service's binary encoding. .NET's SDK
+// sends it if its user enables it. The SDK accepts answers in JSON in any case.
 func checkText(body []byte) error {
 	if len(body) > 0 && body[0] == cosmosBinary {
 		return badRequest("a body in CosmosBinary, the binary form of JSON, is not supported by this server; start the client without " +

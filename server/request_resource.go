@@ -10,11 +10,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// An ID of a database or container in a path may be a name or a rid. A name could look
-// like a rid, so names are tried first.
+// This file finds the database and the container that a path names. A path may contain
+// names or rids. A name can look like a rid, so names are tried first.
 
-// database returns the database of the path. If the path addresses a resource within it,
-// the caller passes the error to ownerError.
+// database returns the database in the path, by its name or its rid. If the request
+// addresses a resource in the database, the caller must pass the error to ownerError.
 func (x *request) database() (engine.DatabaseProperties, error) {
 	d, err := x.s.db.Database(x.r.Context(), x.path.IDs[0])
 	if errors.Is(err, feed.ErrNotFound) {
@@ -25,10 +25,10 @@ func (x *request) database() (engine.DatabaseProperties, error) {
 	return d, err
 }
 
-// container returns the container of the path.
+// container returns the container in the path, by its name or its rid.
 func (x *request) container() (*engine.Container, error) {
-	// Nearly all requests have both names. This lookup costs half as much, because it
-	// does not read the database.
+	// Nearly all paths have the names of the database and the container. For these, this
+	// lookup costs half as much as the one below, because it does not read the database.
 	if c, err := x.s.db.Container(x.r.Context(), x.path.IDs[0], x.path.IDs[1]); err == nil {
 		return c, nil
 	}
@@ -39,7 +39,7 @@ func (x *request) container() (*engine.Container, error) {
 	return x.containerIn(d, x.path.IDs[1])
 }
 
-// containerIn returns the container of a database with the given name or rid.
+// containerIn returns the container of the database d whose name or rid is id.
 func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.Container, error) {
 	c, err := x.s.db.Container(x.r.Context(), d.ID, id)
 	if errors.Is(err, feed.ErrNotFound) {
@@ -50,8 +50,8 @@ func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.C
 	return c, err
 }
 
-// ownerError returns the error for a missing owner if err reports that a resource was not
-// found. Otherwise it returns err.
+// ownerError converts an error "not found" to the 404 for a missing owner resource. It
+// returns other errors unchanged.
 func ownerError(err error) error {
 	var status *statusError
 	if errors.Is(err, feed.ErrNotFound) && !errors.As(err, &status) {
@@ -60,9 +60,9 @@ func ownerError(err error) error {
 	return err
 }
 
-// checkOwner returns err, the result of an operation. If err is "not found" because the
-// container was deleted meanwhile, it returns the error for a missing owner instead.
-// Later requests get the same error.
+// checkOwner converts the error of an operation if the container was deleted during the
+// request. A "not found" then becomes the 404 for a missing owner resource, as for later
+// requests. It returns other errors unchanged.
 func (x *request) checkOwner(err error) error {
 	if len(x.path.Types) < 3 || x.path.Types[1] != "colls" || x.content == "" || !errors.Is(err, feed.ErrNotFound) {
 		return err // the path has no container, or the container was not found before
@@ -73,14 +73,15 @@ func (x *request) checkOwner(err error) error {
 	return ownerError(err)
 }
 
-// byRID reports whether the path addresses the container by its rid.
+// byRID reports whether the path names the container c by its rid.
 func (x *request) byRID(c *engine.Container) bool {
 	id := c.Identity()
 	return x.path.IDs[1] != id.Container && x.path.IDs[1] == id.ContainerRID
 }
 
-// owner returns the container that owns the addressed resource, and sets the headers of
-// the owner. It returns an error if the client intends another container.
+// owner returns the container in the path, for a request that addresses a resource in it.
+// It sets the answer's headers that name the owner. It returns an error if the client
+// expects a container with another rid.
 func (x *request) owner() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
@@ -96,18 +97,18 @@ func (x *request) owner() (*engine.Container, error) {
 	return c, nil
 }
 
-// selection is the part of a container that a feed or a query selects. An empty field
-// selects everything. Several fields select their intersection.
+// selection is the part of a container that a feed or a query reads. A document must
+// match every field that is set.
 type selection struct {
-	// partition is the ID of a physical partition.
+	// partition is the ID of a physical partition, or "".
 	partition string
-	// keys is a range of effective partition keys.
+	// keys is a range of effective partition keys, or the zero Range.
 	keys feed.Range
-	// key is a logical partition key, or a prefix of a hierarchical one.
+	// key is a logical partition key or a prefix of a hierarchical one, or nil.
 	key feed.PartitionKey
 }
 
-// selection returns the selection in the headers of the request.
+// selection returns the part of the container c that the headers of the request select.
 func (x *request) selection(c *engine.Container) (selection, error) {
 	var (
 		s   selection
@@ -123,9 +124,9 @@ func (x *request) selection(c *engine.Container) (selection, error) {
 	return s, err
 }
 
-// partitionID returns the partition that the request names, as <id> or <rid of the
-// container>,<id>. It returns "" if the request names none. A client that sends another
-// rid has cached a deleted container.
+// partitionID returns the ID of the partition that the header of the request names, or
+// "". The header has the form <id> or <rid of the container>,<id>. If the rid is not that
+// container's rid, the client has cached a deleted container, and an error is returned.
 func (x *request) partitionID(c *engine.Container) (string, error) {
 	text := x.header(wire.HeaderPartitionID)
 	comma := strings.LastIndexByte(text, ',')
@@ -140,9 +141,9 @@ func (x *request) partitionID(c *engine.Container) (string, error) {
 	return text[comma+1:], nil
 }
 
-// keyRange returns the range of effective partition keys of the request, or the zero
-// Range. The header with the kind of the keys is ignored, because SDKs use it
-// differently.
+// keyRange returns the range of effective partition keys in the headers of the request.
+// If there is none, it returns the zero Range. It ignores the header with the kind of the
+// range, which SDKs use in different ways.
 func (x *request) keyRange() (feed.Range, error) {
 	lower, upper := x.header(wire.HeaderStartEPK), x.header(wire.HeaderEndEPK)
 	if lower == "" && upper == "" {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// deletingBody is a body that deletes the container when its first byte is read.
+// deletingBody is the body of a request that deletes the container when the server begins
+// to read it.
 type deletingBody struct {
 	*strings.Reader
 	delete func()
@@ -21,8 +22,9 @@ func (b *deletingBody) Read(p []byte) (int, error) {
 
 func (b *deletingBody) Close() error { return nil }
 
-// If the answer is "not found" for the item alone, the client continues as if the
-// container existed.
+// A container is deleted while a request for an item in it is served. The answer must be
+// the 404 for a missing container. After the 404 for a missing item, the client would
+// continue to use the container.
 func TestAContainerThatIsDeletedUnderARequestIsTheOwnerThatIsMissing(t *testing.T) {
 	const doc = `{"id":"1","pk":"ada"}`
 	for what, h := range map[string]headers{

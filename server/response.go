@@ -15,29 +15,32 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// setResult sets the charge, the version and the partition of an operation on an item.
+// setResult sets the headers of the answer from the result of an operation on an item:
+// the charge, the etag and the partition.
 func (x *request) setResult(r engine.Result) {
 	x.charge += r.Charge
 	x.etag = r.ETag
 	x.setPartition(r.Partition, r.End)
 }
 
-// setPartition sets the partition that answered and its last LSN.
+// setPartition sets the headers for the partition that served the request. end is the
+// last LSN of the partition.
 func (x *request) setPartition(partition string, end int64) {
 	if partition != "" {
 		x.session, x.lsn, x.partition = wire.SessionToken(partition, end), end, partition
 	}
 }
 
-// Headers that are the same in every answer. The slices must not be changed.
+// These are the values of headers that are the same in every answer. The slices are
+// shared and must not be changed.
 var (
 	serviceVersion  = []string{"version=2.14.0.0"}
 	gatewayVersion  = []string{"version=2.14.0"}
 	jsonContentType = []string{"application/json"}
 )
 
-// start writes the headers of the answer. size is the length of the body, or -1 if the
-// answer has no Content-Length.
+// start writes the status and the headers of the answer. size is the length of the body
+// in bytes, or -1 if it is unknown.
 func (x *request) start(status, size int) {
 	h := x.w.Header()
 	lower := isHTTP1(x.r)
@@ -50,7 +53,8 @@ func (x *request) start(status, size int) {
 		}
 		h[name] = values
 	}
-	// There is one allocation for the values of all headers. Names are in canonical form.
+	// All header values share one slice, which saves an allocation for each header. The
+	// names must be in canonical form.
 	values := make([]string, 0, 12)
 	set := func(name, value string) {
 		values = append(values, value)
@@ -71,7 +75,8 @@ func (x *request) start(status, size int) {
 		set("Etag", x.etag)
 	}
 	if x.partition != "" {
-		// An SDK that expected another partition reads the partitions again.
+		// SDKs compare this partition with the one they expected, and list the partitions
+		// again if they differ.
 		set(wire.HeaderPartitionID, x.partition)
 	}
 	if x.count >= 0 {
@@ -100,8 +105,8 @@ func (x *request) start(status, size int) {
 	x.w.WriteHeader(status)
 }
 
-// escapeHeader percent-encodes the characters that a header cannot have. Names may have
-// any Unicode characters.
+// escapeHeader percent-encodes the characters of s that a header must not contain. Names
+// of resources may have any Unicode characters.
 func escapeHeader(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return s
@@ -117,8 +122,8 @@ func escapeHeader(s string) string {
 	return b.String()
 }
 
-// send answers with a body. It ignores an error of the write, which means that the
-// connection has ended.
+// send answers with a body. It ignores an error of the write, because then the connection
+// has ended and no answer is possible.
 func (x *request) send(status int, body []byte) error {
 	x.start(status, len(body))
 	_, _ = x.w.Write(body)
@@ -134,8 +139,8 @@ func (x *request) sendJSON(status int, v any) error {
 	return x.send(status, body)
 }
 
-// sendEmpty answers without a body. The answer has a Content-Length of 0, except with 204
-// and 304, which must not have one.
+// sendEmpty answers without a body. It sends a Content-Length of 0, except for the
+// statuses 204 and 304, which must not have this header.
 func (x *request) sendEmpty(status int) error {
 	size := 0
 	if status == http.StatusNoContent || status == http.StatusNotModified {
@@ -145,11 +150,11 @@ func (x *request) sendEmpty(status int) error {
 	return nil
 }
 
-// fail answers with an error.
+// fail answers with the error err.
 func (x *request) fail(err error) {
 	a := answerTo(err)
-	// A disk that refuses writes makes very many requests fail. The store logs the error
-	// of the disk, so these failures are not logged here.
+	// An error of the disk makes very many requests fail. The store logs it, so it is not
+	// logged again for each request.
 	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
@@ -161,7 +166,7 @@ func (x *request) fail(err error) {
 	}
 	if a.retryAfter > 0 {
 		h.Set(wire.HeaderRetryAfter, strconv.FormatInt(max(a.retryAfter.Milliseconds(), 1), 10))
-		h.Set("Retry-After", strconv.FormatInt(int64((a.retryAfter+time.Second-1)/time.Second), 10)) // for proxies and plain HTTP clients
+		h.Set("Retry-After", strconv.FormatInt(int64((a.retryAfter+time.Second-1)/time.Second), 10)) // for proxies and HTTP clients that are not SDKs
 	}
 	x.substatus = a.substatus
 	if a.status == http.StatusNotModified {
@@ -173,13 +178,13 @@ func (x *request) fail(err error) {
 	_, _ = x.w.Write(body)
 }
 
-// The service sends the names of its headers in lower case, and .NET's SDK compares some
-// of them exactly. net/http sends names as they are in the map of the answer's headers,
-// usually capitalised. So the map has lower-case names in answers over HTTP/1. HTTP/2
-// always sends lower case. Callers in the same process read capitalised names.
+// The service sends header names in lower case, and .NET's SDK compares some of them
+// exactly. net/http sends a name as it is in the map of headers, usually capitalised. So
+// the names in this map are changed to lower case for HTTP/1. HTTP/2 always sends lower
+// case. A caller in the same process gets the capitalised names.
 
-// lowerNames maps the usual headers of answers to lower case, which saves an allocation
-// for each.
+// lowerNames maps the usual header names to lower case. The table saves an allocation for
+// each header.
 var lowerNames = lowered(wire.HeaderActivityID, wire.HeaderAltContentPath, wire.HeaderContentPath, wire.HeaderContinuation, wire.HeaderGatewayVersion,
 	wire.HeaderItemCount, wire.HeaderLSN, wire.HeaderPartitionID, wire.HeaderRequestCharge, wire.HeaderRetryAfter, wire.HeaderServiceVersion,
 	wire.HeaderSessionToken, wire.HeaderSubStatus, "Content-Type", "Date", "Etag")
@@ -192,8 +197,8 @@ func lowered(names ...string) map[string]string {
 	return m
 }
 
-// lowerName returns the name of a header in lower case. It does not change headers that
-// net/http uses to frame the message.
+// lowerName returns a header name in lower case. It does not change the headers that
+// net/http itself evaluates, such as Content-Length.
 func lowerName(name string) string {
 	if lower, known := lowerNames[name]; known {
 		return lower
@@ -205,7 +210,7 @@ func lowerName(name string) string {
 	return strings.ToLower(name)
 }
 
-// lowerHeader renames the headers of an answer to lower case.
+// lowerHeader changes the names of an answer's headers to lower case.
 func lowerHeader(h http.Header) {
 	for name, values := range h {
 		if lower := lowerName(name); lower != name {
@@ -213,28 +218,30 @@ func lowerHeader(h http.Header) {
 			delete(h, name)
 		}
 	}
-	// net/http adds both headers unless the map has these names. Headers without values
-	// are not sent.
+	// net/http adds Date and Content-Type unless these names are in the map. An entry
+	// without values prevents that, and is not sent.
 	h["Date"], h["Content-Type"] = nil, nil
 }
 
-// isHTTP1 reports whether a request came over an HTTP/1 connection of net/http.
+// isHTTP1 reports whether a request arrived over HTTP/1 at an http.Server. Tests may call
+// the handler without one.
 func isHTTP1(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.Context().Value(http.ServerContextKey) != nil
 }
 
-// A page of documents is written from the stored bytes, without encoding. Its length is
-// counted first, so that the answer has a Content-Length. Small parts are written through
-// a buffer. Otherwise every few documents would cost a system call.
+// The functions below write a page of documents from the stored bytes, without encoding
+// them. They first add up the length, so that the answer has a Content-Length. Small
+// parts are written through a buffer, because otherwise a system call would be needed for
+// every few documents.
 
-// pageParts calls emit for the parts of a page's documents, including the commas between
-// them. It is called twice and must emit the same parts both times. emit must not keep a
+// pageParts calls emit for each part of a page in order: documents and the commas between
+// them. It is called twice, and must emit the same parts both times. emit must not keep a
 // part after it returns.
 type pageParts func(emit func([]byte))
 
-// sendText answers with count documents that are one text, with commas between them. It
-// writes the text without a copy. written is false if the client has disconnected. The
-// connection may then still use the text.
+// sendText answers with a page of count documents, which are one text with commas between
+// them. The text is not copied. written is false if the client has disconnected. Then the
+// connection may still read the text, so the caller must not reuse it.
 func (x *request) sendText(count int, documents []byte) (written bool) {
 	head, tail := x.frame(count)
 	x.count = count
@@ -252,7 +259,7 @@ func (x *request) frame(count int) (head, tail string) {
 	return `{"_rid":"` + x.content + `","Documents":[`, `],"_count":` + strconv.Itoa(count) + `}`
 }
 
-// sendPage answers with count documents and the headers of x.
+// sendPage answers with a page of count documents and the headers that x holds.
 func (x *request) sendPage(count int, documents pageParts) error {
 	head, tail := x.frame(count)
 	size := len(head) + len(tail)
@@ -261,7 +268,8 @@ func (x *request) sendPage(count int, documents pageParts) error {
 	x.start(http.StatusOK, size)
 	w := pageWriters.Get().(*bufio.Writer) //nolint:errcheck // the pool holds nothing else
 	w.Reset(x.w)
-	// An error means that the connection has ended, so no answer can report it.
+	// Errors of these writes are ignored, because they mean that the connection has
+	// ended.
 	_, _ = w.WriteString(head)
 	documents(func(b []byte) { _, _ = w.Write(b) })
 	_, _ = w.WriteString(tail)
@@ -271,12 +279,12 @@ func (x *request) sendPage(count int, documents pageParts) error {
 	return nil
 }
 
-// sendNoPage answers 304, which means that there are no new documents. The answer has the
-// position, and a count, which SDKs also read here.
+// sendNoPage answers 304: there are no new documents. SDKs read the etag and an item
+// count of 0 from the headers.
 func (x *request) sendNoPage() error {
 	x.count = 0
 	return x.sendEmpty(http.StatusNotModified)
 }
 
-// pageWriters is a pool of buffered writers of 64 KiB.
+// pageWriters is a pool of buffered writers for pages, with buffers of 64 KiB.
 var pageWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}

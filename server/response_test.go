@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// rawAnswer sends a request over HTTP/1.1. It returns the lines of the answer's head, and
-// its body.
+// rawAnswer sends a request over HTTP/1.1. It returns the lines of the answer before the
+// body, as they are sent, and the body.
 func rawAnswer(t *testing.T, network *memnet.Network, r *http.Request) (lines []string, body string) {
 	t.Helper()
 	conn, err := network.Dial(t.Context(), "tcp", "server:80")
@@ -36,8 +36,9 @@ func rawAnswer(t *testing.T, network *memnet.Network, r *http.Request) (lines []
 	return strings.Split(head, "\r\n"), body
 }
 
-// .NET's SDK compares some header names exactly. With a capitalised x-ms-continuation, it
-// passes our continuation of an ORDER BY on as its own.
+// Header names must be sent in lower case. If .NET's SDK gets a capitalised
+// x-ms-continuation, it does not recognise it, and returns it to the user as a
+// continuation of its own.
 func TestHeaderNamesAreSentInLowerCase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{Partitions: 2})
@@ -72,7 +73,7 @@ func TestHeaderNamesAreSentInLowerCase(t *testing.T) {
 					t.Errorf("%s %s: %s is sent twice", method, path, name)
 				}
 			}
-			// A client of net/http reads the same answer.
+			// A client that uses net/http must read the same answer.
 			parsed, err := http.ReadResponse(bufio.NewReader(strings.NewReader(strings.Join(lines, "\r\n")+"\r\n\r\n"+answer)), r)
 			if err != nil {
 				t.Fatal(err)

@@ -9,24 +9,25 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// route is one operation of the protocol.
+// route is one operation of the protocol: the requests that select it, and the function
+// that carries it out.
 type route struct {
 	method string
-	// shape is the path, with "*" for each ID.
+	// shape is the path with "*" in place of each ID: "/dbs/*/colls".
 	shape string
-	// when selects requests of one method and path by their headers. nil selects all. The
-	// first route of the table that matches is used.
+	// when reports whether the headers of a request select this operation. nil means that
+	// every request does. If several routes match, the first in the table is used.
 	when func(*request) bool
-	// op is the name of the operation in logs, metrics, faults and the table of supported
-	// operations.
+	// op is the name of the operation in logs, metrics and faults, and in the
+	// documentation's table of operations.
 	op string
-	// writes reports whether read-only keys are refused.
+	// writes is true if the operation needs a key that may write.
 	writes bool
 	serve  func(*request) error
 }
 
-// table returns the routes of every operation that the server supports, and of the
-// operations that it refuses by name.
+// table returns the routing table: the operations that the server supports, and those
+// that it refuses by name.
 func (s *Server) table() []route {
 	return append(refused(), []route{
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
@@ -52,7 +53,7 @@ func (s *Server) table() []route {
 		{http.MethodPut, "/dbs/*/users/*", nil, "replace user", true, s.replaceUser},
 		{http.MethodDelete, "/dbs/*/users/*", nil, "delete user", true, s.deleteUser},
 
-		// Read-only keys are refused here, because each of these operations returns
+		// A read-only key is not enough for these reads. Their answers contain resource
 		// tokens, which may permit writes.
 		{http.MethodGet, "/dbs/*/users/*/permissions", nil, "list permissions", true, listed(s.permissions)},
 		{http.MethodPost, "/dbs/*/users/*/permissions", isQuery, "query permissions", true, queried(s.permissions)},
@@ -70,7 +71,7 @@ func (s *Server) table() []route {
 		{http.MethodGet, "/dbs/*/colls/*/pkranges", nil, "read partition key ranges", false, s.readKeyRanges},
 		{http.MethodGet, "/dbs/*/colls/*/docs", isChangeFeed, "read change feed", false, s.readChangeFeed},
 		{http.MethodGet, "/dbs/*/colls/*/docs", nil, "read documents", false, s.readDocuments},
-		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, opBatch, false, s.runBatch}, // a batch of reads may be signed with a read-only key
+		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, opBatch, false, s.runBatch}, // the operations in the batch are checked later, so that a read-only key may send a batch of reads
 		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, opPlan, false, s.planQuery},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, opQuery, false, s.queryDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.postDocument},
@@ -82,7 +83,7 @@ func (s *Server) table() []route {
 	}...)
 }
 
-// Operations that other code identifies by their names. Headers cannot identify them,
+// Other code identifies these operations by their names. It cannot use the headers,
 // because a request may have the headers of several operations.
 const (
 	opQuery = "query documents"
@@ -90,9 +91,9 @@ const (
 	opPlan  = "plan query"
 )
 
-// Conditions of routes. A POST to docs is a batch, a query plan, a query, an upsert or a
-// create; the first that matches applies. SDKs send the plan with different content
-// types, and mark queries in three ways.
+// The functions below select between operations with the same path. A POST to docs is a
+// batch, a query plan, a query, an upsert or a create. The first one that matches is
+// used. SDKs mark a query in three ways, and send different content types for a plan.
 
 func isBatch(x *request) bool { return x.flag(wire.HeaderBatch) }
 
@@ -107,11 +108,12 @@ func isUpsert(x *request) bool { return x.flag(wire.HeaderUpsert) }
 
 func isChangeFeed(x *request) bool { return x.header(wire.HeaderAIM) != "" }
 
-// routeIndex maps the shape of a path to its routes.
+// routeIndex maps the shape of a path to the routes with that path, in the order of the
+// table.
 type routeIndex map[string][]route
 
-// indexRoutes returns the index of a table. It returns an error if a route can never be
-// reached.
+// indexRoutes returns the index of a routing table. It returns an error if a route can
+// never be used, because an earlier one matches all of its requests.
 func indexRoutes(table []route) (routeIndex, error) {
 	index := routeIndex{}
 	for _, r := range table {
@@ -125,7 +127,8 @@ func indexRoutes(table []route) (routeIndex, error) {
 	return index, nil
 }
 
-// find returns the route of a request.
+// find returns the route for a request. If there is none, the error names the methods
+// that the path supports.
 func (index routeIndex) find(x *request) (route, error) {
 	routes := index[x.path.Shape()]
 	if len(routes) == 0 {
@@ -140,7 +143,7 @@ func (index routeIndex) find(x *request) (route, error) {
 			allowed = append(allowed, r.method)
 		}
 	}
-	if slices.Contains(allowed, x.r.Method) { // the only route of this method is a query
+	if slices.Contains(allowed, x.r.Method) { // with this method the path supports only queries
 		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone,
 			"a %s to %s is a query; send the header Content-Type: %s", x.r.Method, x.path.Shape(), wire.ContentTypeQuery)
@@ -148,20 +151,21 @@ func (index routeIndex) find(x *request) (route, error) {
 	return route{}, x.methodNotAllowed(x.path.Shape(), allowed)
 }
 
-// methodNotAllowed returns the answer to a method that a path does not support.
+// methodNotAllowed returns the 405 answer to a request whose path supports other methods.
+// allowed are these methods.
 func (x *request) methodNotAllowed(path string, allowed []string) error {
 	methods := strings.Join(allowed, ", ")
 	x.w.Header().Set("Allow", methods)
 	return failure(http.StatusMethodNotAllowed, wire.SubNone, "%s supports %s, not %s", path, methods, x.r.Method)
 }
 
-// The server refuses some parts of the protocol by name: with a message that names the
-// part. The status is 400, so that no SDK retries the request.
+// The server refuses some parts of the protocol by name: with an error message that names
+// the unsupported part. The status is 400, so that SDKs do not repeat the request.
 
-// refusedPrefix is the beginning of the names of refused operations.
+// refusedPrefix is the prefix of the operation names in refused routes.
 const refusedPrefix = "refuse "
 
-// refused returns the routes of unsupported operations.
+// refused returns a route for each part of the protocol that is refused by name.
 func refused() []route {
 	var all []route
 	for _, r := range []struct{ shape, what string }{
@@ -182,19 +186,19 @@ func refused() []route {
 	return all
 }
 
-// refusal returns an operation that refuses a part of the protocol by name.
+// refusal returns an operation that answers every request with an error that names the
+// unsupported part what.
 func refusal(what string) func(*request) error {
 	return func(*request) error { return unsupported(what) }
 }
 
-// addressesPath is the first segment of the paths by which clients ask for the addresses
-// of replicas. Clients in direct mode, the default of Java and .NET, do so first. So
-// users who changed only the endpoint of their client see this answer.
+// addressesPath is the first segment of the path for the addresses of replicas. A client
+// in direct mode, the default of Java and .NET, requests it first. So a user who changed
+// only the client's endpoint sees the answer to this request.
 const addressesPath = "addresses"
 
-// errDirectMode is the answer to clients in direct mode. It needs no signature, because
-// it reveals nothing about the account. The signature of such a request covers a link of
-// its own.
+// errDirectMode is the answer to clients in direct mode. It is sent without checking the
+// signature, because it reveals nothing about the account.
 var errDirectMode = badRequest("the direct connection mode is not supported by this server. Build the client in gateway mode: " +
 	"gatewayMode() of Java's CosmosClientBuilder, ConnectionMode.Gateway in .NET's CosmosClientOptions")
 

@@ -29,7 +29,9 @@ func TestClientsInDirectModeAreReferredToTheGateway(t *testing.T) {
 	}
 }
 
-// Java and JavaScript sign the request as a request for the container.
+// The operation that deletes all documents of a partition key must be refused by name.
+// Java and JavaScript sign such a request as a request for its container, so this
+// signature must be accepted.
 func TestDeletingAPartitionKeyIsSignedAsItsContainerAndRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	date := wire.FormatTime(ts.db.Now())

@@ -108,25 +108,27 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server serves the protocol over one store until the store is closed. The caller of New
-// closes the store. It is safe for concurrent use.
+// Server is an http.Handler that serves the protocol over one store. The caller of New
+// must close the store after the last request. It is safe for concurrent use.
 type Server struct {
 	db     *engine.DB
 	o      Options
 	keys   []grantedKey
 	routes routeIndex
-	// queries is the cache of compiled queries.
+	// queries holds the queries that were compiled for earlier requests.
 	queries querypage.Cache
 	// budget limits the memory of all requests. nil means no limit.
 	budget *budget
-	// pageTime limits the time for reading a page of a query. Only tests set it.
+	// pageTime limits the time for reading a page of a query. 0 means the default. Only
+	// tests set it.
 	pageTime time.Duration
 	// tokens verifies AAD tokens.
 	tokens *aad.Verifier
 
 	conditions conditionTimes
-	// conditionSlots limits the conditions that are evaluated concurrently to half of the
-	// processors, so that other requests are served meanwhile.
+	// conditionSlots limits the number of conditions of patches that are evaluated at
+	// once. It has a slot for half of the processors, so that other requests are served
+	// meanwhile.
 	conditionSlots chan struct{}
 	// onCondition is called before each evaluation of a condition. Only tests set it.
 	onCondition func()
@@ -134,7 +136,7 @@ type Server struct {
 	metrics *metrics
 	faults  Faults
 	freezes freezes
-	// Drain closes draining, once.
+	// draining is closed by Drain, which uses drain to close it only once.
 	draining chan struct{}
 	drain    sync.Once
 }
@@ -192,7 +194,8 @@ func New(st *store.DB, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Faults returns the faults that the server injects. A new server has none.
+// Faults returns the list of faults that the server injects. It is empty at first, and
+// callers may add faults.
 func (s *Server) Faults() *Faults { return &s.faults }
 
 // InFlight returns the number of bytes that the current requests use, as
@@ -227,8 +230,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			x.logPanic(p)
 			if x.status != 0 {
-				// A part of the answer is already sent, so only the end of the connection
-				// can report the failure.
+				// A part of the answer was already sent. Closing the connection is the
+				// only way to report the failure.
 				panic(http.ErrAbortHandler)
 			}
 			x.fail(errInternal)
@@ -243,18 +246,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// logPanic logs a panic of an operation. The function that recovers from the panic must
-// call it.
+// logPanic logs the panic value p with its stack. It must be called from the deferred
+// function that recovered the panic.
 func (x *request) logPanic(p any) {
 	x.s.o.Logger.ErrorContext(x.r.Context(), "request panicked", "activity", x.activity, "operation", x.op,
 		"panic", p, "stack", string(debug.Stack()))
 }
 
-// maxPath is the size of the longest path, in bytes. It has room for escaped names of 255
-// characters, each of up to 12 bytes.
+// maxPath is the length of the longest accepted path, in bytes. It has room for
+// percent-encoded names of 255 characters, each of up to 12 bytes.
 const maxPath = 16 << 10
 
-// serve finds the operation of a request and calls it.
+// serve finds the operation of a request, checks the credential and calls the operation.
 func (s *Server) serve(x *request) error {
 	escaped := x.r.URL.EscapedPath()
 	if len(escaped) > maxPath {
@@ -268,8 +271,8 @@ func (s *Server) serve(x *request) error {
 	}
 	path, err := wire.ParsePath(escaped)
 	if err != nil {
-		// A path that cannot be parsed cannot be signed. Without a signature, the answer
-		// is the same as for other paths.
+		// A path that cannot be parsed cannot be signed. An unsigned request gets the
+		// same answer as for any other path, so that it reveals nothing.
 		if x.header("Authorization") == "" {
 			return errNoAuthorization
 		}
@@ -278,8 +281,8 @@ func (s *Server) serve(x *request) error {
 	x.path = path
 	route, err := s.routes.find(x)
 	if err != nil {
-		// The signature is checked first, so that a client without a key does not learn
-		// which paths exist.
+		// The signature is checked before the error is returned. So a client without a
+		// key cannot find out which paths exist.
 		if _, denied := s.authorize(x); denied != nil {
 			return denied
 		}

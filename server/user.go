@@ -21,32 +21,34 @@ import (
 // restart, and are deleted with the database. A record is limited to 256 KiB, which is
 // room for some hundreds of permissions.
 
-// user is a user with its permissions, as stored in a record.
+// user is a user and its permissions, as stored in one record.
 type user struct {
-	// Revision counts the changes of the user itself. Modified is the Unix time of the
-	// last change, in seconds.
+	// Revision is the number of changes of the user itself. Modified is the time of the
+	// last one, as a Unix time in seconds.
 	Revision uint64 `json:"revision"`
 	Modified int64  `json:"modified"`
-	// Last is the highest number of a permission so far.
+	// Last is the highest number that a permission of this user has had. The next
+	// permission gets the number after it.
 	Last        uint32       `json:"last,omitempty"`
 	Permissions []permission `json:"permissions,omitempty"`
 
-	// database owns the user. record stores the user under its name.
+	// database is the user's database. record is the record that holds the user, under
+	// the user's name.
 	database engine.DatabaseProperties
 	record   engine.Record
 }
 
 func (u *user) id() string { return u.record.Name }
 
-// rid returns the rid of the user. It consists of the rid of the database and the number
-// of the record. The top bit of the number is clear; in the rid of a container it is set.
+// rid returns the rid of the user: the bytes of the database's rid and the number of the
+// record. The top bit of the number is 0. In the rid of a container, the same bit is 1.
 func (u *user) rid() string { return engine.RIDEncoding.EncodeToString(u.ridBytes()) }
 
 func (u *user) ridBytes() []byte {
 	return binary.BigEndian.AppendUint32(ridBytes(u.database.RID), u.record.Number)
 }
 
-// ridBytes returns the bytes of a rid that the store returned.
+// ridBytes decodes a rid that the store returned.
 func ridBytes(rid string) []byte {
 	b, _ := engine.RIDEncoding.DecodeString(rid)
 	return b
@@ -56,12 +58,12 @@ func (u *user) self() string { return databaseSelf(u.database.RID) + "users/" + 
 
 func (u *user) etag() string { return revisionTag(u.record.Number, u.Revision, u.Modified) }
 
-// revisionTag returns the etag of a user or permission.
+// revisionTag returns the etag of a user or a permission. It changes with every revision.
 func revisionTag(number uint32, revision uint64, modified int64) string {
 	return fmt.Sprintf("\"%08x-0000-%04x-0000-%012x\"", number, revision&0xffff, modified)
 }
 
-// body returns the user in the form of the protocol.
+// body returns the JSON of the user for an answer.
 func (u *user) body() []byte {
 	m := object{{"id", jsonString(u.id())}}
 	m.setSystem(u.rid(), u.self(), u.etag(), u.Modified)
@@ -69,7 +71,7 @@ func (u *user) body() []byte {
 	return m.json()
 }
 
-// readUser returns the user in a record.
+// readUser decodes the user in the record r of the database d.
 func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
 	u := &user{database: d, record: r}
 	if err := json.Unmarshal(r.Value, u); err != nil {
@@ -78,8 +80,8 @@ func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
 	return u, nil
 }
 
-// user returns the user of the path, by name or by rid. If the path addresses a
-// permission, the caller passes the error to ownerError.
+// user returns the user in the path, by its name or its rid. If the request addresses a
+// permission, the caller must pass the error to ownerError.
 func (x *request) user() (*user, error) {
 	d, err := x.parent()
 	if err != nil {
@@ -95,8 +97,8 @@ func (x *request) user() (*user, error) {
 	return readUser(d, r)
 }
 
-// userNumber returns the number in the rid of a user. ok is false for any other text, and
-// for users of other databases.
+// userNumber returns the record number in the rid of a user of the database d. ok is
+// false if the text is not such a rid.
 func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool) {
 	b, err := engine.RIDEncoding.DecodeString(rid)
 	if err != nil || len(b) != 8 || engine.RIDEncoding.EncodeToString(b[:4]) != d.RID {
@@ -105,9 +107,9 @@ func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool
 	return binary.BigEndian.Uint32(b[4:]), true
 }
 
-// changeUser calls change with the user of the path and stores the changed user. If
-// another request changes the user meanwhile, it calls change again. name is the new name
-// of the user. If it is empty, the user keeps its name.
+// changeUser reads the user in the path, calls change to modify it, and stores the
+// result. If another request changes the user in between, it starts again. change returns
+// the new name of the user, or "" to keep the name.
 func (x *request) changeUser(change func(u *user) (name string, err error)) (*user, error) {
 	for {
 		u, err := x.user()
@@ -137,7 +139,7 @@ func (x *request) changeUser(change func(u *user) (name string, err error)) (*us
 	}
 }
 
-// postUser creates or upserts a user.
+// postUser creates a user, or upserts it if the request has the upsert header.
 func (s *Server) postUser(x *request) error {
 	d, err := x.parent()
 	if err != nil {
@@ -179,7 +181,7 @@ func (s *Server) replaceUser(x *request) error {
 	return x.putUser(id)
 }
 
-// putUser replaces the user of the path and names it id.
+// putUser replaces the user in the path, and changes its name to id.
 func (x *request) putUser(id string) error {
 	u, err := x.changeUser(func(u *user) (string, error) {
 		if err := x.checkIfMatch(u.etag()); err != nil {
@@ -206,7 +208,7 @@ func (s *Server) deleteUser(x *request) error {
 		}
 		err = s.db.DeleteRecord(x.r.Context(), u.database.ID, u.id(), u.record.ETag)
 		if errors.Is(err, engine.ErrPreconditionFailed) {
-			continue // a permission was changed meanwhile
+			continue // another request changed a permission of the user in between
 		}
 		if err != nil {
 			return err
@@ -215,7 +217,7 @@ func (s *Server) deleteUser(x *request) error {
 	}
 }
 
-// users returns the users of the path's database, sorted by name.
+// users returns the list of the users of the database in the path, sorted by name.
 func (s *Server) users(x *request) (resourceList, error) {
 	d, err := x.parent()
 	l := resourceList{owner: d.RID, name: "Users"}

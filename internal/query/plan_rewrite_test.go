@@ -22,7 +22,7 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 		{`SELECT * FROM c WHERE c.n > 1`, ``, `{}`},
 		{`SELECT TOP 5 * FROM c`, ``, `{"top":5}`},
 		{`SELECT DISTINCT VALUE c.g FROM c`, ``, `{"distinctType":"Unordered","hasSelectValue":true}`},
-		// ORDER BY
+		// These queries have ORDER BY.
 		{
 			`SELECT * FROM Root r ORDER BY r.blah`,
 			"SELECT r._rid, [{\"item\": r.blah}] AS orderByItems, r AS payload\nFROM Root AS r\nWHERE (P)\nORDER BY r.blah",
@@ -70,13 +70,13 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 			"SELECT c._rid, [{\"item\": c.n}] AS orderByItems, {\"id\": c.id} AS payload\nFROM c\nWHERE ((c.n > @p) AND (P))\nORDER BY c.n\nOFFSET 0 LIMIT 6",
 			`{"limit":3,"offset":3,"orderBy":["Ascending"],"orderByExpressions":["c.n"]}`,
 		},
-		// OFFSET LIMIT
+		// These queries have OFFSET LIMIT.
 		{`SELECT * FROM c WHERE c.blah = 5 OFFSET 1 LIMIT 2`, "SELECT *\nFROM c\nWHERE (c.blah = 5)\nOFFSET 0 LIMIT 3", `{"limit":2,"offset":1}`},
 		{`SELECT * FROM c OFFSET 10 LIMIT 2147483647`, "SELECT *\nFROM c\nOFFSET 0 LIMIT 2147483657", `{"limit":2147483647,"offset":10}`},
-		// DISTINCT with a count
+		// These queries have DISTINCT with TOP or OFFSET LIMIT.
 		{`SELECT DISTINCT TOP @p VALUE c.name FROM c`, "SELECT DISTINCT VALUE c.name\nFROM c", `{"distinctType":"Unordered","hasSelectValue":true,"top":3}`},
 		{`SELECT DISTINCT c.name FROM c OFFSET 1 LIMIT 2`, "SELECT DISTINCT c.name\nFROM c", `{"distinctType":"Unordered","limit":2,"offset":1}`},
-		// Aggregates
+		// These queries have aggregates without GROUP BY.
 		{`SELECT VALUE COUNT(1) FROM c`, "SELECT VALUE [{\"item\": COUNT(1)}]\nFROM c", `{"aggregates":["Count"],"hasSelectValue":true}`},
 		{`SELECT VALUE sum(c.v) FROM c`, "SELECT VALUE [{\"item\": SUM(c.v)}]\nFROM c", `{"aggregates":["Sum"],"hasSelectValue":true}`},
 		{`SELECT VALUE AVG(c.v) FROM c`, "SELECT VALUE [{\"item\": {\"sum\": SUM(c.v), \"count\": COUNT(c.v)}}]\nFROM c", `{"aggregates":["Average"],"hasSelectValue":true}`},
@@ -87,7 +87,7 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 			"SELECT {\"$1\": {\"item\": {\"sum\": SUM(c.v), \"count\": COUNT(c.v)}}, \"k\": {\"item\": COUNT(1)}} AS payload\nFROM c",
 			`{"groupByAliasToAggregateType":{"$1":"Average","k":"Count"},"groupByAliases":["$1","k"],"top":4}`,
 		},
-		// COUNT of DISTINCT
+		// These queries count the distinct rows of a subquery.
 		{
 			`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.x FROM c)`, "SELECT DISTINCT VALUE c.x\nFROM c",
 			`{"dCountInfo":{"dCountAlias":""},"distinctType":"Unordered","hasSelectValue":true}`,
@@ -96,7 +96,7 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 			`SELECT COUNT(s) AS n FROM (SELECT DISTINCT c.x, c.y FROM c WHERE c.z > @p) AS s`, "SELECT DISTINCT c.x, c.y\nFROM c\nWHERE (c.z > @p)",
 			`{"dCountInfo":{"dCountAlias":"n"},"distinctType":"Unordered"}`,
 		},
-		// GROUP BY
+		// These queries have GROUP BY.
 		{
 			`SELECT c.team, COUNT(1) AS count, AVG(c.age) FROM c GROUP BY c.team`,
 			"SELECT [{\"item\": c.team}] AS groupByItems, {\"team\": c.team, \"count\": {\"item\": COUNT(1)}, \"$1\": {\"item\": {\"sum\": SUM(c.age), \"count\": COUNT(c.age)}}} AS payload\nFROM c\nGROUP BY c.team",
