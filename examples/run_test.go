@@ -25,7 +25,8 @@ import (
 
 const key = "ZXhhbXBsZXM="
 
-// shop starts a server with 40 orders. One of them cannot be decoded.
+// shop starts a server with a container of 40 orders, one of which cannot be decoded. It
+// returns the endpoint, and a function that writes another document.
 func shop(t *testing.T) (endpoint string, write func(doc string)) {
 	t.Helper()
 	db := changefeedtest.NewStore(t)
@@ -48,7 +49,7 @@ func shop(t *testing.T) (endpoint string, write func(doc string)) {
 	return s.URL, write
 }
 
-// program is an example that runs.
+// program is a running example, with the lines that it has printed.
 type program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -58,7 +59,7 @@ type program struct {
 	seen  []string
 }
 
-// start builds and starts an example in a directory of its own.
+// start builds an example, and starts it in the directory dir.
 func start(t *testing.T, name, endpoint, dir string) *program {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)
@@ -79,7 +80,7 @@ func start(t *testing.T, name, endpoint, dir string) *program {
 	return p
 }
 
-// until reads lines until want returns true for all lines so far.
+// until reads lines of the example's output until want returns true for the lines so far.
 func (p *program) until(want func(lines []string) bool) {
 	p.t.Helper()
 	for !want(p.seen) {
@@ -90,7 +91,8 @@ func (p *program) until(want func(lines []string) bool) {
 	}
 }
 
-// end stops the example as a service manager does, and expects it to succeed.
+// end stops the example by a signal, as a service manager does. It fails the test unless
+// the exit status is 0.
 func (p *program) end() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -99,7 +101,7 @@ func (p *program) end() {
 	p.rest()
 }
 
-// rest waits for the end of the example.
+// rest reads the remaining output, and waits until the example has ended.
 func (p *program) rest() {
 	p.t.Helper()
 	for p.lines.Scan() {
@@ -145,7 +147,8 @@ func TestOrdersCreatesTheContainerAndContinuesInALaterRun(t *testing.T) {
 func TestMinimalPrintsWhatIsWrittenFromNowOn(t *testing.T) {
 	endpoint, write := shop(t)
 	p := start(t, "minimal", endpoint, t.TempDir())
-	// The example does not report its start. So orders are written until one is printed.
+	// The example does not print when it has started. So the test writes orders until the
+	// example prints one.
 	printed, stopped := make(chan struct{}), sync.WaitGroup{}
 	stopped.Go(func() {
 		for i := 0; ; i++ {
@@ -214,7 +217,7 @@ func TestCheckpointWritesSeveralBatchesTogether(t *testing.T) {
 	}
 	p := start(t, "checkpoint", endpoint, t.TempDir())
 	p.until(func(lines []string) bool { return len(lines) >= 2 })
-	p.end() // the last collected changes are written at the end
+	p.end() // at the end, the example writes the changes that it has collected
 	again := start(t, "checkpoint", endpoint, t.TempDir())
 	if first := written(p.seen); first < 40 {
 		again.until(func(lines []string) bool { return first+written(lines) >= 40 })
@@ -223,7 +226,7 @@ func TestCheckpointWritesSeveralBatchesTogether(t *testing.T) {
 		again.until(func(lines []string) bool { return len(lines) > 0 })
 	}
 	again.end()
-	if total := written(p.seen) + written(again.seen); total > 41 || !strings.Contains(p.seen[0], ": 1") { // 12 changes are three batches
+	if total := written(p.seen) + written(again.seen); total > 41 || !strings.Contains(p.seen[0], ": 1") { // 12 changes come in three batches
 		t.Errorf("%d changes: %q, %q", total, p.seen, again.seen)
 	}
 }
@@ -245,7 +248,7 @@ func TestLagOffersMetricsAndAProbe(t *testing.T) {
 	p.end()
 }
 
-// get returns the body of an answer with status 200.
+// get sends a GET request. It returns the body of the answer, whose status must be 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -1,4 +1,5 @@
-// Package interop_test checks the suites against the list of scenarios, without a server.
+// Package interop_test checks, without a server, that the suites match the list of
+// scenarios.
 package interop_test
 
 import (
@@ -11,7 +12,8 @@ import (
 	"testing"
 )
 
-// suites maps the name of a suite to the directory and the file ending of its sources.
+// suites maps each suite's name to the directory of its sources and the ending of their
+// file names.
 var suites = map[string]struct{ directory, ending string }{
 	"go":   {"go/azcosmos", "_test.go"},
 	"raw":  {"go/raw", "_test.go"},
@@ -67,9 +69,10 @@ func TestScenariosAreNamedOnceAndExplained(t *testing.T) {
 	}
 }
 
-// Each suite contains each of its scenarios or gives a reason in missing.json. Some names
-// are composed in the sources, of a prefix and the name of a reader or a mode. Then both
-// parts must be there. (The runner checks that each scenario runs.)
+// The sources of each suite must contain each of its scenarios, or its missing.json must
+// contain a reason. Some sources compose a scenario's name from a prefix and the name of
+// a reader or a mode. They must contain both parts. (The runner checks that each scenario
+// runs.)
 func TestEachSuiteHasItsScenariosOrAReason(t *testing.T) {
 	for suite, at := range suites {
 		words := wordsOf(t, at.directory, at.ending)
@@ -107,8 +110,8 @@ func TestEachSuiteHasItsScenariosOrAReason(t *testing.T) {
 	}
 }
 
-// wordsOf returns the words of all sources in a directory, in lower case. A hyphen is
-// part of a word.
+// wordsOf returns the words in all sources of a directory, in lower case. A hyphen counts
+// as a part of a word.
 func wordsOf(t *testing.T, directory, ending string) map[string]bool {
 	t.Helper()
 	words := map[string]bool{}

@@ -21,8 +21,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// account is a server on a local port, over a store in memory. Commands use it as they use
-// an account in Azure.
+// account is a server on a local port, over a store in memory. Commands use it as they
+// would use an account in Azure.
 type account struct {
 	t             *testing.T
 	endpoint, key string
@@ -31,7 +31,7 @@ type account struct {
 	leases        *store.Container
 }
 
-// accounts counts the accounts. Each has its own key.
+// accounts counts the accounts of the tests. The count makes each account's key unique.
 var accounts atomic.Int64
 
 func newAccount(t *testing.T) *account {
@@ -43,8 +43,9 @@ func newAccount(t *testing.T) *account {
 	}
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	// The host is the same as for a store in process. So leases that are written in
-	// process have the same ids as those that a command writes.
+	// The host is localhost, as for a store that is opened in the process. Lease ids
+	// contain the host. So leases that a test writes in the process have the ids that
+	// commands expect.
 	a.endpoint = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	ctx := t.Context()
 	if _, err := a.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
@@ -71,7 +72,7 @@ func (a *account) order(i int) {
 	}
 }
 
-// run runs a command on the account, with its key in a file.
+// run runs a command of changefeed on the account. The account key is in a file.
 func (a *account) run(args ...string) (code int, out, errOut string) {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "key")
@@ -112,8 +113,8 @@ func TestTailResumesAfterItsPositionThroughSplits(t *testing.T) {
 	}
 }
 
-// A command that cannot write the position must not print anything, because the next run
-// would print it again.
+// `tail` with a position file that cannot be written must fail before it prints a change.
+// Otherwise the next run would print the change again.
 func TestTailChecksThePositionFileBeforeItPrints(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
@@ -167,7 +168,8 @@ func TestTailFollowsAnAccountThroughASplit(t *testing.T) {
 	}
 }
 
-// The account key gives full access, so no output may contain it, even after a failure.
+// No command may print the account key, even if it fails, because the key gives full
+// access.
 func TestNoCommandPrintsAKey(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
@@ -189,7 +191,8 @@ func TestNoCommandPrintsAKey(t *testing.T) {
 	} {
 		commands = append(commands, append([]string{"leases"}, c...))
 	}
-	// Commands that are added later are tried at least with their name alone.
+	// Every command is also run with its name alone, so that a command that is not in the
+	// list is tested, too.
 	var add func(c *cobra.Command, path []string)
 	add = func(c *cobra.Command, path []string) {
 		for _, sub := range c.Commands() {
@@ -224,7 +227,7 @@ func TestNoCommandPrintsAKey(t *testing.T) {
 			}
 		}
 	}
-	if said < len(commands)*8 { // an empty text is in every output
+	if said < len(commands)*8 { // a run without output proves nothing
 		t.Errorf("of %d commands %d said anything", len(commands)*9, said)
 	}
 }
@@ -285,9 +288,9 @@ func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 	}
 }
 
-// Commands trust the certificate that `changefeed serve` stores for this user without a
-// flag. They trust a certificate in a data directory only with --certificate or
-// COSMOS_CERTIFICATE.
+// Without a flag, commands trust the certificate that `changefeed serve` has stored for
+// this user. They trust the certificate in a data directory only if --certificate or
+// COSMOS_CERTIFICATE names it.
 func TestCommandsTrustTheServersOwnCertificate(t *testing.T) {
 	dir := shop(t, 0)
 	endpoint, end := served(t, "--data", dir)
@@ -296,7 +299,7 @@ func TestCommandsTrustTheServersOwnCertificate(t *testing.T) {
 			t.Errorf("serve: status %d: %s", code, errOut)
 		}
 	}()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // no certificate of the user's own
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // the new home has no certificate of this user
 	args := []string{"tail", "--endpoint", endpoint, "--database", "shop", "--container", "orders"}
 	code, out, errOut := command(t, append(args, "--certificate", filepath.Join(dir, "localhost.crt"))...)
 	if code != exitOK || strings.Count(out, "\n") != 2 {
@@ -322,7 +325,8 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &live); err != nil || code != exitOK || len(live) != 4 || len(live[0]) != 8 {
 		t.Fatalf("status %d: %v: %s%s", code, err, out, errOut)
 	}
-	// The sizes of new partitions are unknown, and are not printed as zero.
+	// The JSON of new partitions must omit their sizes, which are unknown, and not
+	// contain zeros.
 	code, out, errOut = command(t, append([]string{"partitions", "split", live[0]["id"].(string), "--json"}, args...)...)
 	var made []map[string]any
 	err := json.Unmarshal([]byte(out), &made)
@@ -331,8 +335,9 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 	}
 }
 
-// azcosmos asks for the account in its first call, and waits up to a minute for the
-// answer. It ignores the context of the call.
+// azcosmos reads the account's properties in its first call. It waits up to a minute for
+// the answer, even if the context of the call ends. An interrupt must end a command that
+// waits for that.
 func TestAnInterruptEndsTheWaitForASilentAccount(t *testing.T) {
 	a := newAccount(t)
 	for _, c := range [][]string{
@@ -372,7 +377,8 @@ func TestAnInterruptEndsTheWaitForASilentAccount(t *testing.T) {
 	}
 }
 
-// Every user who lists processes can see a key on the command line.
+// `serve` can take its keys from files or from the environment. A key on the command line
+// is visible to every user who lists processes.
 func TestServeTakesItsKeysFromFilesAndTheEnvironment(t *testing.T) {
 	dir := shop(t, 0)
 	keys := map[string]string{}

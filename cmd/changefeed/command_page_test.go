@@ -13,8 +13,8 @@ import (
 
 var updatePages = flag.Bool("pages.update", false, "write docs/command.md and docs/metrics.md")
 
-// comparePage compares a page of docs with the text that its sources have now. With
-// -pages.update it writes the page.
+// comparePage fails the test if the file name in docs differs from text. With the flag
+// -pages.update it writes text to the file instead.
 func comparePage(t *testing.T, name, text string) {
 	t.Helper()
 	path := "../../docs/" + name

@@ -9,8 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// offered holds the completions of flags that have few values. `changefeed completion
-// SHELL` prints a shell's script.
+// offered contains, for each flag that has only a few values, these values for a shell's
+// completion.
 var offered = map[string][]cobra.Completion{
 	"dialect": dialects(), "mode": {modeLatest, modeAVAD}, "tls": {"self-signed", "off"}, "log-level": {"debug", "info", "warn", "error"},
 	"from": {"beginning", "now", "after:0"}, "start": {"beginning", "marker"},
@@ -20,14 +20,15 @@ func dialects() []cobra.Completion {
 	return []cobra.Completion{lease.DotNet.Name(), lease.JavaHandleChanges.Name(), lease.JavaLatestVersion.Name()}
 }
 
-// files and directories are the flags whose values are file names and directories. For
-// other flags, shells offer no file names.
+// files are the flags whose values are files, and directories those whose values are
+// directories. A shell completes file names only for these.
 var (
 	files       = []string{"certificate", "key-file", "lease-certificate", "lease-key-file", "read-only-key-file", "output", "position", "input"}
 	directories = []string{"data"}
 )
 
-// completed registers the completions of every flag of a command and its subcommands.
+// completed registers the completions for the values of all flags of a command and its
+// subcommands.
 func completed(cmd *cobra.Command) *cobra.Command {
 	for _, sub := range cmd.Commands() {
 		completed(sub)
@@ -48,7 +49,7 @@ func completed(cmd *cobra.Command) *cobra.Command {
 			case slices.Contains(directories, f.Name):
 				directive = cobra.ShellCompDirectiveFilterDirs
 			}
-			// It fails only if the flag does not exist or already has a function.
+			// This cannot fail, because the flag exists and has no completion yet.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, directive))
 		})
 	}

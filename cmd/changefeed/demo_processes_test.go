@@ -14,7 +14,7 @@ import (
 var killedHost = regexp.MustCompile(`host-\d is killed \(SIGKILL, process \d+\)`)
 
 func TestDemoOfProcessesLosesNothingWhenOneIsKilled(t *testing.T) {
-	t.Parallel() // the test mostly waits
+	t.Parallel() // the test waits most of the time
 	out, err := process(t, "demo", "--processes", "--records", "600").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -28,11 +28,13 @@ func TestDemoOfProcessesLosesNothingWhenOneIsKilled(t *testing.T) {
 	}
 }
 
-// A demo that is killed cannot stop its hosts. They must notice its end.
+// A demo that is killed by SIGKILL cannot stop its host processes. They must end by
+// themselves.
 func TestNoHostOutlivesADemoThatWasKilled(t *testing.T) {
 	t.Parallel()
 	cmd := process(t, "demo", "--processes", "--records", "600")
-	// All processes share the error output. It ends when the last process has ended.
+	// All processes write to one pipe as their error output. The pipe ends when the last
+	// process has ended.
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

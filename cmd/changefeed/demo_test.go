@@ -19,17 +19,19 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The tests run this binary again as the command, to kill it and to see how it ends.
+// If this environment variable is set, the test binary acts as the changefeed command. So
+// tests can run the command as a process, kill it, and observe how it ends.
 const asCommand = "CHANGEFEED_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	// The tests must not use an account from the environment of the person who runs them.
+	// Remove the variables that name an account. Otherwise the tests could use a real
+	// account of the person who runs them.
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "COSMOS_") || strings.HasPrefix(name, "CHANGEFEED_SERVE_") {
-			_ = os.Unsetenv(name) // a name from the environment counts as given
+			_ = os.Unsetenv(name) // a variable that is set counts as given, even if it is empty
 		}
 	}
 	os.Exit(m.Run())
@@ -46,8 +48,8 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// finishDemo runs the demo on dir to its end in a synctest bubble, because it would take
-// many seconds.
+// finishDemo runs the demo on the store in dir until it ends, and returns its exit code
+// and its output. It runs in a bubble, because the demo would take many seconds.
 func finishDemo(t *testing.T, dir string, args ...string) (code int, out string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,8 +61,9 @@ func finishDemo(t *testing.T, dir string, args ...string) (code int, out string)
 }
 
 func TestDemoKilledAtAnyMomentIsFinishedByTheNextRun(t *testing.T) {
-	// Each run is killed when it has printed a number of lines, and the next one finishes
-	// it. One of them is killed before it has written anything.
+	// Each run of the demo is killed when it has printed a certain line. The first is
+	// killed before it has written a record. The next run continues, and the last one
+	// finishes the copy.
 	dir := filepath.Join(t.TempDir(), "data")
 	for i, until := range []string{"host-1 joins", "is split into", "crashes", "a second wave"} {
 		cmd := process(t, "demo", "--data", dir, "--records", "1000", "--seed", fmt.Sprint(i))
@@ -100,8 +103,9 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 	if code, out := finishDemo(t, dir); code != exitOK {
 		t.Fatalf("status %d:\n%s", code, out)
 	}
-	// A copy is deleted, and another one is changed, without the processor. The next
-	// run's second wave must not update them, because it would copy them again.
+	// One copy is deleted, and another one is changed, without the processor. The
+	// comparison of the next run must report both. Its second wave must not update their
+	// records, because the processor would then copy them again.
 	lost, spoilt := "", ""
 	checkStore(t, dir, func(db *store.DB) {
 		c, err := db.Container(t.Context(), "demo", "flights-by-destination")
@@ -114,7 +118,7 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 		}
 		key := regexp.MustCompile(`"demo_revision":1,"destination":"(\w+)".*"id":"(\d+)"`)
 		for _, item := range page.Items {
-			m := key.FindSubmatch(item.Body) // revision 1: not updated with this seed
+			m := key.FindSubmatch(item.Body) // a record of revision 1 is not updated in the second wave
 			switch {
 			case m == nil:
 			case lost == "":
@@ -153,7 +157,7 @@ func TestDemoNamesTheProcessThatUsesItsDirectory(t *testing.T) {
 
 func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, and child processes inherit that
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP, and child processes inherit that
 		signals = append(signals, syscall.SIGHUP)
 	}
 	for _, sent := range signals {
@@ -188,7 +192,8 @@ func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// "changefeed demo | head" must not leave a store.
+// In "changefeed demo | head", the reader closes the pipe early. The demo must end and
+// delete its temporary store.
 func TestDemoWithAClosedOutputLeavesNothing(t *testing.T) {
 	cmd := process(t, "demo", "--records", "500")
 	temporary := temporaryOf(cmd)
@@ -214,17 +219,17 @@ func TestDemoWithAClosedOutputLeavesNothing(t *testing.T) {
 	}
 }
 
-// temporaryOf returns the directory of a process's temporary directories.
+// temporaryOf returns the directory in which a process creates its temporary directories.
 func temporaryOf(cmd *exec.Cmd) (dir string) {
 	for _, v := range cmd.Env {
 		if d, is := strings.CutPrefix(v, "TMPDIR="); is {
-			dir = d // the last one counts
+			dir = d // the last value of a variable applies
 		}
 	}
 	return dir
 }
 
-// number parses a number with commas.
+// number converts a number with commas to an int.
 func number(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.ReplaceAll(text, ",", ""))
@@ -234,7 +239,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// row returns the value of a row of the demo's last table.
+// row returns the value in the row name of the last table in the demo's output.
 func row(t *testing.T, out, name string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^  ` + name + ` +(\S+)$`).FindStringSubmatch(out)
@@ -244,7 +249,7 @@ func row(t *testing.T, out, name string) string {
 	return m[1]
 }
 
-// checkStore opens the store in dir, checks it and calls do with it.
+// checkStore opens the store in dir, checks its invariants, and calls do with it.
 func checkStore(t *testing.T, dir string, do func(db *store.DB)) {
 	t.Helper()
 	db, err := store.Open(dir, store.Options{})

@@ -38,11 +38,12 @@ func (e *endedError) Error() string { return e.reason }
 // Is reports whether target is [context.Canceled].
 func (*endedError) Is(target error) bool { return target == context.Canceled }
 
-// errUnread ends a command whose standard output was closed by its reader.
+// errUnread is the cause of the end of a command whose output is no longer read, because
+// its reader has closed the pipe.
 var errUnread = &endedError{reason: "the reader of the output closed it", status: exitUnread}
 
-// untilSignal returns a context that a signal ends. The first signal lets the command
-// clean up. A second one has its usual effect and ends the process at once.
+// untilSignal returns a context that ends at the first signal that ends a command, so
+// that the command can clean up. A second signal ends the process at once.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 1)
@@ -73,7 +74,8 @@ func endingSignals() []os.Signal {
 	return all
 }
 
-// exit prints err, if there is one, and returns the exit code.
+// exit prints err, unless it is nil or was printed already, and returns the exit code of
+// the command.
 func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	var (
 		usage   *usageError
@@ -82,7 +84,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	)
 	switch {
 	case err == nil && errors.Is(context.Cause(ctx), errUnread):
-		return exitUnread // the command may have ended because of it
+		return exitUnread // err may only be a result of the closed output
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errReported):
@@ -105,14 +107,16 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	return exitFailed
 }
 
-// plainText returns an error's text with short answers and without account keys.
+// plainText returns the text of an error for the user, with shortened answers and without
+// account keys.
 func plainText(err error) string { return connect.Secretless(connect.Text(err)) }
 
-// errReported reports a failure that the command has already printed.
+// errReported makes a command fail with an error that it has printed already.
 var errReported = errors.New("reported")
 
-// interruption returns the exit code of a command that ended early with err, and the text
-// to print. Errors other than the end of the context make it a failure.
+// interruption returns the exit code and the last line of a command that returned err
+// after its context had ended. If err also contains another error, the command has
+// failed.
 func interruption(ctx context.Context, err error) (code int, text string) {
 	ended := &endedError{reason: "interrupted", status: exitInterrupted} // for instance by a key press in the demo
 	_ = errors.As(context.Cause(ctx), &ended)                            // if there is another cause, ended does not change

@@ -23,7 +23,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// cuttingProxy forwards TCP connections of this machine until it cuts them.
+// cuttingProxy is a TCP proxy on this machine. It forwards connections to an endpoint
+// until cut is called.
 type cuttingProxy struct {
 	listener net.Listener
 	target   string
@@ -33,7 +34,7 @@ type cuttingProxy struct {
 	open map[net.Conn]bool
 }
 
-// newProxy starts a proxy for an endpoint. It ends with the test.
+// newProxy starts a proxy to an endpoint. The proxy ends with the test.
 func newProxy(t *testing.T, endpoint string) *cuttingProxy {
 	t.Helper()
 	u, err := url.Parse(endpoint)
@@ -82,7 +83,8 @@ func (p *cuttingProxy) forward(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// cut resets all connections: their clients' next writes break a pipe.
+// cut resets all open connections. If a client then writes to its connection, it gets a
+// broken pipe.
 func (p *cuttingProxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +96,9 @@ func (p *cuttingProxy) cut() {
 	}
 }
 
-// Sockets that their peers have closed raise SIGPIPE, as a standard output without a reader does.
-// The signal is sent as well, because a connection that is cut does not always raise it.
+// A broken connection must not end a command. A write to it raises SIGPIPE, as a write to
+// a closed standard output does. The test also sends that signal, because a broken
+// connection does not always raise it.
 func TestABrokenSocketEndsNoCommand(t *testing.T) {
 	a := newAccount(t)
 	proxy := newProxy(t, a.endpoint)
@@ -116,7 +119,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 		cancel()
 	}()
 	var copied *store.Container
-	for copied == nil && ctx.Err() == nil { // until the command has created the target
+	for copied == nil && ctx.Err() == nil { // wait until the command has created the target
 		copied, _ = a.db.Container(ctx, "shop", "copy")
 	}
 	if copied == nil {
@@ -128,7 +131,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 	}
 	const orders = 3
 	arrived := 0
-	for page, err := range reader.Pages(ctx) { // the next order is written when the last one has arrived
+	for page, err := range reader.Pages(ctx) { // each order is written after the previous one was copied
 		if err != nil {
 			t.Fatalf("it ended: %v\n%s", <-ended, &said)
 		}
@@ -151,11 +154,12 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 	}
 }
 
-// sayCaughtUp is the line of a replication that has caught up. The first part of all
-// versions and deletes mode prints another line.
+// sayCaughtUp matches the line that a replication prints when it has caught up. In all
+// versions and deletes mode, the first part of the copy prints another line.
 var sayCaughtUp = regexp.MustCompile(`(?m)^copied .*, caught up`)
 
-// statusOfReplicate returns the status with which a signal ends a replication that has printed out.
+// statusOfReplicate returns the exit status that a replication must have when a signal
+// ends it. It depends on whether out, its output, reports that it has caught up.
 func statusOfReplicate(out string, s syscall.Signal) int {
 	switch interrupted := strings.Contains(out, "changefeed: interrupted before the copy had caught up"); {
 	case sayCaughtUp.MatchString(out) && !interrupted:
@@ -163,10 +167,10 @@ func statusOfReplicate(out string, s syscall.Signal) int {
 	case !sayCaughtUp.MatchString(out) && interrupted:
 		return exitSignal + int(s)
 	}
-	return -1 // the output contradicts itself
+	return -1 // the output contradicts itself, so no status is correct
 }
 
-// unread is a standard output that its reader closes after some writes.
+// unread is a standard output whose reader closes it after left writes.
 type unread struct{ left int }
 
 func (u *unread) Write(p []byte) (int, error) {
@@ -204,7 +208,8 @@ func TestACommandWithAClosedOutputEndsWithItsOwnStatus(t *testing.T) {
 	}
 }
 
-// A server that closes a connection in the middle of a request causes an ordinary error.
+// If a server closes a connection in the middle of a request, the command reports "broken
+// pipe" as an error. It must not take it for its own closed output.
 func TestABrokenPipeOfASocketIsReported(t *testing.T) {
 	var said strings.Builder
 	cmd := &cobra.Command{}
@@ -215,8 +220,9 @@ func TestABrokenPipeOfASocketIsReported(t *testing.T) {
 	}
 }
 
-// A store whose close failed may lack acknowledged writes. The message "interrupted"
-// alone would hide that.
+// If closing the store fails after a signal, the command must report that error. The
+// store may lack acknowledged writes, and the message "interrupted" alone would hide
+// that.
 func TestAFailureAfterASignalIsReported(t *testing.T) {
 	full := fmt.Errorf("close the store: %w", syscall.ENOSPC)
 	canceled := fmt.Errorf("read: %w", context.Canceled)
@@ -242,7 +248,8 @@ func TestAFailureAfterASignalIsReported(t *testing.T) {
 	}
 }
 
-// A script must be able to see whether the copy is complete.
+// If a signal ends unfinished work, the exit status is 128 plus the signal's number. So a
+// script can detect whether a copy is complete.
 func TestWorkThatASignalStopsEndsWithTheSignalsStatus(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)

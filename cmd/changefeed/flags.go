@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// usageError reports that the flags or arguments are wrong.
+// usageError is an error in a command's flags or arguments.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -20,8 +20,8 @@ func (e *usageError) Error() string { return e.err.Error() }
 // Unwrap returns the error underneath.
 func (e *usageError) Unwrap() error { return e.err }
 
-// noArguments rejects arguments. For a command that has subcommands, the error lists
-// them.
+// noArguments returns an error if a command has arguments. If the command has
+// subcommands, the error lists them.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -32,7 +32,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// unknownCommand returns the error for a word that is not a subcommand of cmd.
+// unknownCommand returns the error for an argument that is not a subcommand of cmd. It
+// lists the subcommands.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
@@ -54,8 +55,8 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return &usageError{fmt.Errorf("unknown command %q%s%s; the commands are %s", word, of, meant, strings.Join(names, ", "))}
 }
 
-// arguments accepts from least to most arguments. kind names them in errors, and example
-// is an example of their use.
+// arguments returns a check that a command has at least least and at most most arguments.
+// Its error calls them kind, and shows example.
 func arguments(least, most int, kind, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -68,8 +69,8 @@ func arguments(least, most int, kind, example string) cobra.PositionalArgs {
 	}
 }
 
-// required takes pairs of a flag's name and its value. It returns an error for the first
-// flag that is empty.
+// required returns an error for the first required flag whose value is empty. pairs are
+// the names and values of the flags, in turns.
 func required(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
@@ -79,7 +80,8 @@ func required(pairs ...string) error {
 	return nil
 }
 
-// flagError rewrites pflag's errors in the form of this command's own.
+// flagError rewrites an error of the library pflag in the form of this command's own
+// errors.
 func flagError(err error) error {
 	var (
 		invalid *pflag.InvalidValueError
@@ -110,8 +112,8 @@ func flagError(err error) error {
 	return &usageError{err}
 }
 
-// The values of --mode. retiredMode is the old name of modeAVAD. The next release removes
-// it.
+// These are the values of --mode. retiredMode is the former name of modeAVAD, which the
+// next release will no longer accept.
 const (
 	modeLatest  = "latest"
 	modeAVAD    = "avad"
@@ -121,7 +123,8 @@ const (
 // modeHelp is the help of --mode in every command.
 const modeHelp = "`mode`: latest, or avad for all versions and deletes"
 
-// parseMode returns the mode that --mode names. It warns about the retired name.
+// parseMode returns the mode for a value of --mode. If the value is the former name of a
+// mode, it writes a warning.
 func parseMode(text string, warnings io.Writer) (feed.Mode, error) {
 	switch text {
 	case modeLatest:

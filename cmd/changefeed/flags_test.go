@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// All commands use the same name for a mode. For one release they also accept the old
-// name, with a warning.
+// All commands use the same names for modes. In this release they also accept the former
+// name of a mode, and write a warning.
 func TestARetiredWordIsAcceptedWithAWarning(t *testing.T) {
 	dir := shop(t, time.Hour)
 	code, out, errOut := command(t, tailOf(dir, "--mode", modeAVAD, "--from", "after:0")...)
@@ -37,8 +37,8 @@ func TestARetiredWordIsAcceptedWithAWarning(t *testing.T) {
 	}
 }
 
-// sameLines reports whether two texts have the same lines in any order. The order of
-// partitions is not defined.
+// sameLines reports whether two texts consist of the same lines, in any order. The order
+// of partitions in outputs is not defined.
 func sameLines(a, b string) bool {
 	lines, others := strings.Split(a, "\n"), strings.Split(b, "\n")
 	slices.Sort(lines)
@@ -46,7 +46,7 @@ func sameLines(a, b string) bool {
 	return slices.Equal(lines, others)
 }
 
-// lag and leases ls use the same key for the name of a lease.
+// The JSON of `lag` and of `leases ls` must use the same key for the name of a lease.
 func TestALeasesNameHasOneKeyInJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

@@ -19,8 +19,8 @@ import (
 	"testing"
 )
 
-// jsonTables maps the headings of docs/json.md to the struct types whose fields their
-// tables list. Each value is a file, a space and a type.
+// jsonTables maps each heading of docs/json.md that has a table to the struct type whose
+// fields the table must list. A value consists of a file name, a space and a type name.
 var jsonTables = map[string]string{
 	"lag --json":                      "internal/lag/show.go report",
 	"A lease of lag":                  "internal/lag/show.go leaseLag",
@@ -42,11 +42,13 @@ var jsonTables = map[string]string{
 	"An end of replicate":             "internal/replicate/state.go stateEnd",
 }
 
-// jsonExamples maps the headings that have examples but no table to their types.
+// jsonExamples maps each heading that has an example but no table to the struct type of
+// the example.
 var jsonExamples = map[string]string{"lag --watch --json": jsonTables["lag --json"]}
 
-// internalJSON lists the structs with JSON names that the page omits, by file and type or
-// function. Its values are the reasons.
+// internalJSON lists structs with JSON names that the page need not describe, and the
+// reason for each. A key consists of a file name, a space and the name of the type or of
+// the function around it.
 var internalJSON = map[string]string{
 	"internal/demo/host.go event":               "a line between the demo and its host processes",
 	"internal/demo/host_process.go job":         "a line between the demo and its host processes",
@@ -55,7 +57,7 @@ var internalJSON = map[string]string{
 	"tail_position.go positionMode":             "decodes a field of a position",
 }
 
-// jsonField is a field of a struct as JSON has it, or a row of a table.
+// jsonField is a field of a struct in its JSON form, or a row of the page's tables.
 type jsonField struct {
 	name, typ string
 	optional  bool
@@ -64,12 +66,12 @@ type jsonField struct {
 // jsonStruct is a struct with JSON names.
 type jsonStruct struct {
 	fields []jsonField
-	// nested maps a field to the type of its value, or of its elements.
+	// nested maps the name of a field to the struct type of its value or of its elements.
 	nested map[string]string
 }
 
-// jsonStructs returns the structs with JSON names of a Go file. The key is the type, or
-// the function around a struct without a name.
+// jsonStructs returns the structs with JSON names in a Go file, by their type names. A
+// struct without a name has the name of the function around it.
 func jsonStructs(t *testing.T, file string) map[string]*jsonStruct {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -105,8 +107,8 @@ func jsonStructs(t *testing.T, file string) map[string]*jsonStruct {
 	return found
 }
 
-// newJSONStruct returns the fields of a struct. embedded holds the structs above it in
-// its file.
+// newJSONStruct returns the JSON fields of a struct. embedded contains the structs that
+// are declared before it in the file.
 func newJSONStruct(t *testing.T, s *ast.StructType, embedded map[string]*jsonStruct) *jsonStruct {
 	t.Helper()
 	out := &jsonStruct{nested: map[string]string{}}
@@ -128,8 +130,8 @@ func newJSONStruct(t *testing.T, s *ast.StructType, embedded map[string]*jsonStr
 	return out
 }
 
-// jsonType returns the page's name of a Go type. For a struct, and for a list of structs,
-// nested is the struct's name.
+// jsonType returns the name that the page uses for a Go type. If the type is a struct or
+// a list of structs, nested is the name of that struct.
 func jsonType(e ast.Expr) (typ, nested string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -168,7 +170,7 @@ type jsonSection struct {
 	examples []any
 }
 
-// jsonSections returns the parts of a page by their headings.
+// jsonSections returns the sections of a page by their headings.
 func jsonSections(t *testing.T, page string) map[string]jsonSection {
 	t.Helper()
 	all := map[string]jsonSection{}
@@ -198,7 +200,8 @@ func jsonSections(t *testing.T, page string) map[string]jsonSection {
 	return all
 }
 
-// The page is written by hand, so it is compared with the structs of the code.
+// The tables and examples of docs/json.md, which is written by hand, must have the fields
+// that the code's structs have.
 func TestJSONPageIsCurrent(t *testing.T) {
 	page, err := os.ReadFile("../../docs/json.md")
 	if err != nil {
@@ -237,7 +240,8 @@ func TestJSONPageIsCurrent(t *testing.T) {
 	}
 }
 
-// checkJSONTables compares the tables with the code.
+// checkJSONTables fails the test unless each table lists exactly the fields of its
+// struct.
 func checkJSONTables(t *testing.T, sections map[string]jsonSection, code map[string]*jsonStruct) {
 	t.Helper()
 	for heading, s := range sections {
@@ -257,7 +261,7 @@ func checkJSONTables(t *testing.T, sections map[string]jsonSection, code map[str
 	}
 }
 
-// checkJSONExamples checks that the examples have the fields of the code.
+// checkJSONExamples fails the test unless each example has only fields of its struct.
 func checkJSONExamples(t *testing.T, sections map[string]jsonSection, code map[string]*jsonStruct) {
 	t.Helper()
 	roots := maps.Clone(jsonTables)
@@ -272,7 +276,8 @@ func checkJSONExamples(t *testing.T, sections map[string]jsonSection, code map[s
 	}
 }
 
-// checkJSONExample checks a value of the struct, or an array of such values.
+// checkJSONExample checks an example value of the struct name, or an array of such
+// values. at describes the place of the value for errors.
 func checkJSONExample(t *testing.T, at string, value any, name string, code map[string]*jsonStruct) {
 	t.Helper()
 	if list, is := value.([]any); is {
@@ -305,7 +310,8 @@ func checkJSONExample(t *testing.T, at string, value any, name string, code map[
 	}
 }
 
-// The system properties come from the store and not from a struct of the command.
+// docs/json.md must list the system properties in a line of `tail`. They come from the
+// store, and not from a struct.
 func TestJSONPageHasTheSystemPropertiesOfALine(t *testing.T) {
 	page, err := os.ReadFile("../../docs/json.md")
 	if err != nil {

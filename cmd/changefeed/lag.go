@@ -56,7 +56,7 @@ leases. In the latter case "reference" is 1, so that a scaler starts the first h
 	return cmd
 }
 
-// run finds the processor and shows its lag.
+// run connects to the account, finds the processor's leases, and shows the lag.
 func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 	switch {
 	case o.interval <= 0:

@@ -20,7 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// handled makes a processor handle all existing orders of the account.
+// handled runs a processor on the account until it has handled all existing orders.
 func (a *account) handled() {
 	a.t.Helper()
 	stop := a.processing(nil)
@@ -40,7 +40,7 @@ func (a *account) handled() {
 	stop()
 }
 
-// measurement is the output of `lag --json`.
+// measurement is the JSON that `lag --json` prints.
 type measurement struct {
 	Processor string
 	Leases    []struct {
@@ -114,7 +114,7 @@ func TestLagFailsWhenALeaseCannotBeReadAndShowsTheOthers(t *testing.T) {
 	}
 }
 
-// lag also shows the leases of other implementations.
+// `lag` also shows leases that hosts of Java's processor have written.
 func TestLagKnowsTheLeasesOfJava(t *testing.T) {
 	s := leasesOf(t)
 	s.edit(func(db *store.DB) {
@@ -191,7 +191,8 @@ func TestLagWatchesUntilInterruptedAndOffersMetrics(t *testing.T) {
 	}
 }
 
-// An answer of the account has many lines. The table shows only its message, in one line.
+// If a lease cannot be read, the table of `lag` shows the error in one line. The error of
+// azcore has many lines.
 func TestLagReportsInALineWhyALeaseCannotBeRead(t *testing.T) {
 	a := newAccount(t)
 	a.order(1)
@@ -236,7 +237,7 @@ func TestLagReportsInALineWhyALeaseCannotBeRead(t *testing.T) {
 	}
 }
 
-// scrape returns a page of metrics.
+// scrape returns the text of a metrics endpoint.
 func scrape(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -266,8 +267,9 @@ func TestLagRefusesWrongFlagsByName(t *testing.T) {
 	}
 }
 
-// A marker without leases belongs to a processor whose leases were deleted. A scaler reads
-// "reference", which is then 1, and starts a host.
+// If a processor has a marker but no leases, its leases were deleted. `lag` then shows
+// "reference" as 1 and exits with a failure. A scaler that reads 1 starts a host, which
+// creates the leases.
 func TestLagOfAProcessorWithoutLeasesIsShownAndFails(t *testing.T) {
 	s := leasesOf(t)
 	codec, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "away", Identity: s.identity}, false)
@@ -286,7 +288,8 @@ func TestLagOfAProcessorWithoutLeasesIsShownAndFails(t *testing.T) {
 	}
 }
 
-// Azure Functions' processor has no name by default.
+// `lag` finds the leases of a processor without a name. Azure Functions' processor has
+// none by default.
 func TestLagOfAProcessorWithoutAName(t *testing.T) {
 	s := leasesOf(t)
 	nameless, err := lease.NewCodec(lease.DotNet, lease.Key{Identity: s.identity}, false)
@@ -305,7 +308,7 @@ func TestLagOfAProcessorWithoutAName(t *testing.T) {
 	}
 }
 
-// Every command that runs for long has --metrics, and its own figures there.
+// Every long-running command accepts --metrics, and serves metrics of its own there.
 func TestLongCommandsOfferTheirMetrics(t *testing.T) {
 	a := newAccount(t)
 	for i := range 20 {
@@ -361,8 +364,8 @@ func TestLongCommandsOfferTheirMetrics(t *testing.T) {
 	}
 }
 
-// A process that was killed owns its leases until they expire. Their documents name it
-// forever.
+// `lag` counts expired leases apart from live ones. A process that was killed keeps its
+// leases until they expire, and their documents name it as the owner even later.
 func TestLagSeparatesLiveLeasesFromExpiredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

@@ -29,11 +29,12 @@ type leasesOptions struct {
 	expiration            time.Duration
 	json, dryRun, yes     bool
 	force, all            bool
-	// made describes the leases that a conversion creates, or is nil.
+	// made describes the leases that a conversion creates. It is nil for all other
+	// commands.
 	made *leases.Made
 }
 
-// maxExpiration is the longest lease expiration that a processor accepts.
+// maxExpiration is the longest lease expiration interval that a processor accepts.
 const maxExpiration = 365 * 24 * time.Hour
 
 func leasesCommand() *cobra.Command {
@@ -58,13 +59,14 @@ use --processor.`,
 	return cmd
 }
 
-// addExpiration adds --expiration. A lease document does not store its expiration
-// interval, which separates live leases from expired ones.
+// addExpiration adds the flag --expiration. Commands need it to tell live leases from
+// expired ones, because lease documents do not contain the interval.
 func (o *leasesOptions) addExpiration(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has not written its lease for longer is dead")
 }
 
-// which adds the flags that select leases.
+// which adds the flags that name the account, the containers, the processor and the
+// dialect.
 func (o *leasesOptions) which(flags *pflag.FlagSet) {
 	o.Add(flags)
 	o.AddLeases(flags)
@@ -83,7 +85,8 @@ type opened struct {
 	choice     leases.Choice
 }
 
-// open connects, and opens the containers. The caller must close the connection.
+// open connects to the account, and opens the lease container. The caller must close the
+// connection.
 func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	if err := required("--database", o.database, "--container", o.container, "--leases", o.leases); err != nil {
 		return nil, err
@@ -96,7 +99,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	}
 	choice := leases.Choice{Made: o.made, Terms: lease.Terms{Expiration: o.expiration, Acquire: o.expiration}}
 	if cmd.Flags().Changed("processor") {
-		choice.Processor = &o.processor // "" is a name, too: that of Azure Functions without a prefix
+		choice.Processor = &o.processor // "" is a valid name: Azure Functions' processor has it without a prefix
 	}
 	if o.dialect != "" {
 		d, err := lease.ParseDialect(o.dialect)
@@ -116,7 +119,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	return &opened{Container: container, connection: connection, choice: choice}, nil
 }
 
-// with opens the containers, reads the leases, and calls f.
+// with opens the lease container, reads the processor's leases, and calls f with both.
 func (o *leasesOptions) with(cmd *cobra.Command, f func(ctx context.Context, c *opened, s leases.Survey) error) (err error) {
 	c, err := o.open(cmd)
 	if err != nil {
@@ -130,8 +133,8 @@ func (o *leasesOptions) with(cmd *cobra.Command, f func(ctx context.Context, c *
 	return f(cmd.Context(), c, s)
 }
 
-// changes adds the flags of commands that change leases. all is the help of --all, or is
-// empty if the command has no such flag.
+// changes adds the flags that all commands which change leases have. all is the help text
+// of --all. If it is empty, the command has no such flag.
 func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the changes and make none")
 	cmd.Flags().BoolVar(&o.force, "force", false, "change leases that a live host owns; the host continues until its next write, and changes are delivered again")
@@ -141,7 +144,7 @@ func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
 	return cmd
 }
 
-// carryOut carries out a plan or, with --dry-run, prints it.
+// carryOut carries out the steps of a plan. With --dry-run it only prints them.
 func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, plan []leases.Step) error {
 	out := cmd.OutOrStdout()
 	switch {
@@ -156,7 +159,7 @@ func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, c *ope
 	return c.Apply(ctx, s, plan, printDone(out))
 }
 
-// printSteps prints title, and then one step per line, each after prefix.
+// printSteps prints title, and then one line per step, which begins with prefix.
 func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
 	var b strings.Builder
 	b.WriteString(title)
@@ -167,13 +170,13 @@ func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error 
 	return err
 }
 
-// printDone returns a function that prints a completed step.
+// printDone returns a function that prints a step as done.
 func printDone(out io.Writer) func(leases.Step) error {
 	return func(step leases.Step) error { return printSteps(out, "", "done: ", []leases.Step{step}) }
 }
 
-// confirm asks the user whether to continue. It returns an error if the input is not a
-// terminal and --yes is not set.
+// confirm asks the user a question, and reports whether the answer is yes. With --yes it
+// does not ask. It returns an error if it must ask and the input is not a terminal.
 func (o *leasesOptions) confirm(cmd *cobra.Command, question string) (bool, error) {
 	if o.yes {
 		return true, nil
@@ -218,7 +221,8 @@ func tokensLast(root *cobra.Command, args []string) []string {
 	return append(append(rest, "--"), tokens...)
 }
 
-// takesLeases is the annotation of commands whose arguments are lease tokens.
+// takesLeases is an annotation of cobra commands. A command that has it takes lease
+// tokens as arguments.
 const takesLeases = "leases"
 
 // wantsValue reports whether arg is a flag whose value is the next argument.

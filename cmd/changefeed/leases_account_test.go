@@ -16,15 +16,15 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// processing runs a processor on the account until the test calls stop. If hold is not
-// nil, it is called with each batch.
+// processing runs a processor on the account until the test calls stop. hold is called
+// with each batch, and may be nil.
 func (a *account) processing(hold func(context.Context)) (stop func()) {
 	a.t.Helper()
 	acquired := make(chan struct{}, 100)
 	p, err := changefeed.New(changefeed.Config{
 		Processor: "p", Instance: "host-1", Source: a.db.Source(a.orders), Leases: a.db.Leases(a.leases), Start: feed.Beginning(),
-		// The processor renews soon, and acquires free leases only much later than the
-		// test takes.
+		// The processor renews its leases often. It acquires free leases only once in
+		// five minutes, so that it does not acquire one that the test frees.
 		RenewInterval: 200 * time.Millisecond, AcquireInterval: 5 * time.Minute, ExpirationInterval: 30 * time.Second, RequestTimeout: 5 * time.Second,
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, _ *changefeed.Batch) error {
 			if hold != nil {
@@ -119,8 +119,9 @@ func TestLeasesReleaseReportsABusyOwner(t *testing.T) {
 	}
 }
 
-// A container that is partitioned by /partitionKey may have two documents of one id.
-// Older .NET hosts created such documents.
+// In a lease container that is partitioned by /partitionKey, two documents may have the
+// same id. Older .NET hosts created such documents. `leases check --repair` must keep
+// one.
 func TestLeasesCheckRepairsTwoDocumentsOfOneId(t *testing.T) {
 	a := newAccount(t)
 	var err error
@@ -191,21 +192,23 @@ func TestLeasesMayBeInAnotherAccount(t *testing.T) {
 	}
 }
 
-// deliveries runs a processor until it has delivered a number of orders and stopped. It
-// returns their ids, sorted.
+// deliveries runs a processor until it has delivered want orders, and stops it. It
+// returns the ids of the delivered orders, sorted.
 func (a *account) deliveries(processor string, d lease.Dialect, want int) []string {
 	a.t.Helper()
 	return a.deliver(processor, d, func(string) bool { want--; return want == 0 })
 }
 
-// deliveriesOf runs until all of want were delivered.
+// deliveriesOf runs a processor until it has delivered every order in want. It returns
+// the ids of all delivered orders, sorted.
 func (a *account) deliveriesOf(processor string, want map[string]bool) []string {
 	a.t.Helper()
 	left := maps.Clone(want)
 	return a.deliver(processor, lease.DotNet, func(id string) bool { delete(left, id); return len(left) == 0 })
 }
 
-// deliver runs a processor until enough returns true for an id.
+// deliver runs a processor until enough returns true for a delivered id. It returns the
+// ids of all delivered orders, sorted.
 func (a *account) deliver(processor string, d lease.Dialect, enough func(id string) bool) []string {
 	a.t.Helper()
 	ids := make(chan string, 1000)
@@ -233,7 +236,7 @@ func (a *account) deliver(processor string, d lease.Dialect, enough func(id stri
 		id := <-ids
 		got, done = append(got, id), enough(id)
 	}
-	cancel() // a regular stop: delivered changes are checkpointed
+	cancel() // Run stops regularly, and checkpoints the delivered changes
 	if err := <-done; err != nil {
 		a.t.Error(err)
 	}
@@ -244,8 +247,8 @@ func (a *account) deliver(processor string, d lease.Dialect, enough func(id stri
 	return got
 }
 
-// A fleet moves from dialect to dialect. Each host resumes where the last one stopped: no
-// change is lost or delivered twice.
+// The leases are converted from dialect to dialect. After each conversion, a host resumes
+// where the previous host stopped. No change is lost or delivered twice.
 func TestHostsGoOnBehindAConversion(t *testing.T) {
 	a := newAccount(t)
 	next := 0
@@ -278,7 +281,7 @@ func TestHostsGoOnBehindAConversion(t *testing.T) {
 	}
 }
 
-// Hosts can work with repaired leases, and no change is lost.
+// After `leases check --repair`, hosts can work with the leases, and they lose no change.
 func TestHostsGoOnBehindARepair(t *testing.T) {
 	a := newAccount(t)
 	want := map[string]bool{}
@@ -317,8 +320,8 @@ func TestHostsGoOnBehindARepair(t *testing.T) {
 		a.order(i)
 		want[fmt.Sprint(i)] = true
 	}
-	// Changes after the older position are delivered again, in any number. The new ones
-	// must be delivered.
+	// The repair keeps the older of two positions, so changes after it are delivered
+	// again. All new changes must be delivered.
 	for _, id := range a.deliveriesOf("p", want) {
 		delete(want, id)
 	}

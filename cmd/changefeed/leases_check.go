@@ -49,7 +49,7 @@ The exit status is 0 if no damage was found, or if none is left after the repair
 	return o.changes(cmd, "")
 }
 
-// kindLines returns the kinds of damage, one per line.
+// kindLines returns the help text about the kinds of damage, one line for each.
 func kindLines() string {
 	var b strings.Builder
 	for _, k := range leases.Kinds {
@@ -62,11 +62,11 @@ func kindLines() string {
 	return b.String()
 }
 
-// atMarker is the value of --start that selects the time at which the marker was created.
+// atMarker is the value of --start that stands for the time of the marker.
 const atMarker = "marker"
 
-// checkOptions checks the flags. The function that it returns completes the options from
-// the survey.
+// checkOptions checks the values of the command's flags. The returned function computes
+// the options, for which it also needs the survey.
 func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.Survey) (leases.Options, error), error) {
 	var o leases.Options
 	if covered != "" {
@@ -103,7 +103,7 @@ func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.
 	return func(leases.Survey) (leases.Options, error) { return o, nil }, nil
 }
 
-// checked prints the damage that it finds and, with --repair, repairs it.
+// checked finds damage and prints it. With --repair it also repairs the damage.
 func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, options func(leases.Survey) (leases.Options, error), repair bool) error {
 	with, err := options(s)
 	if err != nil {
@@ -143,7 +143,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	if o.dryRun {
 		return verdict(report)
 	}
-	// The exit status depends on the damage that is left after the repair.
+	// If some damage is left after the repair, the exit status is a failure.
 	left := 0
 	for _, f := range report.Findings {
 		if f.Remedy != "" {
@@ -159,7 +159,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	return verdict(report)
 }
 
-// verdict returns errReported if the leases are damaged.
+// verdict returns errReported if a report contains damage, and nil otherwise.
 func verdict(r leases.Report) error {
 	if !r.OK {
 		return errReported
@@ -167,7 +167,7 @@ func verdict(r leases.Report) error {
 	return nil
 }
 
-// reportText returns a report as lines of text.
+// reportText returns a report as text, with one line or more for each finding.
 func reportText(s leases.Survey, r leases.Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {

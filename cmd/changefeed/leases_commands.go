@@ -175,7 +175,8 @@ the file than in the container. An import then delivers changes again, and loses
 				if file == "" {
 					return leases.WriteJSON(cmd.OutOrStdout(), f)
 				}
-				// An existing file may be the only copy of leases that are lost.
+				// Do not overwrite an existing file, because it may be the only copy of
+				// lost leases.
 				out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 				if err != nil {
 					return err

@@ -73,7 +73,8 @@ processor name (Java's lease prefix) or another lease container.`,
 	return o.changes(cmd, "")
 }
 
-// target returns the container of the new leases.
+// target returns the lease container for the new leases: the named container, or c if no
+// flag names one.
 func (o *leasesOptions) target(ctx context.Context, c *opened, database, container string) (*leases.Container, error) {
 	if database == "" && container == "" {
 		return c.Container, nil
@@ -82,7 +83,7 @@ func (o *leasesOptions) target(ctx context.Context, c *opened, database, contain
 		leases.Names{Database: cmp.Or(database, o.leaseDatabase, o.database), Container: cmp.Or(container, o.leases)})
 }
 
-// converted carries out a conversion or, with --dry-run, prints its plan.
+// converted carries out a conversion. With --dry-run it only prints the plan.
 func (o *leasesOptions) converted(ctx context.Context, cmd *cobra.Command, from, to *leases.Container, plan leases.Conversion) error {
 	out := cmd.OutOrStdout()
 	for _, n := range plan.Notes {

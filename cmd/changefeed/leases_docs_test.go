@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 )
 
-// Several documents contain the number of kinds and their names. They must match the list
-// in the code.
+// Several pages contain the names of the kinds of damage, and their number. Both must
+// match the list leases.Kinds.
 func TestTheDocumentsHaveTheKindsOfDamageOfTheList(t *testing.T) {
 	read := func(name string) string {
 		t.Helper()
@@ -45,7 +45,7 @@ func TestTheDocumentsHaveTheKindsOfDamageOfTheList(t *testing.T) {
 	if !slices.Equal(documented, listed) {
 		t.Errorf("TROUBLESHOOTING.md has\n%v, and the list is\n%v", documented, listed)
 	}
-	// A kind that the code finds must be in the list.
+	// Each constant of type Kind must be in the list.
 	source := read("internal/leases/damage.go")
 	for _, constant := range regexp.MustCompile(`\bKind += "([^"]+)"`).FindAllStringSubmatch(source, -1) {
 		if !slices.ContainsFunc(leases.Kinds, func(k leases.KindText) bool { return string(k.Kind) == constant[1] }) {

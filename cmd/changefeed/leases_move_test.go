@@ -24,8 +24,8 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 			t.Errorf("a second export over the first: status %d: %s", code, errOut)
 		}
 		want := s.positions()
-		// The leases now differ from the file in every way: one is further ahead, one is
-		// missing, one is additional, and there is no marker.
+		// Change the leases so that they differ from the file in every way. One is
+		// further ahead, one is missing, one is additional, and the marker is missing.
 		s.edit(func(db *store.DB) {
 			s.put(db, s.codec.Encode(whole(s.live[0], 99)))
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
@@ -44,15 +44,16 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 		if code, out, _ := s.run("check"); code != exitOK {
 			t.Errorf("after the import: %s", out)
 		}
-		// An import under another processor's name creates all leases again. The first ones
-		// stay.
+		// An import under another processor's name creates new leases. The leases of the
+		// first processor remain.
 		if code, out, errOut := s.run("import", file, "--processor", "q"); code != exitOK || strings.Count(out, "done: create") != 4 {
 			t.Errorf("another processor: status %d: %s%s", code, out, errOut)
 		}
 		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, `--processor "p"`) || !strings.Contains(errOut, `--processor "q"`) {
 			t.Errorf("two processors: status %d: %s", code, errOut)
 		}
-		// A container that was recreated has other positions.
+		// If the monitored container was recreated, the positions in the file are not
+		// valid for it.
 		var f map[string]any
 		text, err := os.ReadFile(file)
 		if err == nil {
@@ -130,7 +131,7 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "lease nonsense does not exist; the existing ones are ") {
 			t.Errorf("status %d: %s", code, errOut)
 		}
-		// Unreadable documents are named by their ids, and deleted by them.
+		// An unreadable document can be deleted by its id, which the commands print.
 		broken := s.codec.LeaseID("broken")
 		s.edit(func(db *store.DB) { s.put(db, fmt.Appendf(nil, `{"id":%q,"version":77}`, broken)) })
 		if _, out, _ := s.run("check"); !strings.Contains(out, "the document "+broken+" cannot be read") {
@@ -179,8 +180,8 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 		if code, out, _ := s.run("check"); code != exitOK || !strings.Contains(out, `3 leases of the processor "back"`) {
 			t.Errorf("status %d: %s", code, out)
 		}
-		// The old marker prevents a conversion back to the first dialect. The command in
-		// the message deletes that marker, and none of the leases.
+		// A marker is left from the first dialect, so a conversion back to that dialect
+		// fails. The command in the error message must delete the marker, and no lease.
 		hint := "leases delete --all --processor j --dialect java-latest-version"
 		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-latest-version", "--to-processor", "j"); code != exitFailed || out != "" || !strings.Contains(errOut, "`changefeed "+hint+"`") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
@@ -191,7 +192,8 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("the leases are %v, want %v", got, want)
 		}
-		// The dialect has no form for a part of a partition, so nothing is written.
+		// This dialect cannot represent a lease for a part of a partition. So the
+		// conversion must write nothing.
 		s.edit(func(db *store.DB) {
 			back, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "back", Identity: s.identity}, false)
 			if err != nil {
@@ -206,7 +208,7 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 }
 
 // A lease whose range begins at the first key has a token that begins with "-". Commands
-// accept it like any other token.
+// accept it as an argument, although it looks like a flag.
 func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 	s := leasesOf(t)
 	token := "-" + s.live[0].Range.Max
@@ -225,7 +227,8 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
 		}
 	}
-	// A flag's value is not a token, and other texts with "-" are unknown flags.
+	// The value of a flag is not a token, even if it begins with "-". Other arguments
+	// that begin with "-" are unknown flags.
 	if code, out, errOut := s.run("release", "--processor", "-FF", "--all"); code != exitFailed || !strings.Contains(errOut, `of the processor "-FF"`) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
@@ -234,7 +237,7 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 	}
 }
 
-// The same command finishes a conversion that was killed at any step.
+// If a conversion is killed at any step, the same command run again finishes it.
 func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -243,7 +246,7 @@ func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 			t.Fatal(err)
 		}
 		convert := []string{"convert", "--to", "java-handle-changes"}
-		// One lease was created, and the lock was left.
+		// Create the state after a kill at which one new lease and the lock existed.
 		s.edit(func(db *store.DB) {
 			s.put(db, to.Encode(whole(s.live[0], 10)))
 			s.put(db, to.Lock())
@@ -255,7 +258,8 @@ func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 		if code, out, errOut := s.run(append(convert, "--dry-run")...); code != exitOK || !strings.Contains(out, "lease "+s.live[0].ID+" exists already") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
-		// All leases were created, and one of the old ones was deleted.
+		// Create the state after a kill at which all new leases existed and one old lease
+		// was deleted.
 		s.edit(func(db *store.DB) {
 			s.put(db, to.Encode(whole(s.live[1], 20)))
 			s.put(db, to.Encode(whole(s.live[2], 30)))
@@ -270,7 +274,8 @@ func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 		if got := s.positions(); len(got) != 3 {
 			t.Errorf("the leases are %v", got)
 		}
-		// A target that a host uses is not an earlier attempt of this conversion.
+		// If a host uses the target, its leases do not come from an earlier attempt of
+		// this conversion. The conversion must then fail.
 		other := leasesOf(t)
 		other.edit(func(db *store.DB) {
 			to, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "p", Identity: other.identity}, false)
@@ -285,8 +290,8 @@ func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 	})
 }
 
-// Azure Functions' processor has no name by default, but a processor of this project
-// needs one.
+// Azure Functions' processor has no name by default, but processors of this project need
+// one. A conversion to another dialect must be able to give the leases a name.
 func TestLeasesOfAProcessorWithoutANameAreMovedToOneWithAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// codecOf returns the codec of processor j.
+// codecOf returns the codec for the leases of processor j in a dialect.
 func codecOf(t *testing.T, d lease.Dialect, monitored feed.Identity) lease.Codec {
 	t.Helper()
 	c, err := lease.NewCodec(d, lease.Key{Processor: "j", Identity: monitored}, false)
@@ -22,9 +22,9 @@ func codecOf(t *testing.T, d lease.Dialect, monitored feed.Identity) lease.Codec
 	return c
 }
 
-// In the dialect of Java's handleChanges, lease ids contain the container's name. So they
-// outlive a container that is deleted and recreated. Hosts reject them. Every command
-// must report the reason, and a remedy that works.
+// The monitored container is deleted and recreated. In the dialect of Java's
+// handleChanges, lease ids contain the container's name, so the old leases still match.
+// Hosts reject them. Every command must report the reason, and a remedy that works.
 func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -58,7 +58,7 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 		if code, out, errOut := ofJava("convert", "--to", "dotnet", "--to-processor", "q"); code != exitFailed || !strings.Contains(errOut, "which was deleted") {
 			t.Errorf("convert: status %d: %s%s", code, out, errOut)
 		}
-		// They are moved to positions in the new container one by one.
+		// The remedy is to reset the leases to a position in the new container.
 		if code, out, errOut := ofJava("reset", "--all", "--to", "beginning"); code != exitOK {
 			t.Fatalf("reset: status %d: %s%s", code, out, errOut)
 		}
@@ -71,8 +71,8 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 	})
 }
 
-// Leases of handleChanges have no ranges. After a merge their hosts wait forever, and
-// check reports the reason.
+// Two partitions with leases of handleChanges merge. These leases have no ranges, so
+// their hosts wait forever. `leases check` must report that as damage.
 func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -104,8 +104,8 @@ func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 	})
 }
 
-// A lease without a range and a position may be in .NET's dialect or in Java's second
-// one. It counts as a lease in the dialect of the other leases.
+// A lease document without a range and a position may be of .NET's dialect or of Java's
+// second one. Commands treat it as a lease of the dialect that the other leases have.
 func TestLeasesCheckTakesALeaseWithoutAnyMarkForItsStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)

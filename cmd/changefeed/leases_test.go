@@ -16,18 +16,20 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// leaseScene is a store with a monitored container of three partitions, two of which came
-// from a split. It has the leases of the processor "p", which are undamaged.
+// leaseScene is a store with a monitored container and a lease container. The monitored
+// container has three partitions, two of which came from a split. The lease container has
+// undamaged leases of the processor "p".
 type leaseScene struct {
 	t        *testing.T
 	dir      string
 	identity feed.Identity
 	codec    lease.Codec
-	live     []feed.Partition // by their ranges
+	live     []feed.Partition // in the order of their ranges
 	retired  feed.Partition
 }
 
-// leasesOf creates the scene. The leases are free, at LSN 10, 20 and 30.
+// leasesOf creates a scene in a temporary directory. Its leases are free, and are at LSN
+// 10, 20 and 30.
 func leasesOf(t *testing.T) *leaseScene {
 	t.Helper()
 	s := &leaseScene{t: t, dir: filepath.Join(t.TempDir(), "data")}
@@ -69,7 +71,7 @@ func leasesOf(t *testing.T) *leaseScene {
 	return s
 }
 
-// whole returns the free lease of a partition at an LSN. part returns that of a range.
+// whole returns a free lease of a whole partition at an LSN. part returns one of a range.
 func whole(p feed.Partition, lsn int) lease.Lease {
 	return lease.Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range, Continuation: at(lsn)}
 }
@@ -103,19 +105,19 @@ func (s *leaseScene) drop(db *store.DB, id string) {
 	}
 }
 
-// edit changes the store by hand.
+// edit opens the scene's store and calls do, which changes documents by hand.
 func (s *leaseScene) edit(do func(db *store.DB)) {
 	s.t.Helper()
 	checkStore(s.t, s.dir, do)
 }
 
-// run runs `changefeed leases` on the scene.
+// run runs a subcommand of `changefeed leases` on the scene's store.
 func (s *leaseScene) run(args ...string) (code int, out, errOut string) {
 	s.t.Helper()
 	return command(s.t, append([]string{"leases"}, append(args, "--data", s.dir, "--database", "shop", "--container", "orders")...)...)
 }
 
-// positions returns the positions by token, as `leases ls` prints them.
+// positions returns the position of each lease by token, as `leases ls` prints them.
 func (s *leaseScene) positions() map[string]string {
 	s.t.Helper()
 	code, out, errOut := s.run("ls", "--json")
@@ -135,26 +137,27 @@ func (s *leaseScene) positions() map[string]string {
 	return m
 }
 
-// long is enough time for every timeout of leases.
+// long is longer than any timeout for leases.
 const long = time.Hour
 
 func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 	repaired := map[leases.Kind]bool{}
-	// The expected positions. "@n" is the id of the n-th live partition.
+	// want describes the leases after the repair. In it, "@n" stands for the id of the
+	// n-th live partition.
 	for _, c := range []struct {
 		kind   string
 		damage func(s *leaseScene, db *store.DB)
-		want   string // the leases after the repair
+		want   string // token and position of each lease after the repair
 	}{
 		{"hole", func(s *leaseScene, db *store.DB) {
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "@0:LSN 10 @1:beginning @2:LSN 30"},
-		{"hole", func(s *leaseScene, db *store.DB) { // a part of a partition
+		{"hole", func(s *leaseScene, db *store.DB) { // no lease covers a part of one partition
 			s.drop(db, s.codec.LeaseID(s.live[2].ID))
 			s.put(db, s.codec.Encode(part(s.live[2].Range.Min, "FD", 30)))
 		}, "@0:LSN 10 @1:LSN 20 FD-FF:beginning {2}-FD:LSN 30"},
 		{"overlap", func(s *leaseScene, db *store.DB) {
-			s.put(db, s.codec.Encode(part("01", s.live[1].Range.Max, 5))) // the new lease overlaps lease 0 and contains lease 1
+			s.put(db, s.codec.Encode(part("01", s.live[1].Range.Max, 5))) // the lease overlaps lease 0 and contains lease 1
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "-01:LSN 10 01-{1}:LSN 5 @1:LSN 5 @2:LSN 30"},
 		{"duplicate", func(s *leaseScene, db *store.DB) {
@@ -166,14 +169,14 @@ func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 			orphan := whole(feed.Partition{ID: "99", Range: s.live[1].Range}, 15)
 			s.put(db, s.codec.Encode(orphan))
 		}, "@0:LSN 10 @1:LSN 15 @2:LSN 30"},
-		{"orphan", func(s *leaseScene, db *store.DB) { // no other lease has its keys
+		{"orphan", func(s *leaseScene, db *store.DB) { // no other lease covers the keys of this one
 			s.put(db, s.codec.Encode(whole(feed.Partition{ID: "99", Range: s.live[1].Range}, 15)))
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "@0:LSN 10 @1:LSN 15 @2:LSN 30"},
 		{"child beside its parent", func(s *leaseScene, db *store.DB) {
 			s.put(db, s.codec.Encode(whole(s.retired, 15)))
 		}, "@0:LSN 10 @1:LSN 15 @2:LSN 30"},
-		{"child beside its parent", func(s *leaseScene, db *store.DB) { // its sibling was never created
+		{"child beside its parent", func(s *leaseScene, db *store.DB) { // the other child was never created
 			s.put(db, s.codec.Encode(whole(s.retired, 4)))
 			s.drop(db, s.codec.LeaseID(s.live[1].ID))
 		}, "@0:LSN 4 @1:LSN 4 @2:LSN 30"},
@@ -241,8 +244,8 @@ func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 	}
 }
 
-// A lock stays for two reasons: nothing expires in the container, or the lock has no time
-// to live.
+// `leases check` must report why a lock remains. Either the lease container lets nothing
+// expire, or the lock has no time to live.
 func TestLeasesCheckReportsWhyALockStays(t *testing.T) {
 	for ttl, why := range map[string]string{`,"ttl":30`: "the lease container's time to live is off", "": "the lock has no time to live of its own"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -256,7 +259,8 @@ func TestLeasesCheckReportsWhyALockStays(t *testing.T) {
 	}
 }
 
-// The unit of a number must be clear from its key. lag also has ageSeconds.
+// In the JSON of `leases ls`, the key of a number must contain its unit, as in
+// ageSeconds. `lag` uses the same key.
 func TestLeasesLsNamesTheUnitOfAnAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -286,7 +290,8 @@ func TestLeasesCheckCountsOneLease(t *testing.T) {
 	})
 }
 
-// pairs splits "token:LSN n token:beginning" into its pairs.
+// pairs splits a text such as "token:LSN n token:beginning" into its pairs of token and
+// position.
 func pairs(s string) []string {
 	all := strings.Split(strings.ReplaceAll(s, "LSN ", "LSN\x00"), " ")
 	for i := range all {
@@ -295,8 +300,9 @@ func pairs(s string) []string {
 	return all
 }
 
-// A document of Java's second dialect among .NET's leases has the same kind of id. It
-// makes the hosts of either side fail or start over.
+// Among .NET's leases there is a document of Java's second dialect, whose ids have the
+// same form. Hosts of either implementation would fail or start over. `leases check` must
+// name the dialect, and a conversion that helps.
 func TestLeasesCheckNamesAForeignDialectAndTheConversionThatHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
@@ -317,12 +323,11 @@ func TestLeasesCheckNamesAForeignDialectAndTheConversionThatHelps(t *testing.T) 
 				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
 			}
 		}
-		// The message must cover all leases if --dialect names another dialect than
-		// theirs.
+		// If --dialect is Java's, the message must count all leases in .NET's dialect.
 		if code, out, _ := s.run("check", "--dialect", "java-latest-version"); code != exitFailed || !strings.Contains(out, "2 leases are in .NET's dialect") {
 			t.Errorf("status %d: %s", code, out)
 		}
-		// The remedy in the message must work.
+		// The command that the message suggests must work.
 		code, out, errOut := s.run("convert", "--dialect", "java-latest-version", "--to", "dotnet", "--to-processor", "q")
 		if code != exitOK || !strings.Contains(out, "done: create lease "+s.live[1].ID) {
 			t.Fatalf("status %d: %s%s", code, out, errOut)
@@ -338,7 +343,7 @@ func TestLeasesCheckLeavesASplitUnderWayAlone(t *testing.T) {
 		s := leasesOf(t)
 		s.edit(func(db *store.DB) {
 			s.put(db, s.codec.Encode(whole(s.retired, 4)))
-			for i := range 2 { // created just now
+			for i := range 2 { // leases that were created just now
 				s.put(db, s.codec.Encode(whole(s.live[i], 4)))
 			}
 		})
@@ -360,7 +365,7 @@ func TestLeasesCheckLeavesASplitUnderWayAlone(t *testing.T) {
 	})
 }
 
-// owned gives the n-th lease an owner who wrote it just now.
+// owned sets the owner of the n-th lease, as if that host had written it just now.
 func (s *leaseScene) owned(n int, owner string) {
 	s.edit(func(db *store.DB) {
 		l := whole(s.live[n], 10*(n+1))
@@ -397,7 +402,8 @@ func TestLeasesThatAHostWorksOnAreNotChangedUnlessForced(t *testing.T) {
 					t.Errorf("%v of %s's: status %d: %s%s", args, owner, code, out, errOut)
 				}
 			}
-			// The owner is dead, so the change is allowed.
+			// The owner has not written the lease for longer than its expiration, so the
+			// command may change it.
 			time.Sleep(61 * time.Second)
 			if code, out, errOut := s.run("reset", id, "--to", "beginning", "--dry-run"); code != exitOK {
 				t.Errorf("an expired lease: status %d: %s%s", code, out, errOut)
@@ -441,7 +447,7 @@ func TestLeasesCheckAsksBeforeItRepairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		s.edit(func(db *store.DB) { s.drop(db, s.codec.MarkerID()) })
-		code, out, errOut := s.run("check", "--repair") // the input is not a terminal
+		code, out, errOut := s.run("check", "--repair") // without a terminal, the command cannot ask for confirmation
 		if code != exitUsage || !strings.Contains(out, "the plan:\n  create the marker") || !strings.Contains(errOut, "use --yes") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	// SIGPIPE must not end the process: a socket that its peer has closed raises it, too.
+	// Ignore SIGPIPE: a write to a socket that its peer has closed must not end the process.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := untilSignal(context.Background())
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -29,8 +29,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run executes the command and returns its exit code. Results go to out, errors to
-// errOut.
+// run runs the command with these arguments and returns its exit code. It writes results
+// to out and errors to errOut.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -73,7 +73,8 @@ stops them. Their status is then 0; that of replicate only if the copy caught up
 	return completed(root)
 }
 
-// checkBuiltins makes the commands that cobra adds reject unknown words.
+// checkBuiltins makes cobra's own commands, such as help, return an error for unknown
+// arguments.
 func checkBuiltins(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// command runs the command in this process.
+// command runs the changefeed command with these arguments in this process.
 func command(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer

@@ -33,19 +33,20 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// instrument is an instrument as its meter received it.
+// instrument is a metric instrument with the arguments of its creation. scope is the name
+// of its meter.
 type instrument struct{ scope, name, kind, unit, description string }
 
-// instrumentRecorder is a provider that records the instruments of all meters and the
-// attributes of their values.
+// instrumentRecorder is a meter provider. It records the instruments that all its meters
+// create, and the attributes of their values.
 type instrumentRecorder struct {
 	metric.MeterProvider
 	reader *sdk.ManualReader
 
 	mu          sync.Mutex // guards both maps while recorded parts run
 	instruments map[instrument]bool
-	// attributes are the names of attributes by scope and name of the instrument. An
-	// instrument without values is not in it.
+	// attributes contains the names of the attributes of each instrument, by scope and
+	// name. An instrument without values has no entry.
 	attributes map[[2]string]map[string]bool
 }
 
@@ -61,8 +62,8 @@ func (r *instrumentRecorder) Meter(scope string, o ...metric.MeterOption) metric
 	return recordingMeter{Meter: r.MeterProvider.Meter(scope, o...), r: r, scope: scope}
 }
 
-// collect records the attributes of the current values. It is called while the parts that
-// observe values still run.
+// collect records the attributes of all current values. It must run before the parts of
+// the program that observe values have ended.
 func (r *instrumentRecorder) collect(t *testing.T) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -109,8 +110,8 @@ func (r *instrumentRecorder) addSet(at [2]string, set attribute.Set) {
 	}
 }
 
-// recordingMeter records the instruments of the kinds that the project uses. The test
-// fails if another kind has values.
+// recordingMeter is a meter of instrumentRecorder. It records instruments of the kinds
+// that the project uses. If an instrument of another kind has values, the test fails.
 type recordingMeter struct {
 	metric.Meter
 	r     *instrumentRecorder
@@ -162,7 +163,8 @@ func (m recordingMeter) Float64ObservableGauge(name string, o ...metric.Float64O
 	return m.Meter.Float64ObservableGauge(name, o...)
 }
 
-// metricSources are the parts of the page, by the scope of their meter.
+// metricSources maps the scope of each meter to the introduction of its section on the
+// page.
 var metricSources = map[string]string{
 	"github.com/changefeed-go/changefeed":                                   "The processor: `Config.Metrics`, and `--metrics` of `replicate` and `demo`",
 	"github.com/changefeed-go/changefeed/estimator":                         "The estimator: `estimator.Config.Metrics`, and `--metrics` of `lag --watch`",
@@ -171,7 +173,8 @@ var metricSources = map[string]string{
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate": "`changefeed replicate --metrics`",
 }
 
-// metricAttributes are the meanings of the attributes, by the scope of their meter.
+// metricAttributes maps the scope of each meter to the meanings of its attributes, by
+// name.
 var metricAttributes = map[string]map[string]string{
 	"github.com/changefeed-go/changefeed": {
 		"processor": "the name of the processor, `Config.Processor`",
@@ -238,8 +241,8 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	comparePage(t, "metrics.md", page.String())
 }
 
-// writeScope writes the part of the page for one meter: its instruments, and their
-// attributes.
+// writeScope writes the page's section about one meter, with tables of its instruments
+// and their attributes.
 func (r *instrumentRecorder) writeScope(t *testing.T, page *strings.Builder, scope string, instruments []instrument) {
 	t.Helper()
 	fmt.Fprintf(page, "\n## %s\n\n| instrument | kind | unit | attributes | meaning |\n|---|---|---|---|---|\n", metricSources[scope])
@@ -274,7 +277,8 @@ func (r *instrumentRecorder) writeScope(t *testing.T, page *strings.Builder, sco
 	}
 }
 
-// recordProcessor runs a processor whose handler fails once, and an estimator.
+// recordProcessor runs a processor whose handler fails once, and an estimator, to record
+// their instruments.
 func recordProcessor(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
 	source, leases := memory.NewSource(memory.Options{}), memory.NewLeases(nil)
@@ -314,7 +318,8 @@ func recordProcessor(t *testing.T, r *instrumentRecorder) {
 	}
 }
 
-// recordServer serves one request over a store with one container.
+// recordServer runs a server over a store with one container and sends it a request, to
+// record its instruments.
 func recordServer(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
 	db := changefeedtest.NewStore(t)
@@ -327,7 +332,8 @@ func recordServer(t *testing.T, r *instrumentRecorder) {
 	r.collect(t)
 }
 
-// recordCommands reads a container as tail does, and copies it as replicate does.
+// recordCommands reads a container as `tail` does and copies it as `replicate` does, to
+// record their instruments.
 func recordCommands(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
 	account, err := connect.OpenSettings(t.Context(), connect.Settings{Data: shop(t, 0)})
@@ -357,8 +363,8 @@ func recordCommands(t *testing.T, r *instrumentRecorder) {
 	}
 }
 
-// collectingWriter collects at each line of output. The instruments of a replication have
-// values only while it runs.
+// collectingWriter is the output of a replication. It calls collect for each line,
+// because the instruments have values only while the replication runs.
 type collectingWriter struct {
 	t *testing.T
 	r *instrumentRecorder

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/term"
 )
 
-// output is the standard output. The first write after its reader has closed it ends the
-// command. SIGPIPE cannot be used for that, because sockets also raise it when their peers
-// close them.
+// output is the standard output of a command. If its reader has closed it, the next write
+// ends the command. SIGPIPE cannot be used for that, because sockets raise it as well.
 type output struct {
 	io.Writer
-	// unread ends the command.
+	// unread is called when a write fails because the reader has closed the output. It
+	// ends the command.
 	unread func(error)
 }
 

@@ -85,7 +85,8 @@ func (o *partitionsOptions) split() *cobra.Command {
 	return cmd
 }
 
-// splitPoint matches a value of --at. The empty value means the middle.
+// splitPoint matches a valid value of --at: hexadecimal digits. The empty value stands
+// for the middle.
 var splitPoint = regexp.MustCompile(`^[0-9A-Fa-f]*$`)
 
 func (o *partitionsOptions) merge() *cobra.Command {
@@ -109,7 +110,7 @@ func (o *partitionsOptions) merge() *cobra.Command {
 	}
 }
 
-// with checks the flags, opens the account and calls f.
+// with checks the flags, opens the account, and calls f with its admin API.
 func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error) (err error) {
 	if err := required("--database", o.database, "--container", o.container); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 		return err
 	}
 	err = f(client)
-	if _, ok := errors.AsType[*admin.NotFoundError](err); ok { // the container, or one of its partitions
+	if _, ok := errors.AsType[*admin.NotFoundError](err); ok { // the container or one of its partitions does not exist
 		if _, read := keyPaths(cmd.Context(), account, o.database, o.container); connect.Missing(read) {
 			return read
 		}
@@ -132,7 +133,8 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 	return err
 }
 
-// print prints partitions. counted reports whether they have counts.
+// print prints partitions as a table or as JSON. counted reports whether their counts are
+// known.
 func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bool) error {
 	if o.json {
 		var listed any = all
@@ -160,7 +162,7 @@ func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bo
 	return view.Table(w, rows)
 }
 
-// barePartition is a partition without counts.
+// barePartition is the JSON form of a partition whose counts are unknown.
 type barePartition struct {
 	ID      string   `json:"id"`
 	Min     string   `json:"min"`
@@ -168,8 +170,8 @@ type barePartition struct {
 	Parents []string `json:"parents"`
 }
 
-// bare removes the counts, which the answers to a split and a merge do not have. JSON
-// would show them as zero.
+// bare returns the partitions without counts. The server does not return counts for new
+// partitions, and JSON would show them as zero.
 func bare(all []admin.Partition) []barePartition {
 	out := make([]barePartition, len(all))
 	for i, p := range all {

@@ -31,8 +31,8 @@ type replicateOptions struct {
 	metrics                  string
 }
 
-// replicateMemory is the soft memory limit of the process, in bytes. It holds all batches
-// in flight and keeps the process far below 300 MB.
+// replicateMemory is the soft memory limit of the process, in bytes. It is enough for all
+// batches in flight, and keeps the process far below 300 MB.
 const replicateMemory = 192 << 20
 
 func replicateCommand() *cobra.Command {
@@ -119,7 +119,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 		if err != nil {
 			return side, err
 		}
-		for _, known := range open { // an embedded store is opened once
+		for _, known := range open { // both sides may use one embedded store
 			if known.Settings == s {
 				side.Account = known
 				return side, nil
@@ -156,7 +156,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 	return o.copy(ctx)
 }
 
-// copy runs the replication with a soft memory limit, unless GOMEMLIMIT sets one.
+// copy runs the replication. It sets a soft memory limit, unless GOMEMLIMIT is set.
 func (o *replicateOptions) copy(ctx context.Context) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(replicateMemory))
@@ -164,7 +164,8 @@ func (o *replicateOptions) copy(ctx context.Context) error {
 	return replicate.Run(ctx, o.Config)
 }
 
-// check checks the flags that can be checked without an account.
+// check returns an error if a flag is invalid. It checks everything that needs no
+// account.
 func (o *replicateOptions) check(cmd *cobra.Command) error {
 	if err := dataGiven(cmd, o.data); err != nil {
 		return err
@@ -197,11 +198,12 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// maxThroughput is the most, in RU/s, that the service provisions without a support
-// request.
+// maxThroughput is the highest throughput, in RU/s, that the service provides without a
+// support request.
 const maxThroughput = 1_000_000
 
-// minExpiration leaves time for one renewal that is answered late and for another one.
+// minExpiration is the shortest lease expiration interval. It leaves time for one renewal
+// that is answered late and for a second one.
 const minExpiration = 8 * time.Second
 
 // side returns the container on one side of the copy, and the settings of its account.
@@ -226,7 +228,7 @@ func (o *replicateOptions) side(a *connect.Account, text string) (side replicate
 	case o.data != "" && !named: // a flag overrides every variable
 		return side, connect.Settings{Data: o.data}, nil
 	case !a.Given():
-		if a = connect.NewAccount(""); !a.Given() { // the environment's
+		if a = connect.NewAccount(""); !a.Given() { // the account of the environment variables
 			env := strings.ToUpper(flag)
 			return side, s, &usageError{fmt.Errorf("--%s is %q, and its account is missing; give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
 				"or COSMOS_%[3]s_ENDPOINT, COSMOS_ENDPOINT for both sides, or --data DIR for an embedded store", flag, text, env)}
@@ -236,7 +238,7 @@ func (o *replicateOptions) side(a *connect.Account, text string) (side replicate
 	return side, s, err
 }
 
-// parseContainer reads [URL/]DATABASE/CONTAINER.
+// parseContainer splits the argument [URL/]DATABASE/CONTAINER into its parts.
 func parseContainer(text string) (endpoint, database, container string, err error) {
 	bad := fmt.Errorf("%q: it must have the form URL/DATABASE/CONTAINER or DATABASE/CONTAINER", text)
 	if text == "" {

@@ -21,21 +21,23 @@ import (
 var replicationKills = flag.Int("crash.replicate", 0,
 	"how often the server is killed under a replication (0: 3 times, or never with -short)")
 
-// replication is a copy that runs while its server is killed.
+// replication is a copy during which its server is killed several times.
 type replication struct {
 	dir, container string
 	versions       bool
-	// patient reports whether the copy has time to catch up before it is interrupted.
+	// patient reports whether the test lets the copy catch up before it interrupts the
+	// process.
 	patient bool
 	state   *killState
 	proxy   *cutter
 	rng     *rand.Rand
-	// run is the process that copies. It outlives the server's kills.
+	// run is the current process that copies. It continues to run when the server is
+	// killed.
 	run *replicationRun
-	// ended counts the processes that ended by themselves, and interrupted counts those
-	// that a signal ended.
+	// ended counts the processes that ended by themselves. interrupted counts those that
+	// a signal ended.
 	ended, interrupted int
-	// caughtUp counts the processes that had caught up.
+	// caughtUp counts the processes that printed that they had caught up.
 	caughtUp int
 }
 
@@ -73,7 +75,7 @@ func TestKilledServersCopyIsCompletedAndNoUnfinishedRunExitsWithZero(t *testing.
 	t.Logf("%d kills, %d cut connections; %d replications ended by themselves and %d by a signal, %d of which had caught up", kills, cuts, ended, interrupted, caughtUp)
 }
 
-// untilKilled serves the source once, lets the clients write while a partition splits or
+// untilKilled starts the server, lets the clients write while a partition splits or
 // merges, and kills the server.
 func (r *replication) untilKilled(t *testing.T) {
 	t.Helper()
@@ -90,8 +92,8 @@ func (r *replication) untilKilled(t *testing.T) {
 	moves.Wait()
 }
 
-// serve starts the server, verifies that it has every acknowledged write, and leads the
-// proxy to it.
+// serve starts the server, checks that it still has every acknowledged write, and directs
+// the proxy to it.
 func (r *replication) serve(t *testing.T) *server {
 	t.Helper()
 	s := startServe(t, killWriters, "--data", r.dir, "--partitions", "3", "--keep-versions", "60m")
@@ -106,7 +108,8 @@ func (r *replication) serve(t *testing.T) *server {
 	return s
 }
 
-// start starts a process that copies the orders under another key, through the proxy.
+// start starts a process that copies the orders to a container with another partition
+// key, through the proxy.
 func (r *replication) start(t *testing.T, args ...string) *replicationRun {
 	t.Helper()
 	all := []string{
@@ -124,19 +127,19 @@ func (r *replication) start(t *testing.T, args ...string) *replicationRun {
 	}
 	go func() {
 		defer close(run.ended)
-		_ = run.cmd.Wait() // ProcessState has the exit status
+		_ = run.cmd.Wait() // ProcessState contains the exit status
 	}()
 	return run
 }
 
-// replicationRun is a process that copies.
+// replicationRun is one process of `changefeed replicate`.
 type replicationRun struct {
 	cmd   *exec.Cmd
 	out   replicationOutput
 	ended chan struct{} // closed when the process has ended
 }
 
-// replicationOutput is the output of such a process.
+// replicationOutput is the output of a process of `changefeed replicate`.
 type replicationOutput struct {
 	mu       sync.Mutex // guards text
 	text     strings.Builder
@@ -171,13 +174,13 @@ func (r *replicationRun) hasEnded() bool {
 	}
 }
 
-// status waits for the end of the process and returns its exit status.
+// status waits until the process has ended, and returns its exit status.
 func (r *replicationRun) status() int {
 	<-r.ended
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// interrupt sends SIGINT to the process, which may have ended.
+// interrupt sends SIGINT to the process. It ignores a process that has ended.
 func (r *replicationRun) interrupt(t *testing.T) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -185,7 +188,8 @@ func (r *replicationRun) interrupt(t *testing.T) {
 	}
 }
 
-// mustBeUnfinished records the end of a replication that does not end by itself.
+// mustBeUnfinished waits for the end of the current process, which the test did not
+// interrupt. It fails the test if the exit status is 0.
 func (r *replication) mustBeUnfinished(t *testing.T) {
 	t.Helper()
 	code := r.run.status()
@@ -197,9 +201,9 @@ func (r *replication) mustBeUnfinished(t *testing.T) {
 	r.run = nil
 }
 
-// complete interrupts the replication. Then it copies the rest while connections are
-// cut. Some of these runs are interrupted, too. When one exits with 0, the copy must be
-// complete and right.
+// complete interrupts the current process. It then starts processes that copy the rest
+// while connections are cut, and interrupts some of them. When one exits with 0, the copy
+// must be complete and correct.
 func (r *replication) complete(t *testing.T) {
 	t.Helper()
 	s := r.serve(t)
@@ -243,7 +247,8 @@ func (r *replication) complete(t *testing.T) {
 	t.Error("no run of 20 completed the copy")
 }
 
-// compare compares the copy with the source.
+// compare fails the test unless the target has exactly one correct copy of each document
+// of the source.
 func (r *replication) compare(t *testing.T, s *server) {
 	t.Helper()
 	copied := map[string]int{}
@@ -277,7 +282,8 @@ func (r *replication) compare(t *testing.T, s *server) {
 	}
 }
 
-// movePartition splits or merges a partition of the orders. The server may die meanwhile.
+// movePartition splits or merges a partition of the orders. It ignores errors, because
+// the server may be killed meanwhile.
 func (r *replication) movePartition(t *testing.T, s *server) {
 	t.Helper()
 	client, err := admin.New(s.Endpoint, wire.EmulatorKey, http.DefaultClient)

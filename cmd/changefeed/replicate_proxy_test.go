@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// cutter is a TCP proxy that cuts each connection after 4 KiB to 64 MiB, counted in both
-// directions together. The logarithm of that number is drawn evenly. A page of the feed
-// has up to about 4 MiB, and must pass sometimes. Half of the connections are reset, so
-// that their peers also meet broken pipes.
+// cutter is a TCP proxy that cuts each connection after a random number of bytes, from 4
+// KiB to 64 MiB in both directions together. The logarithm of that number is uniform. A
+// page of the feed has up to about 4 MiB, and must pass sometimes. Half of the
+// connections are reset, so that their peers also get broken pipes.
 type cutter struct {
 	listener net.Listener
-	// cuts counts the connections that were cut.
+	// cuts counts the connections that the proxy has cut.
 	cuts atomic.Int64
 
 	mu     sync.Mutex // guards the fields below
@@ -26,7 +26,7 @@ type cutter struct {
 	serves sync.WaitGroup
 }
 
-// startCutter listens on a free port of this machine until the test ends.
+// startCutter starts a proxy on a free port of this machine. It ends with the test.
 func startCutter(t *testing.T, seed uint64) *cutter {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -42,7 +42,7 @@ func startCutter(t *testing.T, seed uint64) *cutter {
 		c.mu.Lock()
 		c.closed = true
 		for conn := range c.open {
-			_ = conn.Close() // the test is over; a peer may have closed it already
+			_ = conn.Close() // the test is over, and a peer may have closed the connection already
 		}
 		c.mu.Unlock()
 		c.serves.Wait()
@@ -53,7 +53,7 @@ func startCutter(t *testing.T, seed uint64) *cutter {
 // url returns the proxy's address as a URL.
 func (c *cutter) url() string { return "http://" + c.listener.Addr().String() + "/" }
 
-// forward sends new connections to a host and port.
+// forward makes the proxy forward new connections to a host and port.
 func (c *cutter) forward(target string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ func (c *cutter) accept() {
 	}
 }
 
-// serve carries one connection to the target until either side closes it or its
-// bytes are used up.
+// serve forwards one connection to the target. It ends when either side closes the
+// connection, or when its number of bytes is reached.
 func (c *cutter) serve(client net.Conn) {
 	c.mu.Lock()
 	target, reset := c.target, c.rng.IntN(2) == 0
@@ -80,7 +80,7 @@ func (c *cutter) serve(client net.Conn) {
 	defer c.drop(client)
 	server, err := (&net.Dialer{}).Dial("tcp", target)
 	if err != nil {
-		return // the server is down
+		return // the server does not run
 	}
 	defer c.drop(server)
 	if !c.keep(client) || !c.keep(server) {
@@ -95,11 +95,11 @@ func (c *cutter) serve(client net.Conn) {
 			n, err := from.Read(buffer)
 			if rest := left.Add(-int64(n)); err == nil && rest < 0 {
 				c.cuts.Add(1)
-				n += int(max(rest, -int64(n))) // the last bytes before the cut
+				n += int(max(rest, -int64(n))) // n is the number of bytes before the cut
 				if tcp, ok := client.(*net.TCPConn); ok && reset {
 					_ = tcp.SetLinger(0) // an error means that the connection is closed already
 				}
-				_, _ = to.Write(buffer[:n]) // the peer may have closed it
+				_, _ = to.Write(buffer[:n]) // an error means that the peer has closed the connection
 				err = net.ErrClosed
 			} else if err == nil {
 				_, err = to.Write(buffer[:n])
@@ -116,8 +116,8 @@ func (c *cutter) serve(client net.Conn) {
 	copies.Wait()
 }
 
-// keep registers a connection for the end of the test. It reports whether the test
-// still runs.
+// keep registers a connection, so that it is closed at the end of the test. It returns
+// false if the test has ended.
 func (c *cutter) keep(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,10 +125,10 @@ func (c *cutter) keep(conn net.Conn) bool {
 	return !c.closed
 }
 
-// drop closes a connection.
+// drop closes a connection and removes it from the proxy.
 func (c *cutter) drop(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, conn)
-	_ = conn.Close() // it may be closed already
+	_ = conn.Close() // the connection may be closed already
 }

@@ -87,8 +87,8 @@ func replicateWithin(t *testing.T, dir string) {
 	})
 }
 
-// Flags override variables: --data applies to both sides, even if the environment names
-// an account.
+// --data applies to both sides of a replication, even if environment variables name other
+// accounts, because flags override variables.
 func TestReplicateTakesTheStoreOfAFlagBeforeAnAccountOfTheEnvironment(t *testing.T) {
 	t.Setenv("COSMOS_FROM_ENDPOINT", "http://127.0.0.1:1/")
 	dir := filepath.Join(t.TempDir(), "no store")

@@ -92,8 +92,9 @@ or in memory if that directory cannot be written. Only its owner can read the da
 	return cmd
 }
 
-// dataGiven rejects a --data that is given but empty, for instance by a script whose
-// variable is not set. Otherwise the store would be in memory, or a temporary one.
+// dataGiven returns an error if --data is given but empty, for instance by a script whose
+// variable is not set. Otherwise the command would use a store in memory or a temporary
+// one.
 func dataGiven(cmd *cobra.Command, dir string) error {
 	if dir == "" && cmd.Flags().Changed("data") {
 		return &usageError{errors.New("--data is empty: it must be the directory of the store")}
@@ -101,12 +102,12 @@ func dataGiven(cmd *cobra.Command, dir string) error {
 	return nil
 }
 
-// keyFiles are the files that hold a server's keys.
+// keyFiles are the names of the files that contain a server's keys.
 type keyFiles struct{ keys, readOnly []string }
 
-// read adds the keys of the files to c. If no flag names a key, it uses the variables of
-// the environment. These are not the clients' variables: a server that took a real
-// account's key from those would print it.
+// read sets the keys of c from the files that flags name. If no flag names a key, it
+// reads environment variables. They are not the variables of the clients. With those, a
+// server could print the key of a real account.
 func (f keyFiles) read(c *serve.Config) error {
 	for _, k := range []struct {
 		flag, variable string

@@ -18,19 +18,21 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 )
 
-// All attackers try to use up the server's memory at once, while one good client uses it.
+// This test attacks a server's memory in all known ways at once, while one good client
+// uses the server.
 
 const (
 	// attackMemory is the server's --memory-limit in MiB, and the maximum memory of the
 	// process.
 	attackMemory = 256
 	attackTime   = 30 * time.Second
-	// attackGap is the longest time in which the good client may make no progress.
+	// attackGap is the longest time that the good client may be without a successful
+	// request.
 	attackGap = 10 * time.Second
 )
 
-// attack is a server under attack. Each attacker has a connection of its own, and opens a
-// new one when the server ends it.
+// attack is a server under attack. Each attacker uses one connection, and opens another
+// when the server closes it.
 type attack struct {
 	*server
 	t         *testing.T
@@ -40,8 +42,8 @@ type attack struct {
 	all       sync.WaitGroup
 }
 
-// run keeps n attackers of a kind busy. The server may treat their connections in any
-// way.
+// run keeps n attackers of one kind running. The server may answer, delay or close their
+// connections.
 func (a *attack) run(n int, kind func(conn net.Conn)) {
 	address := strings.TrimPrefix(a.Endpoint, "http://")
 	for range n {
@@ -65,7 +67,7 @@ func (a *attack) run(n int, kind func(conn net.Conn)) {
 	}
 }
 
-// stall waits until the server ends the connection, and does not read its data.
+// stall keeps a connection open without reading, until the server closes it.
 func (a *attack) stall(conn net.Conn) {
 	for a.ctx.Err() == nil {
 		if _, err := conn.Write(nil); err != nil {
@@ -78,8 +80,8 @@ func (a *attack) stall(conn net.Conn) {
 	}
 }
 
-// signed writes a signed request. announced is the length of its body if that is longer
-// than the sent part.
+// signed writes a signed request to conn and reports whether it could. announced is the
+// Content-Length, if it is larger than the body that is sent.
 func (a *attack) signed(conn net.Conn, method, path, body string, announced int, headers ...string) bool {
 	r, err := a.Request(a.ctx, method, path, "", headers...)
 	if err != nil {
@@ -94,15 +96,15 @@ func (a *attack) signed(conn net.Conn, method, path, body string, announced int,
 	return err == nil
 }
 
-// attackers are the kinds, with the number of each.
+// attackers starts the attackers of all kinds.
 func (a *attack) attackers() {
 	body := `{"id":"b","pk":"k","text":"` + strings.Repeat("x", 1900<<10)
-	a.run(300, func(conn net.Conn) { // a body that ends too early
+	a.run(300, func(conn net.Conn) { // the body ends before its announced length
 		if a.signed(conn, http.MethodPost, a.container+"/docs", body, 2<<20, wire.HeaderPartitionKey, `["k"]`) {
 			_, _ = io.Copy(io.Discard, conn)
 		}
 	})
-	a.run(300, func(conn net.Conn) { // unread answers
+	a.run(300, func(conn net.Conn) { // the answers are not read
 		for range 4 {
 			if !a.signed(conn, http.MethodGet, a.container+"/docs", "", 0, wire.HeaderAIM, wire.AIMIncremental, wire.HeaderMaxItemCount, "-1") {
 				return
@@ -110,16 +112,16 @@ func (a *attack) attackers() {
 		}
 		a.stall(conn)
 	})
-	a.run(16, func(conn net.Conn) { // large rows, sorted by large keys
+	a.run(16, func(conn net.Conn) { // large rows are sorted by large keys
 		const text = `{"query":"SELECT * FROM c ORDER BY c.text"}`
 		if a.signed(conn, http.MethodPost, a.container+"/docs", text, 0, "Content-Type", wire.ContentTypeQuery, wire.HeaderIsQuery, "true",
 			wire.HeaderPartitionKey, `["k"]`, wire.HeaderMaxItemCount, "-1") {
 			_ = conn.SetReadDeadline(time.Now().Add(attackGap))
-			_, _ = conn.Read(make([]byte, 1)) // the answer has begun
+			_, _ = conn.Read(make([]byte, 1)) // wait until the answer begins
 		}
 	})
 	long := "GET / HTTP/1.1\r\nHost: s\r\nX: " + strings.Repeat("x", 250<<10)
-	a.run(500, func(conn net.Conn) { // a long header
+	a.run(500, func(conn net.Conn) { // the request has one long header
 		_, _ = io.WriteString(conn, long)
 		_, _ = io.Copy(io.Discard, conn)
 	})
@@ -128,13 +130,14 @@ func (a *attack) attackers() {
 	for n := 0; many.Len() < 60<<10; n++ {
 		fmt.Fprintf(&many, "%x:\r\n", n)
 	}
-	a.run(500, func(conn net.Conn) { // many short headers, each of which takes much more memory than its text
+	a.run(500, func(conn net.Conn) { // the request has many short headers, each of which takes much more memory than its text
 		_, _ = io.WriteString(conn, many.String())
 		_, _ = io.Copy(io.Discard, conn)
 	})
 }
 
-// served retries an operation until it succeeds, as an SDK would. It returns the duration.
+// served repeats a request of the good client until it succeeds, as an SDK would. It
+// returns the time that this took. It fails the test if that is too long.
 func (a *attack) served(c *wiretest.Client, do func() error) time.Duration {
 	began := time.Now()
 	for {
@@ -150,15 +153,15 @@ func (a *attack) served(c *wiretest.Client, do func() error) time.Duration {
 		if time.Since(began) > 2*attackGap {
 			a.t.Fatalf("the good client was not served in %s; %v", time.Since(began), err)
 		}
-		if refused == nil { // the idle connection was closed
+		if refused == nil { // the server had closed the idle connection
 			c.HTTP.CloseIdleConnections()
 		}
 		<-time.After(100 * time.Millisecond)
 	}
 }
 
-// TestServerSurvivesEveryAttackOnItsMemory proves that clients cannot use up a server's
-// memory, and that others are served at the same time.
+// TestServerSurvivesEveryAttackOnItsMemory checks that clients cannot make a server
+// exceed its memory limit, and that a good client is served meanwhile.
 func TestServerSurvivesEveryAttackOnItsMemory(t *testing.T) {
 	if !*serverMemory {
 		t.Skip("run with -serve.memory")
@@ -167,7 +170,8 @@ func TestServerSurvivesEveryAttackOnItsMemory(t *testing.T) {
 	t.Run("large documents", attackByLargeDocuments)
 }
 
-// attackByStalling attacks with clients that send and read slowly, headers, and sorts.
+// attackByStalling attacks with clients that send slowly, read slowly, send long headers,
+// or sort large rows.
 func attackByStalling(t *testing.T) {
 	s := startServe(t, 4, "--data", t.TempDir(), "--memory-limit", fmt.Sprint(attackMemory))
 	ctx, cancel := context.WithTimeout(t.Context(), attackTime)
@@ -224,14 +228,15 @@ func attackByStalling(t *testing.T) {
 }
 
 const (
-	// floodDocuments is the number of documents of floodSize bytes on the server.
+	// floodDocuments is the number of documents on the server. Each one has floodSize
+	// bytes.
 	floodDocuments = 100
 	floodSize      = 1900 << 10
 	floodTime      = 12 * time.Second
 )
 
-// attackByLargeDocuments attacks with signed clients that read their answers, in requests on
-// documents of nearly the largest size.
+// attackByLargeDocuments attacks with clients that send valid signed requests and read
+// the answers. Their requests concern documents of nearly the maximum size.
 func attackByLargeDocuments(t *testing.T) {
 	data := t.TempDir()
 	start := func(t *testing.T) *server {
@@ -259,7 +264,7 @@ func attackByLargeDocuments(t *testing.T) {
 			operations[n] = operation(n)
 		}
 		if atomic {
-			operations = operations[:2] // the items of a transaction have 4 MiB together
+			operations = operations[:2] // the items of a transaction have at most 4 MiB together
 		}
 		body := "[" + strings.Join(operations, ",") + "]"
 		return func(int) (string, string, string, []string) {
@@ -276,7 +281,7 @@ func attackByLargeDocuments(t *testing.T) {
 	floods := []struct {
 		name    string
 		clients int
-		// request returns the next request of a client.
+		// request returns the n-th request of a client.
 		request func(n int) (method, path, body string, headers []string)
 	}{
 		{"upserts", 64, func(n int) (string, string, string, []string) {
@@ -316,7 +321,7 @@ func attackByLargeDocuments(t *testing.T) {
 						}
 						a, err := c.Do(r)
 						if err != nil {
-							continue // the server may end connections
+							continue // the server may close connections
 						}
 						_, _ = io.Copy(io.Discard, a.Body)
 						_ = a.Body.Close()

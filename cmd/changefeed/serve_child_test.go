@@ -15,23 +15,24 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 )
 
-// server is a `changefeed serve` in a process of its own.
+// server is a process of `changefeed serve`, and a client of it.
 type server struct {
 	*wiretest.Client
 	cmd *exec.Cmd
-	// log is its error output, after its end.
+	// log is the error output of the process. It may be read after the process has ended.
 	log *strings.Builder
 	out chan error
 }
 
-// startServe starts the server without TLS on a free port and waits for "ready". It
-// creates a client with one connection per caller.
+// startServe starts `changefeed serve` without TLS on a free port, and waits for "ready".
+// connections is the number of connections of its client.
 func startServe(t *testing.T, connections int, args ...string) *server {
 	t.Helper()
 	return startServeAs(t, connections, func(*exec.Cmd) {}, args...)
 }
 
-// startServeAs is startServe for a process that change prepares.
+// startServeAs does the same as startServe. It calls change with the command before the
+// process starts.
 func startServeAs(t *testing.T, connections int, change func(*exec.Cmd), args ...string) *server {
 	t.Helper()
 	s := &server{log: &strings.Builder{}, out: make(chan error, 1)}
@@ -80,7 +81,7 @@ func (s *server) kill(t *testing.T) {
 	}
 }
 
-// stop shuts down the process.
+// stop shuts down the process by a signal, and waits until it has ended.
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	s.HTTP.CloseIdleConnections()
@@ -93,8 +94,8 @@ func (s *server) stop(t *testing.T) {
 	}
 }
 
-// resident returns the process's memory in bytes: VmRSS (now) or VmHWM (the maximum). It
-// returns 0 if the system does not report it.
+// resident returns the resident memory of the process in bytes. name is VmRSS for the
+// current value, or VmHWM for the maximum. It returns 0 if the system does not report it.
 func (s *server) resident(t *testing.T, name string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))

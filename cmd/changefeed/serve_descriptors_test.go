@@ -10,14 +10,15 @@ import (
 	"testing"
 )
 
-// fewFiles limits the number of open files of a command's process.
+// fewFiles makes a command's process run with a limit on its number of open files.
 func fewFiles(cmd *exec.Cmd, files int) {
 	cmd.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 }
 
-// TestIdleConnectionsLeaveFileDescriptorsToTheStore proves that connections cannot take
-// the store's descriptors. A store without a descriptor for its log ends its process.
+// TestIdleConnectionsLeaveFileDescriptorsToTheStore checks that idle connections cannot
+// use up the descriptors of the store. A store that gets no descriptor for its log ends
+// its process.
 func TestIdleConnectionsLeaveFileDescriptorsToTheStore(t *testing.T) {
 	s := startServeAs(t, 1, func(cmd *exec.Cmd) { fewFiles(cmd, 64) }, "--data", t.TempDir(), "--cache", "4", "--metrics", "127.0.0.1:0")
 	container, err := s.Make(t.Context(), "shop", "orders")
@@ -34,12 +35,12 @@ func TestIdleConnectionsLeaveFileDescriptorsToTheStore(t *testing.T) {
 		idle[n] = c
 	}
 	text := strings.Repeat("x", 500<<10)
-	for n := range 16 { // several memtables: files are written and opened
+	for n := range 16 { // the writes fill several memtables, so the store writes and opens files
 		if err := s.Put(t.Context(), container, "p", fmt.Sprintf(`{"id":"%d","pk":"p","text":%q}`, n, text)); err != nil {
 			t.Fatalf("write %d: %v", n, err)
 		}
 	}
-	for _, c := range idle { // otherwise the server's end would wait for its connections
+	for _, c := range idle { // otherwise the server would wait for these connections when it ends
 		_ = c.Close()
 	}
 	s.stop(t)

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// printedAtStart starts `changefeed serve`, and returns its output until it is ready.
+// printedAtStart starts `changefeed serve`, and returns the output that it prints until
+// "ready".
 func printedAtStart(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	cmd := process(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--tls", "off"}, args...)...)
@@ -40,7 +41,8 @@ func printedAtStart(t *testing.T, env []string, args ...string) string {
 	return text.String() + errOut.String()
 }
 
-// The output of a service is in a journal, which others may read.
+// `changefeed serve` must not print a key that it was given. The output of a service goes
+// to a journal, which other users may read.
 func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
 	readOnly := base64.StdEncoding.EncodeToString([]byte("another one, for reading"))

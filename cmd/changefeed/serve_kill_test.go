@@ -17,28 +17,30 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// In this test 32 connections write and delete documents. The server's process is killed
-// (SIGKILL) at a random moment, and another one is started on its directory. Then each
-// document must be as the last answered write left it. A write that was sent but not
-// answered may have been carried out, too.
+// In this test, 32 connections write and delete documents. The server's process is killed
+// (SIGKILL) at a random moment, and another process is started on the same directory.
+// Each document must then be as the last acknowledged write left it. A write that was
+// sent but not acknowledged may also have been carried out.
 
 var serverKills = flag.Int("crash.server", 0, "how often the server's process is killed (0: 3 times, or never with -short)")
 
 const (
 	killWriters = 32
-	// killItems is the number of documents that each connection writes repeatedly.
+	// killItems is the number of documents that each connection writes again and again.
 	killItems = 40
-	// killLife is the number of kills in the life of a directory.
+	// killLife is the number of kills after which the test uses a new directory.
 	killLife = 10
 )
 
-// killState is the writers' state: the version of each document, or 0 if it is deleted.
+// killState is the state of the documents according to their writers. A version is a
+// positive number, or 0 for a deleted document.
 type killState struct {
-	// acked is the version of the last answered write. tried is the version of a write
-	// without an answer, or -1. Each writer has its own row.
+	// acked is the version in the last acknowledged write of each document. tried is the
+	// version in a write without an answer, or -1 if there is none. Each writer has a row
+	// of its own.
 	acked, tried [killWriters][killItems]int
 	next         [killWriters]int
-	// keepAll reports whether the writers delete nothing.
+	// keepAll reports whether the writers never delete a document.
 	keepAll bool
 }
 
@@ -78,7 +80,7 @@ func TestKilledServerKeepsEveryAcknowledgedDocument(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged writes", kills, acks)
 }
 
-// checkDirectory checks a store while no server uses it.
+// checkDirectory opens the store in dir and checks its invariants. No server may use it.
 func checkDirectory(t *testing.T, dir string) {
 	t.Helper()
 	if dir == "" {
@@ -94,7 +96,7 @@ func checkDirectory(t *testing.T, dir string) {
 }
 
 // writeUntilKilled writes on all connections, and kills the server after a number of
-// answers. It returns the number of answers.
+// acknowledged writes. It returns the number of acknowledged writes.
 func writeUntilKilled(t *testing.T, s *server, container string, state *killState, after int64) int64 {
 	t.Helper()
 	for w := range killWriters {
@@ -121,7 +123,7 @@ func writeUntilKilled(t *testing.T, s *server, container string, state *killStat
 					if errors.As(err, &refused) {
 						t.Error(err)
 					}
-					return // the server ended; the write may have been carried out
+					return // the server has been killed, and the write may have been carried out
 				}
 				state.acked[w][i], state.tried[w][i] = version, -1
 				if acks.Add(1) == after+1 {
@@ -136,7 +138,7 @@ func writeUntilKilled(t *testing.T, s *server, container string, state *killStat
 	return acks.Load()
 }
 
-// killedID returns the id of a document.
+// killedID returns the id of document i of writer w.
 func killedID(w, i int) string { return fmt.Sprintf("w%d-%d", w, i) }
 
 func writeVersion(t *testing.T, c *wiretest.Client, container string, w, i, version int) error {
@@ -149,7 +151,8 @@ func writeVersion(t *testing.T, c *wiretest.Client, container string, w, i, vers
 	return c.Put(t.Context(), container, pk, body)
 }
 
-// verifyKilled reads all documents of a restarted server, and adopts their state.
+// verifyKilled reads all documents from a restarted server. It fails the test if one has
+// an impossible version, and records the versions in state.
 func verifyKilled(t *testing.T, s *server, container string, state *killState) {
 	t.Helper()
 	found := map[string]int{}

@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// This test measures the memory of `changefeed serve` as the operating system counts it.
+// This test measures the memory of `changefeed serve` as the operating system reports it.
 
 var serverMemory = flag.Bool("serve.memory", false, "measure the memory of changefeed serve (five minutes)")
 
 const (
-	// idleBound is the bound for a server without requests, after a minute.
+	// idleBound is the maximum memory, in bytes, of a server after a minute without
+	// requests.
 	idleBound = 60 << 20
-	// readBound is the bound for a server with readDocuments of 1 KB, which are read
-	// once.
+	// readBound is the maximum memory, in bytes, of a server whose readDocuments
+	// documents of 1 KB were read once.
 	readBound     = 250 << 20
 	readDocuments = 100_000
 )
@@ -66,8 +67,8 @@ func TestServersMemoryStaysBounded(t *testing.T) {
 	})
 }
 
-// loadServer writes documents of 1 KB to a new container over 64 connections, and returns
-// its path.
+// loadServer creates a container, writes documents of 1 KB to it over 64 connections, and
+// returns its path.
 func loadServer(t *testing.T, s *server, documents int) string {
 	t.Helper()
 	container, err := s.Make(t.Context(), "shop", "orders")

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A client that disconnects while it receives answers breaks a pipe of the server. The
-// server must not end. (A program that handles SIGPIPE also receives it for sockets.)
+// A client that disconnects while it receives an answer breaks a connection of the
+// server. The server must continue. (A program that handles SIGPIPE also receives that
+// signal for connections.)
 func TestServeOutlivesClientsThatGoAwayInTheMiddleOfAnAnswer(t *testing.T) {
 	endpoint, end := served(t, "--tls", "off", "--memory")
 	at, err := url.Parse(endpoint)

@@ -15,8 +15,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// served starts `changefeed serve` in a process of its own, and returns its endpoint when
-// it is ready.
+// served starts a process of `changefeed serve`, waits until it is ready, and returns its
+// endpoint. The function end sends a signal, and returns the exit code and the error
+// output.
 func served(t *testing.T, args ...string) (endpoint string, end func(os.Signal) (code int, errOut string)) {
 	t.Helper()
 	cmd := process(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
@@ -45,7 +46,7 @@ func served(t *testing.T, args ...string) (endpoint string, end func(os.Signal) 
 		if err := cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // the status contains it
+		_ = cmd.Wait() // the exit status contains the error
 		return cmd.ProcessState.ExitCode(), errOut.String()
 	}
 }

@@ -78,7 +78,7 @@ names that process and fails.`,
 	return cmd
 }
 
-// reader checks the options and returns the reader's configuration.
+// reader checks the flags and returns the configuration of the feed's reader.
 func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConfig, error) {
 	cfg := feed.ReaderConfig{MaxItems: 1000, Parallel: 4}
 	err := required("--database", o.database, "--container", o.container)
@@ -112,8 +112,8 @@ func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConf
 	return cfg, nil
 }
 
-// resume reads the saved position, if there is one, and checks that the next one can be
-// written. The mode of the position is the default of --mode.
+// resume sets the position of cfg from the file, if the file exists, and checks that the
+// file can be written. If --mode is not given, it also sets the mode of the position.
 func (o *tailOptions) resume(cfg *feed.ReaderConfig) error {
 	f := positionFile{name: o.position}
 	kept, err := f.read()
@@ -132,10 +132,10 @@ func (o *tailOptions) resume(cfg *feed.ReaderConfig) error {
 	return f.check()
 }
 
-// errFuture reports a start in the future, which no change has reached.
+// errFuture reports a start time in the future.
 var errFuture = errors.New("it must not be in the future")
 
-// parseStart parses a start in the form that flags have.
+// parseStart parses the value of --from.
 func parseStart(s string, now time.Time) (feed.Start, error) {
 	switch s {
 	case "beginning":
@@ -163,7 +163,7 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 	return feed.Start{}, errors.New("it must be beginning, now, a time such as 2026-11-21T09:30:00Z or 2026-11-21 (UTC), or after:LSN")
 }
 
-// tail prints the feed.
+// tail connects to the account and prints the feed.
 func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errOut io.Writer) (err error) {
 	connection, err := o.Open(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 		return err
 	}
 	reader, err := feed.NewReader(source, cfg)
-	if err != nil && cfg.Position != "" { // the rest of the configuration is valid
+	if err != nil && cfg.Position != "" { // an error must be about the position, because the rest of the configuration is valid
 		return fmt.Errorf("--position: the position in %s is damaged: %w; restore the file, or delete it to start at --from", o.position, err)
 	}
 	if err != nil {
@@ -194,11 +194,11 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	position, printed := positionFile{name: o.position}, false
 	for page, err := range reader.Pages(ctx) {
 		if err != nil {
-			if o.follow && ctx.Err() != nil { // the end of ctx is the regular end of --follow
+			if o.follow && ctx.Err() != nil { // --follow ends when ctx ends, which is not an error
 				err = nil
 			}
 			if err != nil && !printed {
-				return o.otherContainer(err) // there is no new position to save
+				return o.otherContainer(err) // nothing was printed, so there is no new position to save
 			}
 			return errors.Join(err, position.keep(context.WithoutCancel(ctx), reader, 0))
 		}
@@ -213,8 +213,8 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	return position.keep(ctx, reader, 0)
 }
 
-// otherContainer adds the remedy to an error that reports the position of another
-// container.
+// otherContainer adds the remedy to an error about a position of another container. It
+// returns other errors unchanged.
 func (o *tailOptions) otherContainer(err error) error {
 	var other *feed.PositionError
 	if !errors.As(err, &other) {
@@ -224,7 +224,7 @@ func (o *tailOptions) otherContainer(err error) error {
 }
 
 // keyPaths returns the partition key paths of a container. If the container does not
-// exist, the error lists the existing ones.
+// exist, the error lists the containers that do.
 func keyPaths(ctx context.Context, account *connect.Opened, database, container string) ([]string, error) {
 	c, err := account.Documents().NewContainer(database, container)
 	if err != nil {
@@ -237,7 +237,7 @@ func keyPaths(ctx context.Context, account *connect.Opened, database, container 
 	return answer.ContainerProperties.PartitionKeyDefinition.Paths, nil
 }
 
-// lineWriter writes changes as lines of JSON.
+// lineWriter writes changes as JSON, one per line.
 type lineWriter struct {
 	w        *bufio.Writer
 	keyPaths []string
@@ -245,7 +245,7 @@ type lineWriter struct {
 	line     bytes.Buffer
 }
 
-// page writes a page's changes and flushes them.
+// page writes all changes of a page, and flushes them.
 func (l *lineWriter) page(p feed.Page) error {
 	for _, c := range p.Changes {
 		text := c.Current
@@ -255,7 +255,7 @@ func (l *lineWriter) page(p feed.Page) error {
 				return err
 			}
 		}
-		// A document keeps its writer's line breaks.
+		// A document may contain line breaks, which a line must not.
 		l.line.Reset()
 		if err := json.Compact(&l.line, text); err != nil {
 			return err
@@ -268,14 +268,14 @@ func (l *lineWriter) page(p feed.Page) error {
 	return l.w.Flush()
 }
 
-// version is a line in all versions and deletes mode.
+// version is the line of a change in all versions and deletes mode.
 type version struct {
 	Current  json.RawMessage `json:"current,omitempty"`
 	Previous json.RawMessage `json:"previous,omitempty"`
 	Metadata metadata        `json:"metadata"`
 }
 
-// metadata is the metadata of a change, with the protocol's field names.
+// metadata is the metadata of a change, with the same field names as in the protocol.
 type metadata struct {
 	Operation string         `json:"operationType"`
 	LSN       int64          `json:"lsn"`

@@ -23,7 +23,8 @@ type countedSource struct {
 	units          metric.Float64Counter
 }
 
-// countReads returns a source that counts its reads. If p is nil, it returns s.
+// countReads returns a source that counts the reads of s with instruments of p. If p is
+// nil, it returns s.
 func countReads(s *cosmos.Source, p metric.MeterProvider) (feed.Source, error) {
 	if p == nil {
 		return s, nil

@@ -40,7 +40,8 @@ func (f *positionFile) read() (string, error) {
 	return position, nil
 }
 
-// positionMode returns the mode of a position. known is false if the position has none.
+// positionMode returns the mode that a position contains. known is false if it contains
+// none.
 func positionMode(position string) (mode feed.Mode, known bool) {
 	var p struct {
 		Mode string `json:"mode"`
@@ -56,11 +57,11 @@ func positionMode(position string) (mode feed.Mode, known bool) {
 	return 0, false
 }
 
-// next returns the name of the file that a position is written to before it replaces the
-// last one.
+// next returns the name of a temporary file. A new position is written to it before it
+// replaces the position file.
 func (f *positionFile) next() string { return f.name + ".new" }
 
-// check returns an error if the position cannot be written.
+// check returns an error if the position file cannot be written.
 func (f *positionFile) check() error {
 	file, err := os.OpenFile(f.next(), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -69,7 +70,8 @@ func (f *positionFile) check() error {
 	return errors.Join(file.Close(), os.Remove(f.next()))
 }
 
-// keep writes the position if it has changed and the last write is at least interval ago.
+// keep writes the reader's position to the file. It does nothing if the position is
+// unchanged, or if the last write was less than interval ago.
 func (f *positionFile) keep(ctx context.Context, r *feed.Reader, interval time.Duration) error {
 	if f.name == "" || time.Since(f.written) < interval {
 		return nil
@@ -78,7 +80,8 @@ func (f *positionFile) keep(ctx context.Context, r *feed.Reader, interval time.D
 	if err != nil || position == f.kept {
 		return err
 	}
-	// A crash leaves the old position or the new one.
+	// The file is replaced atomically, so that after a crash it contains the old position
+	// or the new one.
 	if err := writeSynced(f.next(), position+"\n"); err != nil {
 		return fmt.Errorf("write the position: %w", err)
 	}
@@ -89,7 +92,7 @@ func (f *positionFile) keep(ctx context.Context, r *feed.Reader, interval time.D
 	return nil
 }
 
-// writeSynced writes a file and waits until it is on disk.
+// writeSynced writes a file, and returns when its content is on disk.
 func writeSynced(name, text string) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// shop creates a store with a container of two orders, one of them written twice and one
-// deleted.
+// shop creates a store with a container of orders and returns its directory. One of the
+// two orders was written twice, and one was deleted.
 func shop(t *testing.T, retention time.Duration) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -104,7 +104,7 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &v); err != nil || v.Metadata.LSN == 0 || v.Metadata.Crts == 0 {
 			t.Errorf("%q: %v", line, err)
 		}
-		if v.Current.ID != "2" { // item 2 is in another partition
+		if v.Current.ID != "2" { // item 2 is in another partition, so its order is not defined
 			got = append(got, fmt.Sprint(v.Metadata.OperationType, v.Current.ID, v.Current.N, v.Previous.N, v.Metadata.ID, v.Metadata.PartitionKey["customer"]))
 		}
 	}
@@ -117,8 +117,8 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 	}
 }
 
-// A position contains its mode: tail prints lines in that mode. The start is used only
-// while there is no position.
+// `tail` with a saved position prints lines in the mode of that position. It uses --from
+// only if there is no position.
 func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 	dir, position := shop(t, time.Hour), filepath.Join(t.TempDir(), "position")
 	if code, out, errOut := command(t, tailOf(dir, "--mode", "avad", "--from", "after:0", "--position", position)...); code != exitOK || strings.Count(out, "\n") != 5 {
@@ -152,8 +152,8 @@ func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 	}
 }
 
-// An error names a position that is damaged or belongs to another container, and the
-// remedy. Such a position is never ignored.
+// If the saved position is damaged or belongs to another container, `tail` fails. Its
+// error names the position file and the remedy.
 func TestTailNamesAnUnusablePosition(t *testing.T) {
 	dir, position := shop(t, 0), filepath.Join(t.TempDir(), "position")
 	for want, text := range map[string]string{
@@ -188,8 +188,8 @@ func TestTailFollowsUntilInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// While tail follows, it owns the store. The error of a second process names the
-	// owner.
+	// `tail --follow` keeps the store open. The error of a second process that opens it
+	// must name the first one.
 	code, _, errOut := command(t, tailOf(dir)...)
 	if want := fmt.Sprintf("in use by process %d", cmd.Process.Pid); code != exitFailed || !strings.Contains(errOut, want) {
 		t.Errorf("a second tail: status %d, %q, want %q", code, errOut, want)

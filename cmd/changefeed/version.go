@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version of this source tree. A build of a tagged module records its own
-// version. A build of a work tree does not.
+// release is the version of this source tree. It is used for builds of a work tree, which
+// record no version.
 const release = "v0.1.0"
 
 func versionCommand() *cobra.Command {
@@ -25,19 +25,19 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// versionLine returns the output of `changefeed version` and --version.
+// versionLine returns the line that `changefeed version` and --version print.
 func versionLine() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionOf(info)
 }
 
-// versionOf returns the version, the commit if it is known, and the Go release. info may
-// be nil.
+// versionOf returns the version, the commit if it is known, and the Go release of a
+// build. info may be nil.
 func versionOf(info *debug.BuildInfo) string {
 	version, commit := release, ""
 	if info != nil {
-		// The version of a work tree's build is (devel), or a pseudo-version made from
-		// the commit.
+		// For a build of a work tree, this is (devel), or a pseudo-version made from the
+		// commit.
 		if v := info.Main.Version; v != "" && v != "(devel)" {
 			version = v
 		}

@@ -21,30 +21,31 @@ import (
 )
 
 const (
-	// enough is the number of changes that start a write.
+	// enough is the number of collected changes at which they are written.
 	enough = 10
-	// late is the longest time that a change waits for others.
+	// late is the longest time for which a change waits to be written.
 	late = 5 * time.Second
 )
 
-// collector is the observer of one lease. It writes the collected changes when there are
-// enough, when a change has waited for long, and when the work on the lease ends.
+// collector is the observer of one lease. It collects changes and writes them together.
+// It does so when there are enough, when one has waited too long, and when the work on
+// the lease ends.
 type collector struct {
 	lease   string
 	batches chan *changefeed.Batch
 	done    chan struct{}
 }
 
-// Open implements changefeed.Observer. ctx ends when the lease is lost. After that
-// nothing may be written.
+// Open implements changefeed.Observer. ctx ends when the lease is lost. After that, the
+// collector must write nothing.
 func (c *collector) Open(ctx context.Context, l lease.Lease) error {
 	c.lease, c.batches, c.done = l.Token, make(chan *changefeed.Batch), make(chan struct{})
 	go c.collect(ctx)
 	return nil
 }
 
-// Handle implements changefeed.Observer. It returns before the changes are written. With
-// manual checkpoints, that does not acknowledge them.
+// Handle implements changefeed.Observer. It passes the batch on, and returns before the
+// changes are written. With manual checkpoints, its return does not acknowledge them.
 func (c *collector) Handle(ctx context.Context, b *changefeed.Batch) error {
 	select {
 	case c.batches <- b:
@@ -62,7 +63,7 @@ func (c *collector) Close(context.Context, changefeed.Reason) error {
 	return nil
 }
 
-// collect writes the changes that Handle passes on.
+// collect collects the changes that it gets from Handle, and writes them.
 func (c *collector) collect(ctx context.Context) {
 	defer close(c.done)
 	var last *changefeed.Batch
@@ -108,7 +109,7 @@ func main() {
 		Source:     shop.Source("shop", "orders", cosmos.SourceOptions{}),
 		Leases:     shop.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
 		Start:      feed.Beginning(),
-		MaxItems:   4, // small, to show that several batches are written together
+		MaxItems:   4, // small pages show that several batches are written together
 		Checkpoint: changefeed.Checkpointing{Manual: true},
 		Observer:   func(lease.Lease) (changefeed.Observer, error) { return &collector{}, nil },
 	})

@@ -17,24 +17,25 @@ import (
 	"time"
 )
 
-// acceptance is a whole run: a server, the flights, two processes that copy them under
-// another key, and the comparison. One of the processes is killed.
+// acceptance is one acceptance run of `changefeed replicate`. It starts a server and
+// loads the flights. Two processes copy them under another key, and one of them is
+// killed. At the end both containers are compared.
 type acceptance struct {
-	command string // the changefeed program
+	command string // path of the changefeed program
 	input   string
 	records int
 	out     io.Writer
 }
 
 const (
-	// killAt is the percentage of documents after which a process is killed.
+	// killAt is the percentage of copied documents at which one process is killed.
 	killAt = 30
-	// expiration is the expiration of the leases. The other process waits for it before
-	// it takes over.
+	// expiration is the lease expiration interval. The other process takes over the
+	// leases after that time.
 	expiration = 20 * time.Second
 	// mostMemory is the limit of a process's peak resident memory, in MB.
 	mostMemory = 300
-	// emulatorKey is the well-known key of the local emulators. The server uses it.
+	// emulatorKey is the server's key: the well-known key of the local emulators.
 	emulatorKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 )
 
@@ -42,8 +43,8 @@ func (a *acceptance) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.out, format+"\n", args...) // a lost line does not change the exit status
 }
 
-// run prints the figures. It returns an error unless both containers are equal and both
-// processes stayed within their memory.
+// run carries out the acceptance and prints its figures. It returns an error unless both
+// containers are equal and both processes stayed below the memory limit.
 func (a *acceptance) run(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "flights-")
 	if err != nil {
@@ -94,7 +95,8 @@ func (a *acceptance) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// replicate runs the two processes. It returns their peak resident memory in MB.
+// replicate runs both processes until the copy is complete. It returns their peak
+// resident memory in MB.
 func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, err error) {
 	args := []string{
 		"replicate", "--from", acc.endpoint + "flights/by-origin", "--to", acc.endpoint + "flights/by-destination",
@@ -107,7 +109,8 @@ func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, 
 		}
 		defer func() { _ = both[i].stop(syscall.SIGKILL) }() // the process has ended already unless an operation failed
 		if i == 0 {
-			// The first process creates the containers.
+			// The first process creates the containers, so the second one starts only
+			// after that.
 			if _, err := both[0].wait(ctx, regexp.MustCompile(`\d+ % of the way`)); err != nil {
 				return peaks, fmt.Errorf("the first process: %w", err)
 			}
@@ -138,7 +141,7 @@ func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, 
 
 func rate(n int, took time.Duration) string { return fmt.Sprintf("%.0f/s", float64(n)/took.Seconds()) }
 
-// process is a running program. It keeps its output lines for wait.
+// process is a running program. It keeps the lines of its output for the method wait.
 type process struct {
 	cmd   *exec.Cmd
 	lines chan string
@@ -149,7 +152,7 @@ type process struct {
 	most int
 }
 
-// start starts a program and watches its memory.
+// start starts a program, and watches its memory until it ends.
 func start(ctx context.Context, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, name, args...), lines: make(chan string, 100_000), done: make(chan struct{})}
 	p.cmd.Stderr = os.Stderr
@@ -193,7 +196,7 @@ func (p *process) watch() {
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// measure reads the kernel's record of the peak, where there is one (Linux).
+// measure reads the peak from the kernel, on systems that record it (Linux).
 func (p *process) measure() {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -215,7 +218,7 @@ func (p *process) peak() int {
 	return p.most
 }
 
-// wait waits for a line that matches want and returns the match.
+// wait waits until the program prints a line that matches want, and returns the match.
 func (p *process) wait(ctx context.Context, want *regexp.Regexp) (string, error) {
 	for {
 		select {
@@ -233,7 +236,7 @@ func (p *process) wait(ctx context.Context, want *regexp.Regexp) (string, error)
 	}
 }
 
-// end waits for the end of a process and prints its output meanwhile.
+// end waits until the process ends, and prints its output meanwhile.
 func (p *process) end() error {
 	for line := range p.lines {
 		fmt.Println("  " + line)
@@ -242,7 +245,7 @@ func (p *process) end() error {
 	return p.err
 }
 
-// stop sends a signal and waits for the end.
+// stop sends a signal to the process, and waits until it ends.
 func (p *process) stop(signal os.Signal) error {
 	select {
 	case <-p.done:

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// difference counts the differences between two containers.
+// difference contains the numbers of compared documents and of each kind of difference.
 type difference struct {
 	compared, missing, other, doubled, extra int
 }
@@ -24,8 +24,9 @@ func (d difference) String() string {
 		d.compared, d.missing, d.other, d.doubled, d.extra)
 }
 
-// compare reads both containers completely and compares every document except its system
-// properties. It keeps only a hash of each document, by the number of its row.
+// compare reads both containers completely, and compares all documents without their
+// system properties. To save memory, it keeps only a hash of each document, at the index
+// of its row.
 func (a account) compare(ctx context.Context, database, from, to string, rows int) (difference, error) {
 	opened, err := a.open()
 	if err != nil {
@@ -87,8 +88,8 @@ func (a account) compare(ctx context.Context, database, from, to string, rows in
 	return d, nil
 }
 
-// digest returns a document's row and a hash of its members before the system properties,
-// which are last.
+// digest returns the row number of a document, and a hash of its members. It omits the
+// system properties, which are the last members.
 func digest(seed maphash.Seed, document json.RawMessage) (row int, sum uint64, err error) {
 	end := bytes.Index(document, []byte(`,"_rid":`))
 	if end < 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// file writes a Parquet file of n flights.
+// file writes a Parquet file of n flights, and returns its path.
 func file(t *testing.T, n int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "flights.parquet")
@@ -27,7 +27,7 @@ func file(t *testing.T, n int) string {
 	return name
 }
 
-// served returns an account over a store in memory.
+// served starts a server over a store in memory, and returns the store and the account.
 func served(t *testing.T) (*store.DB, account) {
 	t.Helper()
 	db, err := store.OpenMemory(store.Options{})

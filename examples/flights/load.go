@@ -19,7 +19,7 @@ const (
 	// perCall is the number of documents that one call writes. A call sends requests of
 	// 100 documents.
 	perCall = 2000
-	// calls is the number of concurrent calls.
+	// calls is the maximum number of calls at the same time.
 	calls = 2
 )
 
@@ -65,8 +65,8 @@ func conflicts(err error) bool {
 	return errors.As(err, &response) && response.StatusCode == http.StatusConflict
 }
 
-// load writes the flights of a file to a container with the key /origin. It returns the
-// number of flights.
+// load writes the flights of a file to a container with the partition key /origin, up to
+// limit flights. It returns the number of flights written.
 func (a account) load(ctx context.Context, database, container, file string, limit int) (int, error) {
 	if err := a.makeContainer(ctx, database, container, "/origin"); err != nil {
 		return 0, err
@@ -116,7 +116,7 @@ func (a account) load(ctx context.Context, database, container, file string, lim
 	return n, errors.Join(err, context.Cause(ctx))
 }
 
-// write makes one call.
+// write writes one chunk of documents with a single call of bulk.
 func write(ctx context.Context, bulk *cosmos.Bulk, chunk []cosmos.BulkOperation) error {
 	if ctx.Err() != nil {
 		return nil // an earlier call returned the error

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 		flags.StringVar(&a.endpoint, "endpoint", "http://127.0.0.1:8081/", "`URL` of the account")
 		flags.StringVar(&a.key, "key", emulatorKey, "account `key`")
 		to := flags.String("to", "flights/by-origin", "`DATABASE/CONTAINER`, created if it does not exist")
-		_ = flags.Parse(args[1:]) // it exits on an error
+		_ = flags.Parse(args[1:]) // Parse exits the process on an error
 		database, container, found := strings.Cut(*to, "/")
 		if !found {
 			return fmt.Errorf("-to is %q; use the form DATABASE/CONTAINER", *to)
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	case "accept":
 		a := acceptance{out: os.Stdout}
 		flags.StringVar(&a.command, "changefeed", "changefeed", "the `program` to try")
-		_ = flags.Parse(args[1:]) // it exits on an error
+		_ = flags.Parse(args[1:]) // Parse exits the process on an error
 		a.input, a.records = *input, *records
 		return a.run(ctx)
 	}

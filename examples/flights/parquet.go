@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// flight is a row of the file. It has the columns of vega-datasets 3.2.1.
+// flight is one row of the Parquet file, with the columns of vega-datasets 3.2.1.
 type flight struct {
 	Date        int64  `parquet:"date,optional"` // microseconds since 1970
 	Delay       int64  `parquet:"delay,optional"`
@@ -19,16 +19,16 @@ type flight struct {
 	Destination string `parquet:"destination,optional"`
 }
 
-// appendJSON appends the document of a flight to dst. Its id is the number of its row.
-// The airports' codes are letters, so no text needs to be escaped.
+// appendJSON appends the JSON document of a flight to dst. Its id is the row number. The
+// airports' codes consist of letters, so no string needs escapes.
 func (f flight) appendJSON(dst []byte, row int) []byte {
 	at := time.UnixMicro(f.Date).UTC().Format(time.RFC3339)
 	return fmt.Appendf(dst, `{"id":"%d","date":%q,"delay":%d,"distance":%d,"origin":%q,"destination":%q}`,
 		row, at, f.Delay, f.Distance, f.Origin, f.Destination)
 }
 
-// flights calls each for every row of a Parquet file in order, up to limit rows. If limit
-// is 0, there is no limit.
+// flights calls each for each row of a Parquet file in order. It stops after limit rows,
+// unless limit is 0.
 func flights(name string, limit int, each func(row int, f flight) error) error {
 	file, err := os.Open(name)
 	if err != nil {

@@ -25,25 +25,25 @@ func main() {
 		log.Fatal(err)
 	}
 	processor, err := changefeed.New(changefeed.Config{
-		Processor: "minimal", // hosts of this name share the work
+		Processor: "minimal", // processes with this name share the work
 		Source:    shop.Source("shop", "orders", cosmos.SourceOptions{}),
 		Leases:    shop.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
 		Handler: changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
 			for _, change := range b.Changes {
 				fmt.Printf("lease %s: %s\n", b.LeaseToken, change.Current)
 			}
-			return nil // after an error the batch is delivered again
+			return nil // if an error is returned, the batch is delivered again
 		}),
 		Notify: func(n changefeed.Notification) {
 			if n.Event == changefeed.Failed {
-				log.Print(n.Err) // the processor retries it
+				log.Print(n.Err) // a failure that the processor retries
 			}
 		},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := processor.Run(ctx); err != nil { // until a signal
+	if err := processor.Run(ctx); err != nil { // Run returns at a signal
 		log.Fatal(err)
 	}
 }

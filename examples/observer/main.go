@@ -29,7 +29,7 @@ type journal struct {
 // Open implements changefeed.Observer.
 func (j *journal) Open(_ context.Context, l lease.Lease) (err error) {
 	j.lease = l.Token
-	// Another host may have worked on the lease before, so the file is appended to.
+	// Append to the file, because another host may have written to it before.
 	j.file, err = os.OpenFile("lease-"+l.Token+".ndjson", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		fmt.Println("open", j.lease)

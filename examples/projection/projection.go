@@ -1,6 +1,6 @@
-// Package projection is the handler of an application. Its tests show how to test a
-// handler: with a real store, a processor, a split in the middle, and in the simulation
-// with faults.
+// Package projection is the handler of an application that keeps the total of each
+// customer's orders. Its tests show two ways to test a handler. One runs a processor on a
+// server while a partition splits. The other uses the simulation with faults.
 package projection
 
 import (
@@ -12,8 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed"
 )
 
-// Totals holds the sum of each customer's orders. A change may be delivered several
-// times. So Totals keeps the amount of each order instead of adding to a sum.
+// Totals keeps the total of each customer's orders. The same change may be delivered
+// several times. So Totals stores the amount of each order, and does not add amounts to a
+// sum.
 type Totals struct {
 	mu     sync.Mutex // guards orders, because leases are handled concurrently
 	orders map[string]order
@@ -45,7 +46,7 @@ func (t *Totals) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// Of returns the total of a customer.
+// Of returns the total of a customer's orders.
 func (t *Totals) Of(customer string) (total int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

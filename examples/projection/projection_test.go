@@ -16,9 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// This test runs the handler over the protocol of Azure Cosmos DB in fake time. So it
-// does not wait for the processor's intervals. In the middle the only partition splits,
-// and the service throttles reads.
+// The totals must be right although the only partition splits and the service throttles
+// reads meanwhile. The test runs the handler over the protocol of Azure Cosmos DB, in
+// fake time. So it does not wait for the processor's intervals.
 func TestTotalsAreRightThroughASplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := changefeedtest.NewServer(t)
@@ -76,8 +76,9 @@ func TestTotalsAreRightThroughASplit(t *testing.T) {
 	})
 }
 
-// This test runs the same handler in the simulation with crashes, lost answers, splits,
-// merges and wrong clocks. Each seed is another run, and the same seed repeats its run.
+// The totals must be right in every run of the simulation, with crashes, lost answers,
+// splits, merges and wrong clocks. Each seed is another run, and the same seed repeats
+// its run.
 func TestTotalsAreRightInTheSimulation(t *testing.T) {
 	for seed := range uint64(10) {
 		totals, want := projection.New(), map[string]map[string]int{}

@@ -59,8 +59,8 @@ func run(ctx context.Context) error {
 	return keep(ctx, reader)
 }
 
-// keep writes the position to a file. A program that is killed leaves the old position or
-// the new one.
+// keep writes the position to a file. If the program is killed meanwhile, the file
+// contains the old position or the new one.
 func keep(ctx context.Context, r *feed.Reader) error {
 	position, err := r.Position(ctx)
 	if err != nil {

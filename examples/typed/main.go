@@ -26,21 +26,21 @@ type Order struct {
 	Total    int    `json:"total"`
 }
 
-// letters is a file of changes that cannot be decoded.
+// letters is a handler of orders. It writes each change that cannot be decoded to a file.
 type letters struct {
 	mu   sync.Mutex // guards file
 	file *os.File
 }
 
-// Handle implements changefeed.Handler. With changefeed.Each it would be a function of
-// one order. Then a document that cannot be decoded would stop its lease until it is
-// repaired.
+// Handle implements changefeed.Handler. With changefeed.Each, the handler would be a
+// function that gets decoded orders. Then a document that cannot be decoded would stop
+// its lease until the document is corrected.
 func (l *letters) Handle(_ context.Context, b *changefeed.Batch) error {
 	for _, change := range b.Changes {
 		var o Order
 		if err := json.Unmarshal(change.Current, &o); err != nil {
 			if err := l.keep(change, err); err != nil {
-				return err // the batch is delivered again, so no change is lost
+				return err // the batch is then delivered again, so no change is lost
 			}
 			continue
 		}

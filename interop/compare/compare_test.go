@@ -47,7 +47,7 @@ const (
 	patience = 10 * time.Minute
 )
 
-// stage contains the server, the containers and the processes of hosts by name.
+// stage contains the server, the containers, and the processes that run hosts, by name.
 type stage struct {
 	*testing.T
 	harness.Driver
@@ -73,7 +73,8 @@ func TestRatesBesideJava(t *testing.T) {
 	}
 	if *only != "java" {
 		s.process["go"] = s.LaunchGo(t, "go", s.line)
-		// Decoding makes much garbage, so it has a process and a heap of its own.
+		// Decoding creates garbage in the heap. So the hosts that decode have a process
+		// of their own.
 		s.process["decoding"] = s.LaunchGo(t, "decoding", s.line)
 		// At GOGC=400 the collector runs less often; see docs/where-to-run.md.
 		s.process["gogc"] = s.LaunchGo(t, "gogc", s.line, "GOGC=400")
@@ -87,7 +88,7 @@ func TestRatesBesideJava(t *testing.T) {
 	}
 }
 
-// ok ends the test if there is an error.
+// ok ends the test if err is not nil.
 func (s *stage) ok(err error) {
 	s.Helper()
 	if err != nil {
@@ -95,15 +96,15 @@ func (s *stage) ok(err error) {
 	}
 }
 
-// line receives the lines of a host. A "reached" line reports that the host has reached
-// the number of changes.
+// line receives the output lines of hosts. A line "reached" reports that a host has
+// handled the expected number of changes.
 func (s *stage) line(fields []string) {
 	if fields[0] == "reached" {
 		s.reached <- fields
 	}
 }
 
-// load writes the documents.
+// load creates the monitored container and writes all documents to it.
 func (s *stage) load() {
 	s.ok(s.Client.CreateDatabase(s.Context(), monitored.Database))
 	s.ok(s.Client.CreateContainer(s.Context(), monitored, "/pk", partitions))
@@ -132,7 +133,7 @@ func (s *stage) load() {
 	}
 }
 
-// document returns an order of about size bytes with members of several kinds.
+// document returns an order as JSON, with members of several types and about size bytes.
 func document(n int, key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"id":"i%08d","pk":%q,"n":%d,"customer":{"name":"Customer %d","city":"Rotterdam","vip":%t},"lines":[`, n, key, n, n%997, n%7 == 0)

@@ -10,23 +10,24 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// configuration contains the options of both processors.
+// configuration contains the settings under which both processors are measured.
 type configuration struct {
-	mode  string // of Java's builder; also the leases' dialect
-	items int    // per page, or 0 for the default
+	mode  string // the name of the mode in Java's builder; also selects the dialect of the leases
+	items int    // changes per page; 0 means the default
 }
 
 var configurations = []configuration{{"handleChanges", 0}, {"handleChanges", 1000}, {"latestVersion", 0}, {"latestVersion", 1000}}
 
-// result is the result of one host that read all changes.
+// result is the measurement of one host that has read all changes.
 type result struct {
 	rate float64 // changes per second
-	// host and server are the processor times per thousand changes, in milliseconds.
+	// host and server are the processor times of the two processes per thousand changes,
+	// in milliseconds.
 	host, server float64
 }
 
-// measure measures each kind of host several times, in turns, in each configuration. The
-// first turn of each is a warm-up.
+// measure measures each kind of host several times in each configuration, one kind after
+// the other. The first turn of each kind is a warm-up.
 func (s *stage) measure() {
 	w := tabwriter.NewWriter(s.Output(), 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "mode\tpage\thost\tchanges/s (median)\tall rounds\tto Java\tCPU of the host\tof the server, for 1,000 changes\n")
@@ -77,7 +78,8 @@ func (s *stage) measure() {
 	}
 }
 
-// turn has one host read everything, with leases of its own, from the beginning.
+// turn starts one host with new leases, waits until it has read all changes from the
+// beginning, and returns its measurement.
 func (s *stage) turn(process string, at configuration, options string) result {
 	s.turns++
 	p := s.process[process]
@@ -106,7 +108,8 @@ func (s *stage) turn(process string, at configuration, options string) result {
 	return result{changes / took * 1e6, (hostAfter - host) / thousands, (serverAfter - server) / thousands}
 }
 
-// usage returns the processor time of a host's process and of the server, in milliseconds.
+// usage returns the processor time that a host's process and the server have used so far,
+// in milliseconds.
 func (s *stage) usage(p *harness.Process) (host, server float64) {
 	h, err := p.CPU()
 	s.ok(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is a running processor with its own name. One goroutine calls stop, block and
+// host is a running processor with a name. Only one goroutine may call stop, block and
 // unblock.
 type host struct {
 	name    string
@@ -33,14 +33,14 @@ type host struct {
 	decode         bool
 }
 
-// start starts a processor. It returns an error if the options are invalid.
+// start starts a host with these options. It returns an error if an option is invalid.
 func start(ctx context.Context, account *cosmos.Account, p *printer, name string, options map[string]string) (*host, error) {
 	h := &host{name: name, printer: p, done: make(chan struct{}), decode: options["decode"] != ""}
 	c, err := config(account, options)
 	if err != nil {
 		return nil, err
 	}
-	until, _ := strconv.ParseInt(options["until"], 10, 64) // without until, every change is printed
+	until, _ := strconv.ParseInt(options["until"], 10, 64) // until is 0 if the option is missing; then every change is printed
 	h.until.Store(until)
 	c.Instance, c.Handler = name, changefeed.HandlerFunc(h.handle)
 	c.Notify = func(n changefeed.Notification) {
@@ -67,7 +67,8 @@ func start(ctx context.Context, account *cosmos.Account, p *printer, name string
 	return h, nil
 }
 
-// config returns the configuration of a processor. Missing options have their defaults.
+// config returns the configuration of a processor for the options of a command. A missing
+// option has its default.
 func config(account *cosmos.Account, options map[string]string) (changefeed.Config, error) {
 	c := changefeed.Config{Processor: options["prefix"]}
 	dialect := lease.DotNet
@@ -115,14 +116,14 @@ func config(account *cosmos.Account, options map[string]string) (changefeed.Conf
 	return c, nil
 }
 
-// stop stops the processor and waits for it.
+// stop stops the processor, and returns the error of Run.
 func (h *host) stop() error {
 	h.cancel()
 	<-h.done
 	return h.failed
 }
 
-// block blocks the handlers from now on. unblock lets them return.
+// block makes handlers wait from now on. unblock lets them continue.
 func (h *host) block() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +141,7 @@ func (h *host) unblock() {
 	}
 }
 
-// handle prints a batch. If until is set, it only counts the changes.
+// handle prints the changes of a batch. If the option until is set, it only counts them.
 func (h *host) handle(ctx context.Context, b *changefeed.Batch) error {
 	if until := h.until.Load(); until > 0 {
 		return h.count(b, until)
@@ -180,7 +181,8 @@ func (h *host) count(b *changefeed.Batch, until int64) error {
 	return nil
 }
 
-// order is a document of the comparison with Java. A handler decodes it.
+// order is a document of interop/compare, which compares this module with Java's
+// processor. The handler decodes it if asked to.
 type order struct {
 	ID       string `json:"id"`
 	PK       string `json:"pk"`
@@ -200,7 +202,7 @@ type order struct {
 	Note  string  `json:"note"`
 }
 
-// item is a document of interop/mixed.
+// item is a document that interop/mixed writes.
 type item struct {
 	ID string `json:"id"`
 	PK string `json:"pk"`
@@ -216,7 +218,7 @@ func (h *host) print(c feed.Change) error {
 	if c.Op == feed.Delete {
 		i.ID = c.DeletedID
 		if len(c.DeletedKey) == 1 {
-			i.PK, _ = c.DeletedKey[0].(string) // interop/mixed writes strings
+			i.PK, _ = c.DeletedKey[0].(string) // interop/mixed writes only strings as keys
 		}
 	} else if err := json.Unmarshal(c.Current, &i); err != nil {
 		return err

@@ -31,14 +31,14 @@ func main() {
 	}
 }
 
-// printer writes whole lines. It is safe for concurrent use.
+// printer writes whole lines to the standard output. It is safe for concurrent use.
 type printer struct {
 	mu  sync.Mutex // guards out; held for a write to a pipe that is always read
 	out io.Writer
 }
 
-// say prints fields, separated by tabs. It replaces tabs and line breaks in a field by
-// blanks.
+// say prints one line of fields, which are separated by tabs. It replaces tabs and line
+// breaks within a field by blanks.
 func (p *printer) say(fields ...string) {
 	for i, f := range fields {
 		fields[i] = strings.Map(func(r rune) rune {
@@ -53,8 +53,8 @@ func (p *printer) say(fields ...string) {
 	_, _ = io.WriteString(p.out, strings.Join(fields, "\t")+"\n")
 }
 
-// run executes commands until "quit". The end of the input is an error, because the test
-// has ended.
+// run executes commands from in until "quit". If the input ends without "quit", the test
+// has ended, and run returns an error.
 func run(in io.Reader, p *printer) error {
 	account, err := cosmos.WithKey(os.Getenv("CHANGEFEED_ENDPOINT"), os.Getenv("CHANGEFEED_KEY"), cosmos.Options{})
 	if err != nil {
@@ -78,7 +78,8 @@ func run(in io.Reader, p *printer) error {
 	return errors.New("the standard input ended")
 }
 
-// hosts contains the hosts of the process by name. It is not safe for concurrent use.
+// hosts contains the running hosts of this process by name. It is not safe for concurrent
+// use.
 type hosts struct {
 	account *cosmos.Account
 	printer *printer

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// written is a change that was acknowledged.
+// written is a change that the server has acknowledged.
 type written struct {
-	operation string // create, replace, delete
+	operation string // create, replace or delete
 	key, id   string
 	n         int64
 }
 
-// delivered is a change that a host printed.
+// delivered is a change that a host has printed.
 type delivered struct {
 	host, change string
 	at           time.Time // by this machine's clock
 }
 
-// deliveries compares the delivered changes with the written ones. It is safe for
-// concurrent use.
+// deliveries records the written and the delivered changes, and compares them. It is safe
+// for concurrent use.
 type deliveries struct {
 	versions bool // whether the mode is all versions and deletes
 
@@ -36,8 +36,8 @@ type deliveries struct {
 	waiting map[string]target
 }
 
-// target is a number of changes that a host must deliver. done is closed when the host
-// has delivered them.
+// target is a number of changes that one host has to deliver. done is closed when the
+// host has delivered that number.
 type target struct {
 	count int
 	done  chan struct{}
@@ -47,8 +47,8 @@ func newDeliveries(versions bool) *deliveries {
 	return &deliveries{versions: versions, first: map[string]time.Time{}, host: map[string]int{}, waiting: map[string]target{}}
 }
 
-// name returns the name of a change in the scene's mode. In latest version mode creates
-// and replaces have the same form.
+// name returns the name under which a written change is expected in the scene's mode.
+// Latest version mode does not distinguish creates from replaces.
 func (d *deliveries) name(w written) string {
 	switch {
 	case !d.versions:
@@ -65,9 +65,10 @@ func (d *deliveries) wrote(w written) {
 	d.written = append(d.written, w)
 }
 
-// line records a line "change" of a host: host, milliseconds, operation, key, id, number.
+// line records the output line of a host about a change: "change", host, milliseconds,
+// operation, key, id, number.
 func (d *deliveries) line(fields []string) {
-	if len(fields) != 7 { // the last line of a killed host may be cut
+	if len(fields) != 7 { // the last line of a killed host may be incomplete
 		return
 	}
 	ms, err := strconv.ParseInt(fields[2], 10, 64)
@@ -89,8 +90,8 @@ func (d *deliveries) line(fields []string) {
 	}
 }
 
-// expected returns the changes that must be delivered, in the order of their writes. In latest
-// version mode it is the last change of each item that still exists.
+// expected returns the changes that must be delivered, in the order of their writes. In
+// latest version mode these are the last changes of the items that still exist.
 func (d *deliveries) expected() []written {
 	if d.versions {
 		return d.written
@@ -108,7 +109,7 @@ func (d *deliveries) expected() []written {
 	return all
 }
 
-// missing returns the changes that no host delivered.
+// missing returns the names of the expected changes that no host has delivered.
 func (d *deliveries) missing() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,9 +122,10 @@ func (d *deliveries) missing() []string {
 	return all
 }
 
-// order returns an error if a change was delivered before an earlier one of its key. Then
-// the position of a lease was ahead of the handler. Items that are written repeatedly
-// count in all versions mode only. In latest version mode they move to the end.
+// order returns an error if a change was delivered for the first time before an earlier
+// change of the same key. Then a lease's position was ahead of its handler. In latest
+// version mode, order ignores items that are written repeatedly, because each write moves
+// the item to the feed's end.
 func (d *deliveries) order() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,14 +148,15 @@ func (d *deliveries) order() error {
 	return nil
 }
 
-// count returns the number of changes that a host has delivered.
+// count returns the number of changes that the given host has delivered.
 func (d *deliveries) count(host string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.host[host]
 }
 
-// reached returns a channel that is closed when a host has delivered this many more changes.
+// reached returns a channel that is closed when the host has delivered more further
+// changes.
 func (d *deliveries) reached(host string, more int) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,21 +165,21 @@ func (d *deliveries) reached(host string, more int) <-chan struct{} {
 	return t.done
 }
 
-// again returns the number of repeated deliveries.
+// again returns the number of deliveries of changes that had been delivered before.
 func (d *deliveries) again() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.all) - len(d.first)
 }
 
-// mark returns the number of deliveries so far, for since.
+// mark returns the number of deliveries so far. It is an argument for since.
 func (d *deliveries) mark() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.all)
 }
 
-// since returns the deliveries of a host after a mark, in order.
+// since returns the changes that a host has delivered after a mark, in order.
 func (d *deliveries) since(mark int, host string) []delivered {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,7 +205,7 @@ func (d *deliveries) summary() string {
 	return fmt.Sprintf("%d writes, %d deliveries (%s), %d of them again", len(d.written), len(d.all), strings.Join(hosts, ", "), again)
 }
 
-// deliver records a change that a host delivers at a time in milliseconds.
+// deliver records that a host has delivered a change. at is the time in milliseconds.
 func deliver(d *deliveries, host, at, operation, id, n string) {
 	d.line([]string{"change", host, at, operation, "k", id, n})
 }
@@ -214,7 +217,7 @@ func TestAChangeThatNobodyDeliveredIsMissing(t *testing.T) {
 	}
 	d.wrote(written{"delete", "k", "c", 4})
 	deliver(d, "go-a", "1", "", "a", "0")
-	deliver(d, "go-a", "2", "", hot+"k", "2") // an older version, not the expected one
+	deliver(d, "go-a", "2", "", hot+"k", "2") // an older version of the item, which is not expected
 	if got := strings.Join(d.missing(), " "); got != "b=1 hot-k=3" {
 		t.Errorf("missing are %q", got)
 	}
@@ -237,7 +240,7 @@ func TestAChangeDeliveredAheadOfAnEarlierOneOfItsKeyIsFound(t *testing.T) {
 	d.wrote(written{"create", "k", "b", 2})
 	deliver(d, "go-a", "10", "", "a", "1")
 	deliver(d, "go-a", "11", "", "b", "2")
-	deliver(d, "java-a", "12", "", "a", "1") // again: allowed
+	deliver(d, "java-a", "12", "", "a", "1") // a repeated delivery is allowed
 	if err := d.order(); err != nil {
 		t.Error(err)
 	}

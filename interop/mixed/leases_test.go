@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// lease is a document of a scene's lease container.
+// lease is a lease document, with the members that the scenes compare.
 type lease struct {
 	ID                string
 	LeaseToken        *string
@@ -28,8 +28,8 @@ var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z
 // ours are the members that only our hosts or the service write.
 var ours = []string{"properties", "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
-// host returns the name of the host that owns a lease. Our owner texts end in "/" and a
-// suffix.
+// host returns the name of the host that owns a lease. For our hosts, it removes the "/"
+// and the suffix at the end of the owner text.
 func (l lease) host() string {
 	if l.Owner == nil {
 		return ""
@@ -38,7 +38,8 @@ func (l lease) host() string {
 	return name
 }
 
-// leases returns the leases of the scene. It checks that each has the members of its mode.
+// leases returns the leases of the scene. It fails the test if one lacks a member of its
+// mode or has an unknown one.
 func (s *scene) leases() []lease {
 	s.Helper()
 	all, err := s.Client.Documents(s.Context(), s.leaseContainer)
@@ -90,7 +91,7 @@ func (s *scene) shape(l lease) error {
 	return s.state(*l.ContinuationToken, members["feedRange"])
 }
 
-// state checks a position of the second dialect.
+// state returns an error if a position of Java's second dialect is malformed.
 func (s *scene) state(token string, feedRange json.RawMessage) error {
 	text, err := base64.StdEncoding.DecodeString(token)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *scene) state(token string, feedRange json.RawMessage) error {
 		V         int
 		Rid, Mode string
 		StartFrom struct{ Type string }
-		// Continuation has one position, for the range of the lease.
+		// Continuation has exactly one position, which is for the lease's range.
 		Continuation struct {
 			V            int
 			Rid          string
@@ -136,8 +137,8 @@ func (s *scene) state(token string, feedRange json.RawMessage) error {
 	return nil
 }
 
-// settled waits until the number of leases is right and only these hosts own a fair share
-// each.
+// settled waits until there are the given number of leases, and each of the given hosts,
+// and no other, owns a fair share of them.
 func (s *scene) settled(leases int, hosts ...string) {
 	s.Helper()
 	var last string

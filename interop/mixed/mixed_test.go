@@ -26,7 +26,8 @@ var (
 	mixedFull = flag.Bool("mixed.full", false, "run every scene of shared leases in every mode (half an hour)")
 )
 
-// scenes are all scenes. The short one runs for every change of the repository.
+// scenes contains all scenes by name. The scene "short" runs for every change of the
+// repository.
 var scenes = []struct {
 	name  string
 	modes []string

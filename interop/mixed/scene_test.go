@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// Modes, with the names in Java's builder.
+// These are the names of the modes in Java's builder.
 const (
 	handleChanges = "handleChanges"
 	latestVersion = "latestVersion"
@@ -19,18 +19,20 @@ const (
 )
 
 const (
-	// patience is the longest time of any step: several expirations of 8 s, on a busy machine.
+	// patience is the maximum duration of any step. It is several lease expirations of 8
+	// s, for a busy machine.
 	patience = 120 * time.Second
-	// batch is the number of changes of a page.
+	// batch is the maximum number of changes in a page.
 	batch = 10
 	// partitions is the number of partitions at the start of a scene.
 	partitions = 4
 )
 
-// intervals are short, in the proportions of the defaults, and the same for all hosts.
+// intervals are the intervals of all hosts, in milliseconds. They are short, but have the
+// proportions of the defaults.
 const intervals = "renew=2000 acquire=1000 expire=8000 poll=250 request=3000"
 
-// scene has its own containers, hosts and a writer.
+// scene is one run of a scene in one mode, with its own containers, hosts and writer.
 type scene struct {
 	*testing.T
 	*harness.Driver
@@ -45,11 +47,11 @@ type scene struct {
 	hosts          map[string]*harness.Process
 
 	mu    sync.Mutex // guards lines
-	lines []string   // output of the hosts except changes
+	lines []string   // output lines of the hosts, without those about changes
 }
 
-// newScene creates the containers of a scene. Its hosts and its writer stop when the test
-// ends.
+// newScene creates the containers of a scene. When the test ends, the scene's hosts and
+// its writer stop.
 func newScene(t *testing.T, driver *harness.Driver, mode, database string) *scene {
 	t.Helper()
 	s := &scene{
@@ -63,7 +65,7 @@ func newScene(t *testing.T, driver *harness.Driver, mode, database string) *scen
 	s.ok(driver.Client.CreateContainer(t.Context(), s.monitored, "/pk", partitions))
 	s.ok(driver.Client.CreateContainer(t.Context(), s.leaseContainer, "/id", 1))
 	t.Cleanup(func() {
-		_ = s.writer.stop() // judge has reported its error, or the scene failed before
+		_ = s.writer.stop() // judge has reported an error of the writer, unless the scene failed before
 		if t.Failed() {
 			t.Logf("%s\nhosts said: %.3000s", s.deliveries.summary(), s.said())
 		}
@@ -77,7 +79,7 @@ func (s *scene) logf(format string, args ...any) {
 	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// ok ends the scene if there is an error.
+// ok ends the scene if err is not nil.
 func (s *scene) ok(err error) {
 	s.Helper()
 	if err != nil {
@@ -85,7 +87,8 @@ func (s *scene) ok(err error) {
 	}
 }
 
-// eventually waits until a condition holds, and reports whether it does.
+// eventually waits, at most for patience, until holds returns true. It reports whether it
+// did.
 func eventually(holds func() bool) bool {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if holds() {
@@ -95,7 +98,7 @@ func eventually(holds func() bool) bool {
 	return false
 }
 
-// start starts hosts, each in a process of its own.
+// start starts the named hosts, each in a process of its own.
 func (s *scene) start(hosts ...string) {
 	s.Helper()
 	from := "beginning"
@@ -110,7 +113,8 @@ func (s *scene) start(hosts ...string) {
 	}
 }
 
-// startAs starts a host. If its name begins with "java", it is a Java host.
+// startAs starts a host in the given mode. A host whose name begins with "java" is a Java
+// host. from is its start time.
 func (s *scene) startAs(host, mode, from string) {
 	s.Helper()
 	line := func(fields []string) {
@@ -123,7 +127,7 @@ func (s *scene) startAs(host, mode, from string) {
 		s.lines = append(s.lines, strings.Join(fields, " "))
 	}
 	if isJava(host) {
-		// The hosts share few processors, so Java has a small heap and the quick
+		// All hosts share a few processors. So Java gets a small heap and its fast
 		// compiler.
 		s.hosts[host] = s.LaunchJava(s.T, host, line, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 	} else {
@@ -134,7 +138,7 @@ func (s *scene) startAs(host, mode, from string) {
 		host, mode, s.database, s.monitored.Name, s.leaseContainer.Name, from, batch, intervals)))
 }
 
-// command sends a command to a host: block, unblock or stop.
+// command sends the command verb (block, unblock or stop) to a host.
 func (s *scene) command(verb, host string) {
 	s.Helper()
 	s.logf("%s: %s", host, verb)
@@ -152,8 +156,8 @@ func (s *scene) kill(host string) {
 func (s *scene) stop(host string) {
 	s.Helper()
 	s.command("stop", host)
-	// Java's hosts release their leases after stop has returned. A lease that they are
-	// acquiring then expires.
+	// Java's hosts release their leases only after stop has returned. A lease that they
+	// are acquiring at that moment must expire.
 	holds := func() bool {
 		return slices.ContainsFunc(s.leases(), func(l lease) bool { return l.host() == host })
 	}
@@ -168,14 +172,14 @@ func (s *scene) stop(host string) {
 
 func isJava(host string) bool { return strings.HasPrefix(host, "java") }
 
-// said returns the last output of the hosts, without changes.
+// said returns the last output lines of the hosts, without those about changes.
 func (s *scene) said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.lines[max(0, len(s.lines)-12):], "\n")
 }
 
-// heard reports whether a host printed a line with all these words.
+// heard reports whether a host has printed a line that contains all the given words.
 func (s *scene) heard(host string, words ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +188,8 @@ func (s *scene) heard(host string, words ...string) bool {
 	})
 }
 
-// begin starts hosts and then the writer, and waits until they are balanced.
+// begin starts the hosts and then the writer. It waits until each host owns a fair share
+// of the leases.
 func (s *scene) begin(hosts ...string) {
 	s.Helper()
 	s.start(hosts...)
@@ -193,8 +198,8 @@ func (s *scene) begin(hosts ...string) {
 	s.settled(partitions, hosts...)
 }
 
-// positioned waits until every lease has a position. Before that, all versions and deletes mode may
-// miss writes.
+// positioned waits until every lease has a position. In all versions and deletes mode,
+// writes before that may be missed.
 func (s *scene) positioned() {
 	s.Helper()
 	if !eventually(func() bool {
@@ -205,8 +210,8 @@ func (s *scene) positioned() {
 	}
 }
 
-// delivers waits until each of these hosts delivers a change from now on. Our hosts begin to read a
-// stolen lease an expiration later.
+// delivers waits until each of the given hosts has delivered a change from now on. After
+// a steal, our hosts wait for an expiration before they read the lease.
 func (s *scene) delivers(hosts ...string) {
 	s.Helper()
 	mark := s.deliveries.mark()
@@ -227,8 +232,8 @@ func (s *scene) complete() {
 	}
 }
 
-// judge stops the writer, waits for the last deliveries, and stops the given hosts. Then
-// it compares the deliveries with the writes.
+// judge stops the writer, waits until all changes have been delivered, and stops the
+// given hosts. It then fails the test if the deliveries do not match the writes.
 func (s *scene) judge(hosts ...string) {
 	s.Helper()
 	s.ok(s.writer.stop())
@@ -238,8 +243,8 @@ func (s *scene) judge(hosts ...string) {
 	}
 	s.ok(s.deliveries.order())
 	for _, l := range s.leases() {
-		// A host that stops during the wait after a steal leaves the lease to expire. It has
-		// not printed "acquired" for that lease.
+		// If our host stops during its wait after a steal, it does not release the lease,
+		// which must expire. In that case it has not printed "acquired" for the lease.
 		if h := l.host(); slices.Contains(hosts, h) && s.heard(h, "acquired", *l.LeaseToken) {
 			s.Fatalf("%s stopped and still owns lease %s", *l.Owner, l.ID)
 		}

@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// Scenes in which other programs change the leases.
+// In these scenes, other programs change the leases, or the containers have special names
+// or times.
 
-// fromTime starts both hosts at a time. No older change is delivered: not after a start,
-// not after a host resumes from another's positions, not after a split, and not after a
-// merge.
+// fromTime tests a start time with hosts of both implementations. No change before it may
+// be delivered. This must hold after a start, after a host resumes from another's
+// position, after a split, and after a merge.
 func fromTime(s *scene) {
 	const older = "older-"
 	for i := range 200 {
 		key := fmt.Sprintf("k%d", i%keys)
 		s.ok(s.Client.Upsert(s.Context(), s.monitored, key, fmt.Sprintf(`{"id":"%s%d","pk":%q,"n":%d}`, older, i, key, i)))
 	}
-	time.Sleep(2 * time.Second) // times are whole seconds
+	time.Sleep(2 * time.Second) // start times have whole seconds
 	s.since = time.Now().Truncate(time.Second)
 	s.ok(s.writer.write(s.Context(), 10*keys))
 	s.begin("java-a", "go-a")
@@ -40,16 +41,16 @@ func fromTime(s *scene) {
 	}
 }
 
-// upgrade lets a Java host of the second dialect replace the leases of the first while
-// one of our hosts owns them. Our host must detect it, return an error, create no lease,
-// and deliver nothing more.
+// upgrade tests that a Java host of the second dialect replaces the leases of the first
+// one while our host owns them. Our host must detect it and return an error. It must
+// create no lease, and deliver nothing more.
 func upgrade(s *scene) {
 	s.begin("go-a")
 	s.startAs("java-a", latestVersion, "beginning")
 	if !eventually(func() bool { return s.heard("go-a", "ended", "handleLatestVersionChanges", "java-latest-version") }) {
 		s.Fatalf("our host did not end with the name of the other dialect in %s", patience)
 	}
-	time.Sleep(10 * time.Second) // longer than an expiration, so that a host that wrongly repairs the leases does it now
+	time.Sleep(10 * time.Second) // longer than an expiration, so that a host that wrongly recreates leases does it now
 	all, err := s.Client.Documents(s.Context(), s.leaseContainer)
 	s.ok(err)
 	for _, d := range all {
@@ -68,17 +69,18 @@ func upgrade(s *scene) {
 	s.judge("java-a")
 }
 
-// names uses a database whose name contains a character on which the two Base64 alphabets
-// differ. Java's hosts write one alphabet and read the other, so they cannot always store
-// a position. That depends on the offset of the character, so there are three databases.
+// names tests databases whose names contain a character that the two Base64 alphabets
+// encode differently. Java's hosts write one alphabet and read the other, so they
+// sometimes cannot store a position. The offset of the character matters, so the scene
+// uses three databases.
 func names(s *scene) {
 	for _, database := range []string{"a~b", "ab~b", "abc~b"} {
 		s.Run(database, func(t *testing.T) { oneName(newScene(t, s.Driver, s.mode, database)) })
 	}
 }
 
-// oneName tests one of these names. Java's host resumes from the position that ours
-// stored. Ours resumes after Java's host has given up.
+// oneName tests one database name. A Java host must resume from a position that our host
+// has stored. When the Java host has given up, our host must resume.
 func oneName(s *scene) {
 	s.begin("go-a")
 	if !eventually(func() bool { return s.deliveries.count("go-a") > 100 }) {
@@ -109,9 +111,9 @@ func oneName(s *scene) {
 	s.judge("go-b")
 }
 
-// timestamps tests leases of a crashed host with times of nine digits and with a zone in
-// brackets, as older Java hosts write them. Both sides read them and acquire the leases
-// when they have expired.
+// timestamps tests leases of a crashed host whose timestamps have nine digits, or a zone
+// in brackets, as older Java hosts write them. Hosts of both implementations must read
+// them, and acquire the leases when they have expired.
 func timestamps(s *scene) {
 	s.begin("java-a")
 	last := "java-a"

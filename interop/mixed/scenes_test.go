@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// short balances a Java host and one of our hosts. Each is killed once, and the other acquires
-// its leases. A partition splits, and in the second dialect two merge. Both stop.
+// short balances the leases between a Java host and our host. Each host is killed once,
+// and the other must acquire its leases. A partition splits, and in the second dialect
+// two partitions merge. At the end both hosts stop.
 func short(s *scene) {
 	s.begin("java-a", "go-a")
 	s.delivers("java-a", "go-a")
@@ -25,8 +26,8 @@ func short(s *scene) {
 	s.judge("java-b", "go-b")
 }
 
-// balance adds two of our hosts to two Java hosts, one after the other. Each gets its
-// share of the leases and keeps it.
+// balance adds two of our hosts to two Java hosts, one after the other. Each host must
+// get a fair share of the leases, and keep it.
 func balance(s *scene) {
 	s.begin("java-a", "java-b")
 	s.start("go-a")
@@ -49,7 +50,8 @@ func balance(s *scene) {
 	s.judge("java-a", "java-b", "go-a", "go-b")
 }
 
-// kills kills hosts of each side: one of several hosts, and the last host of a side.
+// kills kills hosts of each implementation: first one of several, then the last one. The
+// other hosts must acquire the leases.
 func kills(s *scene) {
 	s.begin("java-a", "go-a", "go-b")
 	s.kill("java-a")
@@ -61,20 +63,21 @@ func kills(s *scene) {
 	s.kill("go-b")
 	s.settled(partitions, "java-b")
 	s.start("go-c")
-	s.kill("java-b") // perhaps during a steal
+	s.kill("java-b") // the host may be stealing a lease at this moment
 	s.settled(partitions, "go-c")
 	s.judge("go-c")
 }
 
-// resume kills a host in the middle of a backlog. A host of the other side resumes from
-// its positions. No change is lost, and at most one batch per lease is delivered again.
+// resume kills a host in the middle of a backlog. A host of the other implementation must
+// resume from its positions. It must lose no change, and repeat at most one batch per
+// lease.
 func resume(s *scene) {
 	for _, turn := range [][2]string{{"go-a", "java-a"}, {"java-b", "go-b"}} {
 		first, second := turn[0], turn[1]
 		s.start(first)
 		s.positioned()
 		s.settled(partitions, first)
-		s.command("block", first) // the backlog is written while no handler returns
+		s.command("block", first) // no handler returns while the backlog is written
 		s.ok(s.writer.write(s.Context(), 2400))
 		middle := s.deliveries.reached(first, 200)
 		s.command("unblock", first)
@@ -102,8 +105,8 @@ func resume(s *scene) {
 	}
 }
 
-// topology splits partitions while each side owns the leases. It also merges two if the
-// dialect supports it.
+// topology splits partitions while hosts of each implementation own the leases. It also
+// merges two partitions, if the dialect supports merges.
 func topology(s *scene) {
 	s.begin("java-a", "go-a")
 	s.split("java", "java-a", "go-a")
@@ -112,8 +115,8 @@ func topology(s *scene) {
 	s.judge("java-a", "go-a")
 }
 
-// split splits a partition whose lease is owned by a host with this prefix. Then it waits
-// for the balance.
+// split splits a partition whose lease belongs to a host with the name prefix owner. It
+// then waits until the leases are balanced over hosts.
 func (s *scene) split(owner string, hosts ...string) {
 	s.Helper()
 	all := s.leases()
@@ -133,8 +136,8 @@ func (s *scene) split(owner string, hosts ...string) {
 	s.Fatalf("%s owns no partition's lease", owner)
 }
 
-// merge merges two partitions in the second dialect. Each lease remains and reads its
-// part of the new partition.
+// merge merges two partitions, in the second dialect. Both leases must remain, and each
+// must read its part of the new partition.
 func (s *scene) merge(hosts ...string) {
 	s.Helper()
 	if s.mode == handleChanges {
@@ -146,13 +149,13 @@ func (s *scene) merge(hosts ...string) {
 	made, err := s.Client.Merge(s.Context(), s.monitored, live[0].ID)
 	s.ok(err)
 	s.logf("partitions %s and %s are merged into %s", live[0].ID, live[1].ID, made[0].ID)
-	time.Sleep(3 * time.Second) // the hosts detect the merge, release the leases and acquire them again
+	time.Sleep(3 * time.Second) // the hosts notice the merge, release the leases, and acquire them again
 	s.settled(len(all), hosts...)
 	s.delivers(hosts...)
 }
 
-// stops stops hosts, first ours and then Java's, and the reverse. New hosts start after
-// that.
+// stops stops hosts in both orders: ours before Java's, and Java's before ours. New hosts
+// start after that, and must acquire the leases.
 func stops(s *scene) {
 	s.begin("java-a", "go-a")
 	s.stop("go-a")
@@ -166,8 +169,7 @@ func stops(s *scene) {
 	s.judge("go-b", "java-b")
 }
 
-// rolling replaces a deployment of Java hosts by ours, one after the other, and then ours
-// by Java's.
+// rolling replaces Java hosts by our hosts, one by one, and then our hosts by Java hosts.
 func rolling(s *scene) {
 	s.begin("java-a", "java-b")
 	now := []string{"java-a", "java-b"}
@@ -181,9 +183,9 @@ func rolling(s *scene) {
 	s.judge(now...)
 }
 
-// busy steals a lease from a host whose handler does not return. Our hosts wait after
-// they steal a Java host's lease, and read it again from its position. Java's hosts use
-// our lease at once.
+// busy lets a host steal a lease from a host whose handler does not return. If our host
+// steals a Java host's lease, it waits, and then reads from the lease's position. A Java
+// host uses a stolen lease at once.
 func busy(s *scene) {
 	for _, turn := range [][2]string{{"java-a", "go-a"}, {"go-b", "java-b"}} {
 		owner, thief := turn[0], turn[1]
@@ -191,7 +193,7 @@ func busy(s *scene) {
 		s.command("block", owner)
 		s.start(thief)
 		s.settled(partitions, owner, thief)
-		s.delivers(thief) // the owner's handlers return only after another host has used their leases
+		s.delivers(thief) // the owner's handlers return only after the thief has used their leases
 		s.command("unblock", owner)
 		s.judge(owner, thief)
 	}

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// keys is the number of partition keys of a scene: several per partition.
+	// keys is the number of partition keys that a scene uses. Each partition has several.
 	keys = 24
 	// hot is the prefix of the ids of items that are written repeatedly.
 	hot = "hot-"
-	// writePause is the time between two writes of a scene's writer. It gives about a
-	// hundred writes a second.
+	// writePause is the time between two writes of a writer. It results in about a
+	// hundred writes per second.
 	writePause = 8 * time.Millisecond
 )
 
-// writer writes items of all keys in turns: new items, and one item of each key
-// repeatedly. Sometimes it deletes one.
+// writer writes items of all partition keys in turns. Most are new items. One item of
+// each key is replaced again and again, and sometimes an item is deleted.
 type writer struct {
 	client *harness.Client
 	at     harness.Container
@@ -31,10 +31,10 @@ type writer struct {
 
 	stopping chan struct{}
 	running  sync.WaitGroup
-	failed   error // valid after running has ended
+	failed   error // the error of the last write; valid after running has ended
 }
 
-// write writes a number of changes. It must not be called while the writer runs.
+// write makes count changes. It must not be called while the writer runs.
 func (w *writer) write(ctx context.Context, count int) error {
 	for range count {
 		if err := w.one(ctx); err != nil {
@@ -70,7 +70,7 @@ func (w *writer) one(ctx context.Context) error {
 	return nil
 }
 
-// start writes until stop is called.
+// start makes changes in the background until stop is called.
 func (w *writer) start(ctx context.Context) {
 	w.stopping = make(chan struct{})
 	w.running.Go(func() {

@@ -15,14 +15,14 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// attempt is one suite over one transport, with a server of its own.
+// attempt is one run of a suite over one transport. It has a server of its own.
 type attempt struct {
 	suite, directory, transport string
 	binary, work                string
 	flags                       []string
 	verbose                     bool
 	timeout                     time.Duration
-	// served receives the operations that the server carried out.
+	// served collects the names of the operations that the server carried out.
 	served map[string]bool
 }
 
@@ -66,8 +66,8 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	return reported, errors.Join(failed, measured, stopped, err)
 }
 
-// readReport reads the lines that a suite appended: name, tab, "ok" or "failed". If a
-// scenario failed once, it has failed.
+// readReport reads the report of a suite. Each line contains a scenario's name, a tab,
+// and "ok" or "failed". If a scenario occurs several times, one "failed" makes it failed.
 func readReport(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

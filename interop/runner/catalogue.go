@@ -8,20 +8,21 @@ import (
 	"path/filepath"
 )
 
-// catalogue is the list of scenarios, with those that SDKs cannot run.
+// catalogue contains the scenarios, and the reasons for those that an SDK cannot run.
 type catalogue struct {
 	scenarios []scenario
-	// missing contains the reasons why suites omit scenarios, by directory and scenario.
+	// missing contains the reason why a suite omits a scenario, by the suite's directory
+	// and the scenario's name.
 	missing map[string]map[string]string
 }
 
 // scenario is one row of interop/scenarios.json.
 type scenario struct {
-	// Name is the name in reports.
+	// Name is the name of the scenario in reports.
 	Name string
 	// Suites are the suites that run the scenario or declare it as missing.
 	Suites []string
-	// Asserts describes the scenario's assertions for readers.
+	// Asserts describes the checks of the scenario, for readers.
 	Asserts string
 }
 

@@ -23,16 +23,16 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// suite is a program in a directory under interop/. Two suites may share a directory. The
-// variable CHANGEFEED_SUITE holds the name of the suite to run.
+// suite is a program in a directory under interop/ that runs scenarios. If two suites
+// share a directory, the environment variable CHANGEFEED_SUITE selects one.
 type suite struct {
 	directory string
-	// tls contains flags for its servers over TLS.
+	// tls contains additional flags for the suite's servers over TLS.
 	tls []string
 }
 
-// Python's SDK checks no certificate of localhost and 127.0.0.1. So its servers use
-// another address of this machine.
+// elsewhere makes a server listen on another address of this machine. Python's SDK does
+// not check the certificates of localhost and 127.0.0.1.
 var elsewhere = []string{"--listen", "127.0.0.2:0"}
 
 var suites = map[string]suite{
@@ -53,8 +53,8 @@ func main() {
 	}
 }
 
-// printf writes to a terminal or a pipe. It ignores errors, because a reader may close
-// the pipe.
+// printf prints to a terminal or a pipe. It ignores errors, because the reader may have
+// closed the pipe.
 func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		printf(out, "%s: prepared in %d s\n", name, int(time.Since(began).Seconds()))
-		served := map[string]bool{} // operations
+		served := map[string]bool{} // names of the operations that the server carried out
 		for _, transport := range strings.Split(*transports, ",") {
 			one := attempt{
 				suite: name, directory: directory, transport: transport, binary: binary,

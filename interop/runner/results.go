@@ -43,7 +43,7 @@ func readResults(path string) (results, error) {
 	return r, err
 }
 
-// record replaces the results of a suite in a file.
+// record replaces the results of one suite in the file of results.
 func record(path string, t *table, suite string, operations map[string]bool) error {
 	r, err := readResults(path)
 	if err != nil {
@@ -75,16 +75,17 @@ func (t *table) columnsOf(suite string) (columns []string) {
 	return columns
 }
 
-// clean reports whether a suite has no problem.
+// clean reports whether no run of a suite had a problem.
 func (t *table) clean(suite string) bool {
 	return !slices.ContainsFunc(t.problems, func(p string) bool { return strings.HasPrefix(p, suite+"/") })
 }
 
-// answered matches a line of the server's metrics with the number of requests of an
-// operation that succeeded.
+// answered matches a line of the server's metrics about successful requests. Its first
+// group is the name of the operation.
 var answered = regexp.MustCompile(`^changefeed_server_request_duration_seconds_count\{operation="([^"]+)",status="([23]\d\d)"\} [1-9]`)
 
-// readOperations adds the operations that the server has carried out so far.
+// readOperations adds the names of the operations that the server has carried out so far
+// to into.
 func readOperations(ctx context.Context, metrics string, into map[string]bool) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, metrics, http.NoBody)
 	if err != nil {

@@ -46,7 +46,8 @@ that the scenario is not intended for the SDK.
 // supportPage is the path of the generated page, from the repository's root.
 const supportPage = "docs/support.md"
 
-// sdk is a column of the tables: its title, and the suites whose results count together.
+// sdk is a column of the tables: its title, and the suites of which it combines the
+// results.
 type sdk struct {
 	title  string
 	suites []string
@@ -60,13 +61,13 @@ var sdks = []sdk{
 	{"REST", []string{"raw"}},
 }
 
-// inputs are the sources of the page, besides the table of routes.
+// inputs contains the sources of the page, except the server's table of routes.
 type inputs struct {
 	catalogue
 	results map[string]*suiteResult
 }
 
-// writeSupport writes the page of the repository at root.
+// writeSupport generates the page and writes it to the repository at root.
 func writeSupport(root string, c catalogue) error {
 	text, err := readPage(root, c)
 	if err != nil {
@@ -83,8 +84,8 @@ func readPage(root string, c catalogue) (string, error) {
 	return inputs{c, r.Suites}.page(server.Operations())
 }
 
-// page returns the whole page. It returns an error if the results contain an unknown
-// suite or an unknown operation.
+// page returns the text of the page. It returns an error if the results contain an
+// unknown suite or an unknown operation.
 func (in inputs) page(operations []server.Operation) (string, error) {
 	if err := in.check(operations); err != nil {
 		return "", err
@@ -140,8 +141,8 @@ func yes(is bool) string {
 	return ""
 }
 
-// check returns an error if the results contain an unknown suite or an unknown operation.
-// They may have been renamed or removed.
+// check returns an error if the results contain an unknown suite or an unknown operation,
+// for instance after a rename.
 func (in inputs) check(operations []server.Operation) error {
 	for suite, r := range in.results {
 		if !slices.ContainsFunc(sdks, func(s sdk) bool { return slices.Contains(s.suites, suite) }) {
@@ -168,8 +169,8 @@ func (in inputs) uses(s sdk, operation string) bool {
 	return true
 }
 
-// verdict returns the cell of a scenario in an SDK's column. It adds the reason for a
-// missing scenario to the notes.
+// verdict returns the table cell for a scenario and an SDK. If the SDK cannot run the
+// scenario, verdict adds the reason to notes.
 func (in inputs) verdict(s sdk, sc scenario, notes *[]string) string {
 	verdict := ""
 	for _, suite := range s.suites {
@@ -187,7 +188,8 @@ func (in inputs) verdict(s sdk, sc scenario, notes *[]string) string {
 	return verdict
 }
 
-// note returns the number of a note. It adds the note if it is new.
+// note returns the number under which a note is printed. It adds the note to notes if it
+// is not there yet.
 func note(text string, notes *[]string) string {
 	i := slices.Index(*notes, text)
 	if i < 0 {
@@ -197,7 +199,8 @@ func note(text string, notes *[]string) string {
 	return fmt.Sprint(i + 1)
 }
 
-// refusals returns the lines about refused operations, in the order of the routes.
+// refusals returns the lines about the operations that the server refuses, in the order
+// of the routes.
 func refusals(operations []server.Operation) (lines []string) {
 	var names []string
 	paths := map[string][]string{}

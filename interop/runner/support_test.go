@@ -52,7 +52,7 @@ func TestPageContainsTheResultsOfEachSDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"| read a | `GET /a` | yes | yes |  |  |  |\n", // only one of Python's two clients used it
+		"| read a | `GET /a` | yes | yes |  |  |  |\n", // only one of Python's two clients used the operation
 		"| write a | `PUT /a` |  |  |  |  |  |\n",
 		"- a trigger: `/t`\n",
 		"| both | A. | 1 | yes |  | not recorded |  |\n",
@@ -69,7 +69,7 @@ func TestUnknownSuitesAndOperationsAreErrors(t *testing.T) {
 	for _, results := range []map[string]*suiteResult{
 		{"rust": {}},
 		{"go": {Operations: []string{"read b"}}},
-		{"go": {Operations: []string{"a trigger"}}}, // the server refuses this operation
+		{"go": {Operations: []string{"a trigger"}}}, // an operation that the server refuses
 	} {
 		in := inputs{results: results}
 		if _, err := in.page([]server.Operation{{Name: "a trigger"}, {Name: "read a", Supported: true}}); err == nil {

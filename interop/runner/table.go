@@ -9,11 +9,12 @@ import (
 	"text/tabwriter"
 )
 
-// table contains the outcome of each scenario in each run, and other problems.
+// table contains the outcome of each scenario in each run, and other problems of the
+// runs.
 type table struct {
 	catalogue
 	columns  []string
-	cells    map[string]map[string]string // column, scenario
+	cells    map[string]map[string]string // outcome by column (suite and transport) and scenario
 	problems []string
 }
 
@@ -21,8 +22,8 @@ func newTable(c catalogue) *table {
 	return &table{catalogue: c, cells: map[string]map[string]string{}}
 }
 
-// add adds a run. Each scenario of the suite must be reported as ok or declared as
-// missing. The report must contain no other scenario.
+// add adds the report of a run. It records a problem if a scenario of the suite is
+// neither ok nor declared as missing, or if the report contains another scenario.
 func (t *table) add(suite, transport string, reported map[string]string, err error) {
 	column := suite + "/" + transport
 	t.columns = append(t.columns, column)
@@ -67,8 +68,8 @@ func (t *table) add(suite, transport string, reported map[string]string, err err
 	}
 }
 
-// print writes the table, a summary, and the problems. It returns an error if there are
-// problems.
+// print writes the table, a summary and the problems. It returns an error if there is a
+// problem.
 func (t *table) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	printf(w, "scenario\t%s\t\n", strings.Join(t.columns, "\t"))

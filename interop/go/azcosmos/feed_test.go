@@ -13,8 +13,8 @@ func everything() *azcosmos.FeedRange {
 	return &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
 }
 
-// feed reads a change feed as a user's loop does. It starts with options and continues
-// with the continuation of each answer.
+// feed reads a change feed in a loop, as a user's program does. The first request has
+// options, and each further one has the continuation of the previous answer.
 type feed struct {
 	container *azcosmos.ContainerClient
 	options   azcosmos.ChangeFeedOptions
@@ -25,7 +25,7 @@ func newFeed(t *testing.T, c *azcosmos.ContainerClient, o azcosmos.ChangeFeedOpt
 	return &feed{c, o}
 }
 
-// page reads once. An empty page means that no range had new changes.
+// page sends one request. An empty page means that no range had new changes.
 func (f *feed) page(t *testing.T) []item {
 	t.Helper()
 	page, err := f.container.ReadChangeFeed(t.Context(), &f.options)
@@ -57,8 +57,8 @@ func (f *feed) drain(t *testing.T) []item {
 // etagOfNothing is an ETag that no item has.
 func (f *feed) etagOfNothing() azcore.ETag { return `"00000000-0000-0000-0000-000000000000"` }
 
-// latest contains the last version of each id by key. The feed must not return an older
-// version later.
+// latest returns the newest version of each item, by key and id. It fails the test if the
+// changes contain an older version of an item after a newer one.
 func latest(t *testing.T, changes []item) map[string]int {
 	t.Helper()
 	seen := map[string]int{}
@@ -72,7 +72,8 @@ func latest(t *testing.T, changes []item) map[string]int {
 	return seen
 }
 
-// spread returns n items of ten keys in two partitions.
+// spread returns n items of version v under ten partition keys, which lie in two
+// partitions.
 func spread(n, v int) []item {
 	var items []item
 	for i := range n {
@@ -106,7 +107,7 @@ func TestFeedFromTheBeginning(t *testing.T) {
 		all := f.drain(t)
 		equal(t, len(all), 40, "changes")
 		same(t, latest(t, all), latest(t, append(spread(40, 1), spread(10, 2)...)))
-		order := map[string]int{} // within a key, items 10 to 39 arrive in the order of their writes, then 0 to 9
+		order := map[string]int{} // within a key, items 10 to 39 arrive in the order of their writes, and then items 0 to 9
 		for _, i := range all {
 			var n int
 			_, err := fmt.Sscan(i.ID, &n)
@@ -125,7 +126,8 @@ func TestFeedFromTheBeginning(t *testing.T) {
 	})
 }
 
-// after waits until the server stamps its writes with a later second than the item's.
+// after waits until the server's clock, in whole seconds, is later than all writes so
+// far. It returns that time.
 func after(t *testing.T, c *azcosmos.ContainerClient) time.Time {
 	t.Helper()
 	stamp := func() int64 {
@@ -249,7 +251,7 @@ func TestFeedOfAKey(t *testing.T) {
 	})
 }
 
-// deep is an item of a hierarchical container.
+// deep is an item of a container with a hierarchical partition key.
 type deep struct {
 	ID     string `json:"id"`
 	Tenant string `json:"tenant"`

@@ -7,8 +7,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// everyOperation writes, reads, replaces and deletes an item with an id under a key. body
-// returns its JSON with the value v.
+// everyOperation creates, reads, replaces and deletes an item with the given id and key.
+// body returns the item's JSON with the value v.
 func everyOperation(t *testing.T, c *azcosmos.ContainerClient, key azcosmos.PartitionKey, id string, body func(v int) []byte) {
 	t.Helper()
 	type read struct {
@@ -98,8 +98,8 @@ func TestItemsWithOddKeys(t *testing.T) {
 		refused(t, err, 404)
 		_, err = c.CreateItem(ctx, pk("left"), item{"2", "right", 1}.json(), nil)
 		refused(t, err, 400)
-		// Without a key in the request, the server takes it from the item. If the item
-		// has none, the key is undefined.
+		// If a request names no key, the server takes the key from the item. If the item
+		// has none, its key is undefined.
 		_, err = c.CreateItem(ctx, azcosmos.NewPartitionKey(), item{"3", "right", 3}.json(), nil)
 		ok(t, err)
 		r, err := c.ReadItem(ctx, pk("right"), "3", nil)

@@ -12,9 +12,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// The server throttles three of ten writes with a retry delay of 5 ms. The SDK's own
-// retries complete all of them. (A user who expects throttling allows more than the
-// default of three retries.)
+// The server refuses three of ten writes with 429 and a retry delay of 5 ms. The SDK must
+// retry until every write succeeds. (By default it retries three times, so the test
+// allows more, as a user who expects throttling does.)
 func TestThrottledWritesAllArrive(t *testing.T) {
 	env.Scenario(t, "throttling", func(t *testing.T) {
 		c := container(t)
@@ -55,7 +55,7 @@ func TestThrottledWritesAllArrive(t *testing.T) {
 }
 
 // throttle makes the server refuse three of ten creates in a container with 429. The
-// returned function stops that and returns the number of refused creates.
+// function end stops that, and returns the number of refused creates.
 func throttle(t *testing.T, c *azcosmos.ContainerClient) (end func() int) {
 	t.Helper()
 	faults := func(method, path, body string, into any) {

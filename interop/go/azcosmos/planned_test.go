@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// asked returns the results of a query as sorted JSON texts in one line.
+// asked runs a query and returns its results in one line, as sorted JSON texts.
 func asked(t *testing.T, c *azcosmos.ContainerClient, query string, key azcosmos.PartitionKey, size int32) string {
 	t.Helper()
 	var out []string
@@ -101,8 +101,8 @@ func TestJoinsAndSubqueries(t *testing.T) {
 	})
 }
 
-// The SDK has no query plans. Queries over several partitions that need one fail, as with
-// the service.
+// This SDK does not support query plans. So the server must refuse a query over several
+// partitions that needs a plan, as the service does.
 func TestWhatNeedsAPlanOrIsntThereIsRefused(t *testing.T) {
 	env.Scenario(t, "query-refused", func(t *testing.T) {
 		c, _ := orchard(t)

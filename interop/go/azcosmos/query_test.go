@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// queried reads a query to its end.
+// queried reads all pages of a query, and returns the results.
 func queried[T any](t *testing.T, pager *runtime.Pager[azcosmos.QueryItemsResponse]) []T {
 	t.Helper()
 	var found []T
@@ -24,7 +24,8 @@ func queried[T any](t *testing.T, pager *runtime.Pager[azcosmos.QueryItemsRespon
 	return found
 }
 
-// fruit is the data of the queries: 60 items of six keys in two partitions.
+// fruit is an item of the data that the queries read: 60 items under six keys in two
+// partitions.
 type fruit struct {
 	ID    string   `json:"id"`
 	PK    string   `json:"pk"`
@@ -159,7 +160,7 @@ func TestQueryPaging(t *testing.T) {
 				if token, pages = page.ContinuationToken, pages+1; token == nil {
 					break
 				}
-				if pages%20 == 1 { // a new client needs only the continuation
+				if pages%20 == 1 { // a new client can resume with only the continuation
 					fresh, err := client(t).NewContainer(databaseOf(c), c.ID())
 					ok(t, err)
 					reader = fresh

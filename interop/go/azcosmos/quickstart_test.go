@@ -16,13 +16,13 @@ type product struct {
 	Clearance bool    `json:"clearance"`
 }
 
-// The test runs the steps of the service's quick start for Go: write a product, read it,
-// and query its category. It also runs those of the package's README, which create and
-// delete the containers.
+// The steps of two guides must work. The first is the service's quick start for Go: write
+// a product, read it, and query its category. The second is the SDK's README, which
+// creates and deletes the containers.
 func TestQuickstart(t *testing.T) {
 	env.Scenario(t, "quickstart", func(t *testing.T) {
 		ctx := t.Context()
-		// The server prints this line for the SDK.
+		// The server prints this connection string for users of the SDK.
 		c, err := azcosmos.NewClientFromConnectionString("AccountEndpoint="+env.Endpoint+"/;AccountKey="+env.Key+";", nil)
 		ok(t, err)
 		defer c.Close()

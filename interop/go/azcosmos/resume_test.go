@@ -12,16 +12,17 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// These variables start a process of this test as a reader. They contain its continuation
-// and its feed.
+// If these environment variables are set, the test binary acts as a reader. They contain
+// its continuation, and the feed to read.
 const (
 	childToken     = "CHANGEFEED_CHILD_TOKEN"
 	childDatabase  = "CHANGEFEED_CHILD_DATABASE"
 	childContainer = "CHANGEFEED_CHILD_CONTAINER"
 )
 
-// child is the main function of a process that has only a continuation. It reads the new
-// changes and prints them. It is not a test, because a test also prints lines of its own.
+// child is the main function of a reader process. It has only a continuation, from which
+// it reads the new changes and prints them. It is not a test, because the output of a
+// test contains other lines.
 func child(token string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -56,7 +57,7 @@ func child(token string) int {
 	return 0
 }
 
-// inNewProcess continues the feed f in another process.
+// inNewProcess reads the rest of the feed f in a new process, and returns its items.
 func inNewProcess(t *testing.T, f *feed) []item {
 	t.Helper()
 	me, err := os.Executable()

@@ -19,7 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// env is the run's environment.
+// env contains the server's endpoint, its keys, and the clients of the run.
 var (
 	env       harness.Env
 	databases atomic.Int64
@@ -63,8 +63,8 @@ func decode[T any](t *testing.T, b []byte) T {
 	return v
 }
 
-// newClient returns a client from endpoint and key, as a user does. SSL_CERT_FILE makes
-// it trust the certificate (see run).
+// newClient returns a client for the account with this key. As for a user's program, the
+// variable SSL_CERT_FILE makes it trust the server's certificate (see the file run).
 func newClient(key string, o azcosmos.ClientOptions) (*azcosmos.Client, error) {
 	credential, err := azcosmos.NewKeyCredential(key)
 	if err != nil {
@@ -81,7 +81,7 @@ func client(t *testing.T) *azcosmos.Client {
 	return c
 }
 
-// database creates a database of the test. It is deleted when the test ends.
+// database creates a database for a test, and deletes it when the test ends.
 func database(t *testing.T) *azcosmos.DatabaseClient {
 	t.Helper()
 	c := client(t)
@@ -99,8 +99,8 @@ func database(t *testing.T) *azcosmos.DatabaseClient {
 	return db
 }
 
-// container creates a database with one container of 20,000 RU/s and so of two
-// partitions. Its partition key is /pk unless paths is set.
+// container creates a database with one container of 20,000 RU/s, which has two
+// partitions. paths are its partition key paths. If empty, the path is /pk.
 func container(t *testing.T, paths ...string) *azcosmos.ContainerClient {
 	t.Helper()
 	properties := azcosmos.ContainerProperties{ID: "items"}
@@ -134,7 +134,7 @@ func containerOf(t *testing.T, properties azcosmos.ContainerProperties) *azcosmo
 // expose.
 var owners sync.Map
 
-// at returns the container's path for the admin API.
+// at returns the names of a container and of its database, for requests to the admin API.
 func at(c *azcosmos.ContainerClient) harness.Container {
 	return harness.Container{Database: databaseOf(c), Name: c.ID()}
 }
@@ -146,7 +146,7 @@ func databaseOf(c *azcosmos.ContainerClient) string {
 
 func pk(s string) azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s) }
 
-// upsert writes items, each under its key.
+// upsert writes items to a container, each under its partition key.
 func upsert(t *testing.T, c *azcosmos.ContainerClient, items ...item) {
 	t.Helper()
 	for _, i := range items {
@@ -162,7 +162,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// refused fails the test unless err is an answer with that status.
+// refused fails the test unless err is an answer with the given HTTP status.
 func refused(t *testing.T, err error, status int) {
 	t.Helper()
 	var answer *azcore.ResponseError
@@ -181,7 +181,7 @@ func equal[T comparable](t *testing.T, got, want T, what string) {
 	}
 }
 
-// counter counts the requests of a client, including retries.
+// counter is a policy that counts the requests of a client, including retries.
 type counter struct{ requests atomic.Int64 }
 
 func (c *counter) Do(r *policy.Request) (*http.Response, error) {
@@ -189,7 +189,8 @@ func (c *counter) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// until calls done every 50 ms until it returns true. It fails after a minute.
+// until calls done every 50 ms until it returns true. If that takes longer than a minute,
+// it fails the test. what describes the condition.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// emulatorCredential creates tokens in the form that the local emulators accept: a JWT
-// that names their key, with the key's text as the signature.
+// emulatorCredential creates tokens that the local emulators accept. Such a token is a
+// JWT that names the emulators' primary key. Its signature is the text of that key.
 type emulatorCredential struct{ key string }
 
 func (c emulatorCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {

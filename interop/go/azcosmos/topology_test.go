@@ -11,12 +11,13 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// topology is a change of partitions during a read.
+// topology is a split or merge of partitions during a read.
 type topology struct {
 	name   string
 	change func(ctx context.Context, at harness.Container) error
-	// again reports whether the reader may receive items twice. After a merge the SDK
-	// reads the merged partition once per old range and narrows neither request.
+	// again reports whether the reader may receive an item twice. After a merge, the SDK
+	// reads the merged partition once for each old range. It does not restrict these
+	// requests to the old ranges.
 	again bool
 }
 
@@ -27,18 +28,19 @@ func topologies() []topology {
 	}
 }
 
-// reader is one of the ways to read a feed, named by its part of the scenarios' names.
+// reader is one way to read a feed. Its name is a part of the scenarios' names.
 type reader struct {
 	name string
 	// options returns the options of the reader for a container that contains items.
 	options func(t *testing.T, c *azcosmos.ContainerClient) azcosmos.ChangeFeedOptions
-	// wants reports whether the reader must receive an item.
+	// wants reports whether the reader must receive item i.
 	wants func(i item) bool
-	// old reports whether the reader must receive the writes before its start.
+	// old reports whether the reader must also receive the writes before its start.
 	old bool
-	// finish reads to the end. If nil, drain is used in this process.
+	// finish reads the rest of the feed. If nil, the method drain reads it.
 	finish func(t *testing.T, f *feed) []item
-	// loose reports whether the SDK reads other items, too, after a merge.
+	// loose reports whether, after a merge, the SDK also returns items that the reader
+	// does not want.
 	loose bool
 }
 
@@ -69,15 +71,16 @@ func readers() []reader {
 	}
 }
 
-// survives reads a feed in small pages. In the middle it changes the partitions, while a
-// writer continues. Then it reads to the end and compares the delivered items with the
-// written ones.
+// survives reads a feed in small pages. In the middle, the partitions split or merge
+// while a writer continues. Then it reads the rest, and compares the delivered items with
+// the written ones.
 func survives(t *testing.T, r reader, change topology) {
 	c, ctx := container(t), t.Context()
 	written := spread(60, 1)
 	upsert(t, c, written...)
 	if r.name == "range" {
-		// The range must deliver the items that it contained before the change.
+		// mine contains the items of the range before the partitions change. The reader
+		// must receive them.
 		mine := map[string]bool{}
 		for _, i := range newFeed(t, c, r.options(t, c)).drain(t) {
 			mine[i.PK] = true
@@ -92,7 +95,7 @@ func survives(t *testing.T, r reader, change topology) {
 	}
 	got := append(f.page(t), f.page(t)...)
 
-	// The writer writes until the partitions have changed, and then a little more.
+	// The writer continues until the partitions have changed, and for a moment longer.
 	var writer sync.WaitGroup
 	changed := make(chan struct{})
 	var during []item
@@ -160,8 +163,8 @@ func TestFeedsSurviveSplitsAndMerges(t *testing.T) {
 	}
 }
 
-// prefixSurvives does the same for the feed of a hierarchical prefix. Its items are in
-// one partition until it splits, and then in two.
+// prefixSurvives does the same as survives, for the feed of a prefix of a hierarchical
+// key. All items of the prefix are in one partition, which then splits.
 func prefixSurvives(t *testing.T, change topology) {
 	c := container(t, "/tenant", "/user")
 	write := func(v int) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// routes are requests of every kind, for existing and missing resources.
+// routes returns requests of every kind, for resources that exist and for missing ones.
 func routes(c collection) []request {
 	doc := c.path + "/docs/1"
 	query := map[string]string{"Content-Type": "application/query+json", "x-ms-documentdb-isquery": "true"}
@@ -90,7 +90,7 @@ func TestNothingIsAnsweredWithoutASignature(t *testing.T) {
 				}
 			}
 		}
-		// The refused requests had no effect.
+		// The refused requests have changed nothing.
 		request{verb: "GET", path: c.path + "/docs/1", headers: map[string]string{"x-ms-documentdb-partitionkey": `["p"]`}}.do(t).want(t, 200)
 		request{verb: "GET", path: "/dbs/never"}.do(t).want(t, 404)
 		equal(t, len(ranges(t, c, nil)), 2, "partitions")
@@ -116,7 +116,8 @@ func TestDatesAreHeldAgainstTheServersClock(t *testing.T) {
 				r.Header.Set("Authorization", authorization(env.Key, r.Method, "dbs", "", text, ""))
 			}
 		}
-		// Without x-ms-date the Date header is signed, one line further down.
+		// Without an x-ms-date header, the signature covers the Date header, which is one
+		// line further down.
 		request{verb: "GET", path: "/dbs", sign: func(r *http.Request) {
 			date := time.Now().UTC().Format(http.TimeFormat)
 			r.Header.Set("Date", date)
@@ -150,7 +151,7 @@ func TestReadOnlyKeyWritesNothing(t *testing.T) {
 			switch {
 			case reads && a.status == 403:
 				t.Errorf("%s %s: refused: %s", q.verb, q.path, a.body)
-			case !reads && a.status != 403 && !strings.HasSuffix(q.path, "/sprocs"): // nobody may write stored procedures
+			case !reads && a.status != 403 && !strings.HasSuffix(q.path, "/sprocs"): // no key may write stored procedures
 				t.Errorf("%s %s: %d %s", q.verb, q.path, a.status, a.body)
 			}
 		}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// feedOnce reads a page of the change feed with the given headers.
+// feedOnce requests one page of the change feed with these headers. It returns the page,
+// the ETag to continue with, and the HTTP status.
 func feedOnce(t *testing.T, path string, headers map[string]string, sign func(r *http.Request)) (page documents, etag string, status int) {
 	t.Helper()
 	all := map[string]string{"A-IM": "Incremental feed"}
@@ -39,8 +40,8 @@ func feedOnce(t *testing.T, path string, headers map[string]string, sign func(r 
 	return page, etag, a.status
 }
 
-// feedFrom reads the feed to its end, starting with the given headers. It returns the
-// last ETag.
+// feedFrom reads the change feed to its end. The first request has these headers. It
+// returns all items and the last ETag.
 func feedFrom(t *testing.T, path string, headers map[string]string, sign func(r *http.Request)) (all []item, etag string) {
 	t.Helper()
 	next := map[string]string{}
@@ -104,8 +105,8 @@ func TestEtagsContinue(t *testing.T) {
 		_, etag := feedFrom(t, c.path, nil, nil)
 		c.upsert(t, spread(10, 2)...)
 		same(t, feedAll(t, c.path, map[string]string{"If-None-Match": etag}, nil), spread(10, 2))
-		// The position of the whole feed is valid for each range, each key, and each part
-		// of a split.
+		// The ETag of the whole feed must also be valid for a partition key range, for a
+		// partition key, and after a split.
 		var parts []item
 		for _, r := range ranges(t, c, nil) {
 			parts = append(parts, feedAll(t, c.path, map[string]string{"If-None-Match": etag, "x-ms-documentdb-partitionkeyrangeid": r.ID}, nil)...)
@@ -167,8 +168,8 @@ func TestFeedOfRanges(t *testing.T) {
 	})
 }
 
-// nextSecond waits until the server stamps its writes with a later second, and returns
-// the second before that.
+// nextSecond waits until the server stamps its writes with a later second. It returns the
+// second before.
 func nextSecond(t *testing.T, c collection) int64 {
 	t.Helper()
 	stamp := func() int64 { return c.upsert(t, item{ID: "clock", PK: "clock"})[0].TS }
@@ -234,12 +235,13 @@ func TestModifiedSinceUnderTheOldVersionLosesNothing(t *testing.T) {
 		for _, i := range spread(7, 3) {
 			equal(t, seen[i.PK+"/"+i.ID], 3, i.PK+"/"+i.ID+" by ranges")
 		}
-		// A start time after all writes returns no changes, and none are lost later.
+		// A start time after all writes gives no changes at first. Later writes must
+		// still arrive.
 		_, etag, status := feedOnce(t, c.path, map[string]string{"If-Modified-Since": time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, nil)
 		equal(t, status, 304, "status of a start in the future")
 		c.upsert(t, item{ID: "later", PK: "p", V: 1})
 		equal(t, len(feedAll(t, c.path, map[string]string{"If-None-Match": etag}, nil)), 1, "changes after a start in the future")
-		// Under a newer API version, documents after that second arrive at once.
+		// With a newer x-ms-version, the documents after that second must arrive at once.
 		page, _, status := feedOnce(t, c.path, map[string]string{
 			"x-ms-version": "2020-07-15", "If-Modified-Since": time.Unix(second, 0).UTC().Format(http.TimeFormat),
 		}, nil)

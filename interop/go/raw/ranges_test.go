@@ -18,8 +18,8 @@ type pkrange struct {
 	Self         string   `json:"_self"`
 }
 
-// ranges reads the partition key ranges with the given headers. It returns nil if nothing
-// changed.
+// ranges requests the partition key ranges of a container with these headers. It returns
+// nil if the server reports no change.
 func ranges(t *testing.T, c collection, headers map[string]string) []pkrange {
 	t.Helper()
 	all, _ := rangesAndEtag(t, c, headers)
@@ -44,7 +44,7 @@ func rangesAndEtag(t *testing.T, c collection, headers map[string]string) ([]pkr
 	return feed.PartitionKeyRanges, a.header.Get("Etag")
 }
 
-// tiles fails unless the ranges cover all keys without overlap.
+// tiles fails the test unless the ranges cover all keys without overlap.
 func tiles(t *testing.T, all []pkrange) {
 	t.Helper()
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b pkrange) int { return strings.Compare(a.MinInclusive, b.MinInclusive) })
@@ -85,8 +85,8 @@ func TestPartitionKeyRanges(t *testing.T) {
 		incremental["If-None-Match"] = second
 		equal(t, len(ranges(t, c, incremental)), 0, "ranges that are new after that")
 
-		// After a second split and a merge, the answer contains only live ranges, with
-		// all their ancestors.
+		// After a second split and a merge, the answer must contain only live ranges.
+		// Each must list all its ancestors.
 		ok(t, env.Admin.SplitFirst(t.Context(), c.at()))
 		ok(t, env.Admin.MergeFirst(t.Context(), c.at()))
 		incremental["If-None-Match"] = etag

@@ -17,7 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// The version that the REST API's pages use.
+// version is the x-ms-version that the pages of the REST API use.
 const version = "2016-07-11"
 
 var (
@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Main(m))
 }
 
-// request is signed with the primary key by its path unless sign is set.
+// request is one request to the server. Unless sign is set, it is signed with the primary
+// key, for its path.
 type request struct {
 	verb, path string
 	headers    map[string]string
@@ -42,7 +43,7 @@ type request struct {
 	sign       func(r *http.Request)
 }
 
-// answer is a response with its complete body.
+// answer is an answer of the server, with its whole body.
 type answer struct {
 	status int
 	header http.Header
@@ -53,7 +54,7 @@ func (q request) do(t *testing.T) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), q.verb, env.Endpoint, strings.NewReader(q.body))
 	ok(t, err)
-	// The path is sent as it is, with its escapes.
+	// Send the path unchanged, with its percent escapes.
 	r.URL.RawPath = q.path
 	if r.URL.Path, err = url.PathUnescape(q.path); err != nil {
 		r.URL.Opaque, r.URL.Path = q.path, ""
@@ -78,7 +79,7 @@ func (q request) do(t *testing.T) answer {
 	return a
 }
 
-// wellFormed checks that an answer has the headers that SDKs need.
+// wellFormed fails the test unless an answer has the headers that SDKs need.
 func wellFormed(t *testing.T, q request, a answer) {
 	t.Helper()
 	what := q.verb + " " + q.path
@@ -104,7 +105,7 @@ func wellFormed(t *testing.T, q request, a answer) {
 	}
 }
 
-// want fails the test unless the answer has that status.
+// want fails the test unless the answer has the given status.
 func (a answer) want(t *testing.T, status int) answer {
 	t.Helper()
 	if a.status != status {
@@ -137,7 +138,7 @@ func equal[T comparable](t *testing.T, got, want T, what string) {
 }
 
 // item is the document that the scenarios write, with the system properties that they
-// read.
+// compare.
 type item struct {
 	ID  string `json:"id"`
 	PK  string `json:"pk"`
@@ -147,16 +148,16 @@ type item struct {
 	LSN int64  `json:"_lsn,omitempty"`
 }
 
-// documents is a page of items.
+// documents is the body of an answer with a page of items.
 type documents struct {
 	RID       string `json:"_rid"`
 	Documents []item
 	Count     int `json:"_count"`
 }
 
-// collection is a container of the test, with two partitions.
+// collection is a container that a test has created, with two partitions.
 type collection struct {
-	path      string // "/dbs/x/colls/y"
+	path      string // for instance "/dbs/x/colls/y"
 	database  string
 	container string
 }
@@ -173,7 +174,8 @@ func newCollection(t *testing.T) collection {
 	return collection{"/dbs/" + name + "/colls/items", name, "items"}
 }
 
-// at returns the collection's path for the admin API.
+// at returns the names of the container and of its database, for requests to the admin
+// API.
 func (c collection) at() harness.Container {
 	return harness.Container{Database: c.database, Name: c.container}
 }
@@ -201,7 +203,8 @@ func (c collection) upsert(t *testing.T, items ...item) []item {
 	return stored
 }
 
-// spread returns n items of ten keys in two partitions.
+// spread returns n items of version v under ten partition keys, which lie in two
+// partitions.
 func spread(n, v int) []item {
 	var items []item
 	for i := range n {
@@ -210,7 +213,8 @@ func spread(n, v int) []item {
 	return items
 }
 
-// versions collects items by key and id. It fails the test if a version goes back.
+// versions returns the newest version of each item, by key and id. It fails the test if
+// an older version follows a newer one.
 func versions(t *testing.T, items []item) map[string]int {
 	t.Helper()
 	seen := map[string]int{}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// authorization returns the value of the Authorization header for a request, as the REST
-// API's page on access control describes it. xMsDate and date are the texts of those
-// headers. A request has one of them.
+// authorization returns the Authorization header of a request, as the REST API's page on
+// access control specifies. xMsDate and date are the values of the headers x-ms-date and
+// Date. A request has only one of them.
 func authorization(key, verb, resourceType, resourceLink, xMsDate, date string) string {
 	secret, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
-		secret = []byte(key) // a wrong key must be sent nevertheless
+		secret = []byte(key) // a key that is not base64 must still give a request, which the server refuses
 	}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(strings.ToLower(verb) + "\n" + strings.ToLower(resourceType) + "\n" + resourceLink + "\n" +
@@ -24,9 +24,10 @@ func authorization(key, verb, resourceType, resourceLink, xMsDate, date string) 
 	return url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
-// resource returns the type and the link with which a path is signed. A path with an odd
-// number of segments is a feed, which has the link of its owner. Names in the link have no
-// percent escapes. Offers have their rid, in lower case.
+// resource returns the resource type and the link with which a request for a path is
+// signed. A path with an odd number of segments is a feed. It is signed
+// with the link of its parent. Names in the link have no percent escapes. The link of an offer is its rid in
+// lower case.
 func resource(path string) (resourceType, link string) {
 	trimmed := strings.Trim(path, "/")
 	if trimmed == "" {
@@ -48,7 +49,8 @@ func resource(path string) (resourceType, link string) {
 	return segments[last-1], strings.Join(segments, "/")
 }
 
-// sign signs a request by the path of its URL, at a time. The date is sent in x-ms-date.
+// sign signs a request for the path of its URL at the given time. It sends the time in
+// x-ms-date.
 func sign(r *http.Request, key string, at time.Time) {
 	resourceType, link := resource(r.URL.EscapedPath())
 	date := at.UTC().Format(http.TimeFormat)

@@ -33,7 +33,8 @@ func (c Container) path(rest ...string) string {
 	return p
 }
 
-// NewClient returns a client of a server. It returns an error if the key is invalid.
+// NewClient returns a client of the server at endpoint. It returns an error if the
+// account key is invalid.
 func NewClient(endpoint, key string) (*Client, error) {
 	k, err := wire.ParseKey(key)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *Client) CreateDatabase(ctx context.Context, name string) error {
 // partition key path (/pk, /id).
 func (c *Client) CreateContainer(ctx context.Context, at Container, path string, partitions int) error {
 	throughput := 400
-	if partitions > 1 { // the service creates a partition for every 10,000 RU/s
+	if partitions > 1 { // as in the service, a container has one partition per 10,000 RU/s
 		throughput = 10_000 * partitions
 	}
 	_, _, err := c.Do(ctx, http.MethodPost, "/dbs/"+url.PathEscape(at.Database)+"/colls",
@@ -100,15 +101,15 @@ func (c *Client) CreateContainer(ctx context.Context, at Container, path string,
 	return err
 }
 
-// Upsert writes a document of a partition key.
+// Upsert creates or replaces a document with the given partition key.
 func (c *Client) Upsert(ctx context.Context, at Container, key, document string) error {
 	_, _, err := c.Do(ctx, http.MethodPost, at.path("docs"), document,
 		wire.HeaderPartitionKey, keyHeader(key), wire.HeaderUpsert, "true", "Prefer", "return=minimal")
 	return err
 }
 
-// Replace replaces a document by its id. If etag is not empty, the document must still
-// have that ETag.
+// Replace replaces the document with the given id. If etag is not empty, the request
+// fails if the document has another ETag.
 func (c *Client) Replace(ctx context.Context, at Container, key, id, document, etag string) error {
 	headers := []string{wire.HeaderPartitionKey, keyHeader(key)}
 	if etag != "" {
@@ -124,7 +125,7 @@ func (c *Client) Delete(ctx context.Context, at Container, key, id string) error
 	return err
 }
 
-// Documents reads all documents of a container.
+// Documents returns all documents of a container.
 func (c *Client) Documents(ctx context.Context, at Container) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for continuation := ""; ; {
@@ -147,9 +148,9 @@ func (c *Client) Documents(ctx context.Context, at Container) ([]json.RawMessage
 	}
 }
 
-// keyHeader returns the header text of a partition key that is a string.
+// keyHeader returns the value of the partition key header for a key of one string.
 func keyHeader(key string) string {
-	text, _ := json.Marshal([]string{key}) // strings never fail
+	text, _ := json.Marshal([]string{key}) // a string can always be encoded
 	return string(text)
 }
 
@@ -195,8 +196,8 @@ func (c *Client) MergeFirst(ctx context.Context, at Container) error {
 	return c.changeFirst(ctx, at, "merge", 1)
 }
 
-// changeFirst splits or merges the first partition. It checks the number of new
-// partitions.
+// changeFirst splits or merges the first partition of a container. It returns an error
+// unless the result is want partitions.
 func (c *Client) changeFirst(ctx context.Context, at Container, verb string, want int) error {
 	all, err := c.Partitions(ctx, at)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package harness runs `changefeed serve` and processes with hosts of change feed
-// processors for the tests under interop/. The suites in Go use its client of the admin
-// API and its report.
+// Package harness supports the tests under interop/. It runs `changefeed serve`, and
+// processes that run hosts of change feed processors. The suites in Go use its client of
+// the admin API, and report their outcomes with it.
 package harness
 
 import (
@@ -26,8 +26,8 @@ func Run(ctx context.Context, out io.Writer, directory string, environment []str
 	return cmd.Run()
 }
 
-// Prepare runs the run program of a suite's directory, which installs and compiles the
-// suite's dependencies. The error contains the output.
+// Prepare runs `./run prepare` in a suite's directory. That installs and compiles the
+// suite's dependencies. An error contains the output.
 func Prepare(ctx context.Context, directory string) error {
 	return quiet(ctx, directory, "./run", "prepare")
 }
@@ -46,10 +46,10 @@ func quiet(ctx context.Context, directory, name string, args ...string) error {
 	return nil
 }
 
-// Driver starts processes with hosts for a test, with a server of its own.
+// Driver runs a server for a test, and starts processes that run hosts.
 type Driver struct {
-	// Binary is the server's command, and GoHost is the program of our hosts. Both are
-	// paths from the repository's root. An empty one is built.
+	// Binary is the path of the changefeed command, and GoHost that of the program of our
+	// hosts. Both are relative to the repository's root. If one is empty, it is built.
 	Binary, GoHost string
 	// Flags are additional flags of the server.
 	Flags []string
@@ -113,8 +113,8 @@ func (d *Driver) LaunchJava(t *testing.T, name string, lines func(fields []strin
 	target := filepath.Join(javaDirectory, "target")
 	args := append([]string{
 		"-XX:-UsePerfData",
-		// Without this option the client asks the cloud's metadata service, which does
-		// not answer here.
+		// Without this option, the client sends a request to the cloud's metadata
+		// service, which does not answer here.
 		"-DCOSMOS.DISABLE_IMDS_ACCESS=true",
 		"-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true",
 	}, jvm...)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// commandTime is the longest time that a host may take for a command. A first start
-// beside others waits for a lock of 15 s.
+// commandTime is the longest time that a host may take for a command. If other hosts
+// start for the first time meanwhile, it waits for a lock of 15 s.
 const commandTime = 90 * time.Second
 
 // Process runs hosts of a change feed processor. It reads commands from its standard
@@ -29,11 +29,11 @@ type Process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	log   bytes.Buffer
-	ended chan struct{} // closed when the process has ended and all its lines are read
+	ended chan struct{} // closed when the process has ended and all its output was read
 
-	mu      sync.Mutex // guards answers, which belongs to the command in progress
+	mu      sync.Mutex // guards answers, the channel of the command in progress
 	answers chan []string
-	one     chan struct{} // contains one element while a command is in progress
+	one     chan struct{} // contains an element while a command is in progress
 }
 
 // Launch starts a process and returns when the process has printed "ready". One goroutine
@@ -58,7 +58,7 @@ func Launch(ctx context.Context, name string, environment []string, lines func(f
 	go func() { // ends with the process; Kill and Quit wait for it
 		defer close(p.ended)
 		p.read(out, ready, lines)
-		_ = p.cmd.Wait() // waiters read the state from ProcessState
+		_ = p.cmd.Wait() // the methods read the state from ProcessState
 	}()
 	select {
 	case <-ready:
@@ -87,7 +87,7 @@ func (p *Process) read(out io.Reader, ready chan struct{}, lines func([]string))
 			answers := p.answers
 			p.mu.Unlock()
 			if answers != nil {
-				answers <- fields // does not block: one answer for one command
+				answers <- fields // this never blocks, because each command gets one answer
 			}
 		default:
 			lines(fields)
@@ -128,7 +128,7 @@ func (p *Process) Command(ctx context.Context, command string) error {
 	}
 }
 
-// tail returns the standard error of the process if it has ended.
+// tail returns the error output of the process. It returns nil if the process still runs.
 func (p *Process) tail() []byte {
 	select {
 	case <-p.ended:
@@ -141,7 +141,7 @@ func (p *Process) tail() []byte {
 // Kill kills the process (SIGKILL) and returns when all of its output was read. It may be
 // called again.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // an error means that the process has ended
 	<-p.ended
 }
 

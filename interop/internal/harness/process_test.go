@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// obedient is the script of a process that answers commands as hosts do.
+// obedient is a shell script that answers commands as a process with hosts does.
 const obedient = `echo ready
 while read -r l; do case "$l" in
   quit) printf 'ok\tquit\n'; exit 0;;
@@ -50,7 +50,7 @@ func TestProcessAnswersCommandsAndReportsFailures(t *testing.T) {
 	if err := p.Quit(t.Context()); err != nil {
 		t.Error(err)
 	}
-	p.Kill() // no effect: the process has ended
+	p.Kill() // this has no effect, because the process has ended
 }
 
 func TestCommandFailsIfTheProcessEnds(t *testing.T) {

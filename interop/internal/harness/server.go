@@ -17,17 +17,17 @@ import (
 	"time"
 )
 
-// starting is the longest time until a server prints "ready". stopping is the longest
-// time from SIGTERM until its process ends.
+// starting is the longest time that a server may take to print "ready". stopping is the
+// longest time from SIGTERM to the end of its process.
 const (
 	starting = 30 * time.Second
 	stopping = 30 * time.Second
 )
 
-// Server is a process of `changefeed serve`. Over TLS its store is in a directory that
-// also contains the certificate. Over plain HTTP its store is in memory. It keeps
-// versions like an account with continuous backup, because the SDKs' samples of that mode
-// need them. Start and Stop may be called once each.
+// Server is a process of `changefeed serve`. If TLS is set, the store is in a directory,
+// which also contains the certificate. Otherwise the store is in memory. Containers
+// retain all versions, as in an account with continuous backup, because some of the SDKs'
+// samples need that. Start and Stop may be called once each.
 type Server struct {
 	// Binary is the path of the command. Work is a directory for the store and its
 	// certificate.
@@ -40,9 +40,9 @@ type Server struct {
 	Key, ReadOnlyKey string
 
 	// Endpoint is the URL that the server printed. Certificate is the path of its
-	// certificate over TLS.
+	// certificate. It is empty without TLS.
 	Endpoint, Certificate string
-	// Metrics is the URL of its metrics if Flags enable them.
+	// Metrics is the URL of the server's metrics, if Flags contain --metrics.
 	Metrics string
 
 	cmd    *exec.Cmd
@@ -97,8 +97,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// readBanner reads the endpoint and the certificate from the server's output. It returns
-// at "ready".
+// readBanner reads the endpoint and the certificate's path from the server's output. It
+// returns when the server prints "ready".
 func (s *Server) readBanner(banner io.Reader) error {
 	for lines := bufio.NewScanner(banner); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Env is the environment of a run of a suite in Go.
+// Env contains the values of the environment variables that configure a run of a suite in
+// Go.
 type Env struct {
 	// Endpoint is the server's URL without a trailing slash (CHANGEFEED_ENDPOINT). If
 	// empty, the suite has no server.
@@ -21,7 +22,7 @@ type Env struct {
 	Key string
 	// ReadOnlyKey is a key that permits reads only (CHANGEFEED_READONLY_KEY).
 	ReadOnlyKey string
-	// HTTP trusts the server's certificate, if any (CHANGEFEED_CA).
+	// HTTP is a client that trusts the server's certificate (CHANGEFEED_CA, if set).
 	HTTP *http.Client
 	// Admin calls the server's admin API.
 	Admin *Client
@@ -78,8 +79,8 @@ func (e Env) Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Scenario runs a scenario of interop/scenarios.json as a test of its name and appends
-// its outcome to the report. If a scenario ends the process, the report lacks it, and the
+// Scenario runs a scenario of interop/scenarios.json as a subtest, and appends its
+// outcome to the report. If a scenario ends the process, the report lacks it, and the
 // runner counts it as failed.
 func (e Env) Scenario(t *testing.T, name string, run func(t *testing.T)) {
 	t.Helper()
@@ -97,7 +98,7 @@ func (e Env) Scenario(t *testing.T, name string, run func(t *testing.T)) {
 	})
 }
 
-// reporting guards the report's file, because scenarios run in parallel.
+// reporting guards the report file, because scenarios run in parallel.
 var reporting sync.Mutex
 
 func (e Env) append(line string) error {

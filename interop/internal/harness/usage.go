@@ -38,8 +38,8 @@ func processorTime(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program is in brackets and may contain blanks. The 12th and 13th
-	// fields after it are user and system time.
+	// The second field of the line is the program's name in brackets, which may contain
+	// blanks. The 12th and 13th fields after it are the user time and the system time.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat is %q", pid, text)

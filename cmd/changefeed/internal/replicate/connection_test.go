@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// cutter cuts connections in the middle of requests and answers.
+// cutter is a dialer whose connections break in the middle of requests and answers.
 type cutter struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -24,7 +24,7 @@ type cutter struct {
 	cuts int
 }
 
-// Dial has the form of http.Transport.DialContext.
+// Dial is a function for http.Transport.DialContext.
 func (c *cutter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dial(ctx, network, address)
 	if err != nil {
@@ -32,11 +32,12 @@ func (c *cutter) Dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Some connections last for a few requests, and some are cut in the first one.
+	// The numbers are random. Some connections last for several requests, and others
+	// break during the first.
 	return &mortalConn{Conn: conn, cutter: c, read: c.draw.IntN(40 << 10), write: c.draw.IntN(40 << 10)}, nil
 }
 
-// mortalConn is a connection that is cut after a number of bytes.
+// mortalConn is a connection that breaks after a number of bytes was read or written.
 type mortalConn struct {
 	net.Conn
 	cutter *cutter
@@ -59,7 +60,8 @@ func (c *mortalConn) Write(p []byte) (int, error) {
 	return c.spend(&c.write, n, err)
 }
 
-// spend subtracts n from the remaining bytes, and cuts the connection at zero.
+// spend subtracts n, the number of transferred bytes, from left. If nothing is left, it
+// breaks the connection.
 func (c *mortalConn) spend(left *int, n int, err error) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,11 +76,12 @@ func (c *mortalConn) spend(left *int, n int, err error) (int, error) {
 	return 0, net.ErrClosed
 }
 
-// A broken connection causes a retry. It does not end the run, and no document is lost.
+// If a connection breaks, the replication retries. It does not end, and the copy lacks no
+// document.
 func TestReplicateCompletesThoughItsConnectionsAreCutAgainAndAgain(t *testing.T) {
 	for name, versions := range map[string]bool{"latest": false, "avad": true} {
 		t.Run(name, func(t *testing.T) {
-			original := http.DefaultTransport // connect clones it for every account
+			original := http.DefaultTransport // connect clones the default transport for each account
 			defer func() { http.DefaultTransport = original }()
 			synctest.Test(t, func(t *testing.T) { replicateThroughCuts(t, versions) })
 		})
@@ -113,7 +116,7 @@ func replicateThroughCuts(t *testing.T, versions bool) {
 	const count = 300
 	s.fill(count)
 	changes := sync.WaitGroup{}
-	changes.Go(func() { // write while the container is copied
+	changes.Go(func() { // the test writes while the container is copied
 		for i := range 50 {
 			time.Sleep(200 * time.Millisecond)
 			s.write("7", "customer 7", "product 7", i)

@@ -56,8 +56,8 @@ func describe(ctx context.Context, p Container) (*described, error) {
 	return &described{properties: got.ContainerProperties, paths: got.ContainerProperties.PartitionKeyDefinition.Paths}, nil
 }
 
-// prepare describes both containers. With Create it creates the target, after all checks
-// that are possible before.
+// prepare reads the properties of both containers. With Create it also creates a missing
+// target, after all checks that need no target.
 func (cfg Config) prepare(ctx context.Context) (source, target *described, err error) {
 	if source, err = describe(ctx, cfg.From); err != nil {
 		return nil, nil, err
@@ -108,7 +108,8 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 	return source, target, cfg.fits(ctx, target) // another process may have created it
 }
 
-// fits returns an error if the target has another key than --key, or is the source.
+// fits returns an error if the target is the source, or if its partition key is not the
+// one in --key.
 func (cfg Config) fits(ctx context.Context, target *described) error {
 	if len(cfg.Key) > 0 && !slices.Equal(cfg.Key, target.paths) {
 		return refuse("container %s has key %s, but --key is %s", cfg.To, strings.Join(target.paths, ","), strings.Join(cfg.Key, ","))
@@ -122,8 +123,9 @@ func (cfg Config) fits(ctx context.Context, target *described) error {
 	return nil
 }
 
-// unused returns an error if the leases belong to a replication whose target no longer
-// exists. A new target would lack the documents that they record as copied.
+// unused returns an error if the lease container has the state of a replication whose
+// target no longer exists. Its leases record documents as copied that a new target would
+// lack.
 func (cfg Config) unused(ctx context.Context) error {
 	states, err := cfg.states()
 	if err != nil {
@@ -136,10 +138,12 @@ func (cfg Config) unused(ctx context.Context) error {
 	return refuse("the leases belong to a replication into another container (rid %s), but %s does not exist yet%s", was.ToRID, cfg.To, was.way())
 }
 
-// leasesApart returns the lease container, or nil if it does not exist yet. It returns an
-// error if the lease container is also the source or the target. A source would change
-// with every checkpoint, so that a copy would never catch up. In a target, documents
-// would mix with leases and overwrite them.
+// leasesApart reads the properties of the lease container. It returns nil if the
+// container does not exist yet.
+//
+// It returns an error if the lease container is also the source or the target. The source
+// would then change with every checkpoint, and the copy would never catch up. In the
+// target, copied documents could overwrite leases.
 func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *described, err error) {
 	leases, err = describe(ctx, cfg.Leases)
 	switch {
@@ -178,10 +182,11 @@ func sameContainer(ctx context.Context, a, b Container) (bool, error) {
 	return feed.SameContainer(ctx, source(a), source(b))
 }
 
-// maxFind is the number of ids in one query, whose text has a maximum length.
+// maxFind is the maximum number of ids in one look-up, because the text of a query has a
+// maximum length.
 const maxFind = 100
 
-// lookUp finds documents of the target by their ids.
+// lookUp is the finder for a container of an account. It finds documents by queries.
 type lookUp struct {
 	shape
 	container *azcosmos.ContainerClient
@@ -212,7 +217,8 @@ func (l lookUp) find(ctx context.Context, ids []string) ([]found, error) {
 	return all, nil
 }
 
-// query returns a query for the ids, the etags, and the members at which key paths begin.
+// query returns a query for the documents with the given ids. It selects their ids, their
+// etags, and the members at which key paths begin.
 func (l lookUp) query(ids []string) (string, *azcosmos.QueryOptions) {
 	names := []string{"c.id", "c._etag"}
 	known := map[string]bool{"id": true, "_etag": true}

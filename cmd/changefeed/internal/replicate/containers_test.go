@@ -15,7 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// A container is the same under all names of its account, here 127.0.0.1 and localhost.
+// A container may not be both the source and the target, even if its account has two
+// names, such as 127.0.0.1 and localhost.
 func TestReplicateRefusesOneContainerInTwoRolesUnderTwoNames(t *testing.T) {
 	db := changefeedtest.NewStore(t)
 	for _, id := range []string{"orders", "copy", "leases"} {

@@ -18,7 +18,8 @@ const maxDepth = 512
 // ones.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
-// parseKeyPaths parses paths in the service's form: /address/city is {"address", "city"}.
+// parseKeyPaths parses partition key paths. For example, /address/city becomes
+// {"address", "city"}.
 func parseKeyPaths(paths []string) ([][]string, error) {
 	all := make([][]string, len(paths))
 	for i, path := range paths {
@@ -42,8 +43,8 @@ type shape struct {
 // document is a parsed document of either container.
 type document struct {
 	id string
-	// source and target are its keys in both containers. They are compared by their
-	// texts.
+	// source and target are the document's partition keys in the two containers. Keys are
+	// compared by their texts.
 	source, target feed.PartitionKey
 	// body is the document without the system properties.
 	body json.RawMessage
@@ -115,7 +116,7 @@ func isSystem(name jsonscan.Text) bool {
 	return false
 }
 
-// wanted reports whether the path of a key begins with a member.
+// wanted reports whether a key path begins with the member name. first is that name.
 func (s shape) wanted(name jsonscan.Text) (first string, ok bool) {
 	for _, paths := range [][][]string{s.source, s.target} {
 		for _, path := range paths {
@@ -127,8 +128,8 @@ func (s shape) wanted(name jsonscan.Text) (first string, ok bool) {
 	return "", false
 }
 
-// keyOf returns a document's key. A missing value, an object or an array is undefined, as
-// in the service.
+// keyOf returns a document's partition key for the given paths. As in the service, a
+// missing value, an object or an array is undefined.
 func keyOf(members map[string]json.RawMessage, paths [][]string) (feed.PartitionKey, error) {
 	key := make(feed.PartitionKey, len(paths))
 	for i, path := range paths {
@@ -154,5 +155,5 @@ func keyOf(members map[string]json.RawMessage, paths [][]string) (feed.Partition
 	return key, nil
 }
 
-// name identifies a document of the source in messages.
+// name identifies a document of the source in messages, by its id and source key.
 func (d document) name() string { return fmt.Sprintf("id %q of key %s", d.id, d.source) }

@@ -18,17 +18,18 @@ import (
 // versionsSuffix is added to the name of the processor that applies all versions.
 const versionsSuffix = "-versions"
 
-// job is one processor of the replication, with its hosts in this process.
+// job is the work of one processor of the replication. The processor has one or more
+// hosts in this process.
 type job struct {
 	processor string
 	mode      feed.Mode
 	start     feed.Start
 	rules     rules
-	// ready delays batches until it is closed. If nil, batches are not delayed.
+	// ready, if not nil, makes batches wait until it is closed.
 	ready <-chan struct{}
 }
 
-// runLatest copies latest versions.
+// runLatest runs a replication in latest version mode.
 func (r *replication) runLatest(ctx context.Context) error {
 	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
 	lag, err := r.openLag(ctx, j.processor, j.mode)
@@ -40,14 +41,16 @@ func (r *replication) runLatest(ctx context.Context) error {
 	return errors.Join(err, stop())
 }
 
-// note records whether the copy has caught up. It reports whether the run ends then.
+// note records whether the copy has caught up. end reports whether the run ends now,
+// which is so with UntilCaughtUp only.
 func (r *replication) note(s measurement) (end bool, err error) {
 	r.caughtUp = r.caughtUp || s.caughtUp
 	return r.UntilCaughtUp && s.caughtUp, nil
 }
 
-// runVersions creates the leases of all versions and delays their batches. It copies the
-// latest versions, and then applies all versions.
+// runVersions runs a replication in all versions and deletes mode. It first creates the
+// leases of that mode, whose batches must wait. Then it copies the latest versions, and
+// then applies the waiting batches and all later ones.
 func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	ready := make(chan struct{})
 	versions := job{processor: r.Processor + versionsSuffix, mode: feed.AllVersionsAndDeletes, start: feed.Now(), rules: r.rules, ready: ready}
@@ -65,8 +68,8 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 			return err
 		}
 	}
-	// An old version that another process still has to write must not come after a newer
-	// one.
+	// Another process may still write the latest versions that it has read. They must be
+	// written before this process applies newer ones.
 	copying, err := r.openLag(ctx, r.Processor, feed.LatestVersion)
 	if err != nil {
 		return err
@@ -82,8 +85,8 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	return r.watch(ctx, lag, "copied", r.note)
 }
 
-// checkVersions returns an error if the source does not support all versions. A processor
-// would retry forever.
+// checkVersions returns an error if the source does not support all versions and deletes
+// mode. Without this check, a processor would retry forever.
 func checkVersions(ctx context.Context, source feed.Source) error {
 	partitions, err := source.Partitions(ctx)
 	if err != nil {
@@ -93,14 +96,15 @@ func checkVersions(ctx context.Context, source feed.Source) error {
 	if errors.Is(err, feed.ErrUnsupported) {
 		return err
 	}
-	return nil // the processor retries any other error
+	return nil // the processor retries all other errors
 }
 
-// copyFirst copies the latest versions until all processes have caught up.
+// copyFirst copies the latest versions of all documents. It returns when all processes
+// together have caught up.
 func (r *replication) copyFirst(ctx context.Context) error {
 	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
-	// No document is looked up in this copy. Changes after this point are applied again
-	// later, including the moves of documents.
+	// The copy looks up no documents. If a document moves meanwhile, that change is
+	// applied again from the feed of all versions.
 	j.rules.ends = []end{{feed.Full(), math.MaxInt64}}
 	lag, err := r.openLag(ctx, j.processor, j.mode)
 	if err != nil {
@@ -117,8 +121,8 @@ func (r *replication) copyFirst(ctx context.Context) error {
 	return errors.Join(err, stop())
 }
 
-// until calls is repeatedly until it returns true, or ctx ends. It prints and retries
-// errors.
+// until calls is once per second, until it returns true or ctx ends. It prints errors and
+// continues.
 func (r *replication) until(ctx context.Context, is func(ctx context.Context) (bool, error)) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -133,12 +137,12 @@ func (r *replication) until(ctx context.Context, is func(ctx context.Context) (b
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil // Run returns the reason
+			return nil // Run returns the reason for the end of ctx
 		}
 	}
 }
 
-// openLag opens the leases of one of the replication's processors. It retries temporary
+// openLag returns a lag for one of the replication's processors. It retries temporary
 // errors.
 func (r *replication) openLag(ctx context.Context, processor string, mode feed.Mode) (l *lag, err error) {
 	untilErr := r.until(ctx, func(ctx context.Context) (bool, error) {
@@ -151,7 +155,8 @@ func (r *replication) openLag(ctx context.Context, processor string, mode feed.M
 	return l, errors.Join(err, untilErr)
 }
 
-// watch prints progress until done returns true, or ctx ends.
+// watch measures and prints the progress once per Interval. It returns when done returns
+// true, or when ctx ends.
 func (r *replication) watch(ctx context.Context, l *lag, what string, done func(measurement) (bool, error)) error {
 	tick := time.NewTicker(r.Interval)
 	defer tick.Stop()
@@ -182,7 +187,8 @@ func (r *replication) watch(ctx context.Context, l *lag, what string, done func(
 	}
 }
 
-// start starts the hosts of a job. stop ends them, and waits for their end.
+// start starts the hosts of a job in goroutines. The function stop stops them, waits
+// until they have ended, and returns their errors.
 func (r *replication) start(ctx context.Context, j job) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
@@ -209,7 +215,7 @@ func (r *replication) start(ctx context.Context, j job) (stop func() error) {
 	}
 }
 
-// host runs one processor.
+// host runs the processor of one host, number n in this process, and returns its error.
 func (r *replication) host(ctx context.Context, j job, n int) error {
 	name, err := os.Hostname()
 	if err != nil {
@@ -226,13 +232,14 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 		Mode:      j.mode,
 		MaxItems:  maxItems,
 		ReadAhead: readAhead,
-		// The intervals follow Expiration, in the proportions of the defaults.
+		// The other intervals are derived from Expiration, in the proportions of the
+		// defaults.
 		ExpirationInterval: r.Expiration,
 		AcquireInterval:    r.Expiration * 17 / 60,
 		RenewInterval:      r.Expiration * 13 / 60,
 		RequestTimeout:     min(10*time.Second, r.Expiration/3),
 		Notify:             failures.notify,
-		Logger:             slog.New(slog.DiscardHandler), // failures prints the errors
+		Logger:             slog.New(slog.DiscardHandler), // the function failures prints the errors
 		Metrics:            r.Metrics,
 	})
 	if err != nil {
@@ -241,10 +248,11 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 	return p.Run(ctx)
 }
 
-// errHeld reports that the replication ended while a batch was delayed.
+// errHeld is the error of a batch that still waited for job.ready when the replication
+// ended.
 var errHeld = errors.New("the replication ends before this batch is applied")
 
-// handle copies one batch. run is the host's context, and ctx is the lease's.
+// handle copies one batch. run is the context of the host, and ctx that of the lease.
 func (r *replication) handle(run, ctx context.Context, j job, b *changefeed.Batch) error {
 	if j.ready != nil {
 		select {

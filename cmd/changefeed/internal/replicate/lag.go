@@ -17,17 +17,17 @@ type measurement struct {
 	at time.Time
 	// leases is the number of leases, and owned is the number of those with a live owner.
 	leases, owned int
-	// behind is the sum of the leases' lags, in LSNs. part is the copied share of the
-	// feed, from 0 to 1.
+	// behind is the total lag of the leases, in LSNs. part is the share of the feed that
+	// has been copied, from 0 to 1.
 	behind int64
 	part   float64
-	// caughtUp reports whether everything written before the last measurement is
-	// checkpointed.
+	// caughtUp reports whether a checkpoint covers every change that was written before
+	// the previous measurement.
 	caughtUp bool
 }
 
-// lag measures the progress of a processor. It reads the leases, and one change of each.
-// It is not safe for concurrent use.
+// lag measures the progress of a processor from its leases and from the next change of
+// each lease. It is not safe for concurrent use.
 type lag struct {
 	source feed.Source
 	store  lease.Store
@@ -36,14 +36,15 @@ type lag struct {
 	// expiration is the leases' expiration interval.
 	expiration time.Duration
 
-	// ends are the partitions' ends at the last measurement.
+	// ends contains the last LSN of each partition at the previous measurement.
 	ends []end
 }
 
 // errNoLeases reports that no host has created the leases yet.
 var errNoLeases = errors.New("the leases do not exist yet")
 
-// measure measures once.
+// measure measures the progress now, and keeps the partitions' last LSNs for the next
+// measurement.
 func (l *lag) measure(ctx context.Context) (measurement, error) {
 	s := measurement{at: time.Now(), caughtUp: true}
 	listing, err := l.store.List(ctx)
@@ -94,8 +95,8 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 	return s, nil
 }
 
-// passed reports whether a lease has read all changes that its range had at the last
-// measurement. first is the LSN of its first unread change.
+// passed reports whether a lease has read all changes that its range had at the previous
+// measurement. first is the LSN of the lease's first unread change.
 func (l *lag) passed(rng feed.Range, first int64) bool {
 	known := false
 	for _, e := range l.ends {
@@ -114,7 +115,7 @@ func (l *lag) live(x lease.Lease, now time.Time) bool {
 	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.expiration+time.Second)
 }
 
-// idle reports whether no live host owns any of the processor's leases.
+// idle reports whether all of the processor's leases are free or expired.
 func (l *lag) idle(ctx context.Context) (bool, error) {
 	listing, err := l.store.List(ctx)
 	if err != nil {
@@ -123,7 +124,7 @@ func (l *lag) idle(ctx context.Context) (bool, error) {
 	return !slices.ContainsFunc(listing.Leases, func(x lease.Lease) bool { return l.live(x, listing.Now) }), nil
 }
 
-// made reports whether the processor's leases exist.
+// made reports whether the processor's hosts have created its leases.
 func (l *lag) made(ctx context.Context) (bool, error) {
 	listing, err := l.store.List(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func rangeOf(x lease.Lease, partitions []feed.Partition) feed.Range {
 	return feed.Range{Min: feed.MaxEPK, Max: feed.MaxEPK}
 }
 
-// tile reports whether ranges cover all keys.
+// tile reports whether the ranges together cover all keys.
 func tile(ranges []feed.Range) bool {
 	slices.SortFunc(ranges, func(a, b feed.Range) int { return strings.Compare(a.Min, b.Min) })
 	covered := feed.MinEPK

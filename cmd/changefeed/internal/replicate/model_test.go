@@ -25,14 +25,15 @@ import (
 //     In latest version mode the source has no deletes.
 //   - A run never stops at a collision that the source does not have.
 
-// world is a source of two partitions with its feed, and a target, in memory.
+// world is the state of one model run, in memory: a source of two partitions, its feed,
+// and a target.
 type world struct {
 	draw     *rand.Rand
 	rules    rules
 	versions bool
 
 	source  map[string]json.RawMessage // by source key and id
-	log     []feed.Change              // of both partitions
+	log     []feed.Change              // the changes of both partitions, in the order of their LSNs
 	target  map[string]stored          // by target key and id
 	etags   int
 	failing bool
@@ -48,15 +49,15 @@ func (w *world) partition(c feed.Change) int {
 	if key == nil {
 		d, err := w.rules.parse(c.Current)
 		if err != nil {
-			panic(err) // the test's own document
+			panic(err) // an error would be a mistake in the test
 		}
 		key = d.source
 	}
 	return int(key.String()[2]) % 2
 }
 
-// change changes the source at random. Two documents never claim the same key of the
-// target.
+// change makes one random change of the source. It never gives two documents the same id
+// and target key.
 func (w *world) change() {
 	key, id := fmt.Sprint(w.draw.IntN(4)), fmt.Sprint(w.draw.IntN(2))
 	name := key + "/" + id
@@ -85,7 +86,7 @@ func (w *world) change() {
 	w.log = append(w.log, c)
 }
 
-// previous returns a previous image, which some accounts do not keep.
+// previous returns the previous image of a change, or nil as some accounts do.
 func (w *world) previous(body json.RawMessage) json.RawMessage {
 	if w.rules.moves && w.draw.IntN(3) == 0 {
 		return nil
@@ -93,14 +94,14 @@ func (w *world) previous(body json.RawMessage) json.RawMessage {
 	return body
 }
 
-// page returns the next page of a partition after an LSN.
+// page returns the next page of a partition's feed, after an LSN.
 func (w *world) page(partition int, after int64) []feed.Change {
 	var page []feed.Change
 	for i, c := range w.log {
 		if c.LSN <= after || w.partition(c) != partition {
 			continue
 		}
-		if !w.versions { // only the last write of a document is shown
+		if !w.versions { // the feed shows only the last write of a document
 			name := w.name(c)
 			if slices.ContainsFunc(w.log[i+1:], func(later feed.Change) bool { return w.name(later) == name }) {
 				continue
@@ -116,12 +117,12 @@ func (w *world) page(partition int, after int64) []feed.Change {
 func (w *world) name(c feed.Change) string {
 	next, _, err := w.rules.read(c)
 	if err != nil {
-		panic(err) // the test's own change
+		panic(err) // an error would be a mistake in the test
 	}
 	return next.name()
 }
 
-// sourceBulk and targetBulk are the two containers as the writer uses them.
+// sourceBulk and targetBulk are the source and the target as the writer reaches them.
 type (
 	sourceBulk struct{ *world }
 	targetBulk struct{ *world }
@@ -147,7 +148,7 @@ func (t targetBulk) Do(_ context.Context, ops []cosmos.BulkOperation) ([]cosmos.
 	lost := t.failing && t.draw.IntN(4) == 0
 	for _, i := range t.draw.Perm(len(ops)) {
 		if lost && t.draw.IntN(2) == 0 {
-			continue // the request is not carried out
+			continue // the request fails and is not carried out
 		}
 		results[i] = t.one(ops[i])
 	}
@@ -201,8 +202,8 @@ func (t targetBulk) find(_ context.Context, ids []string) ([]found, error) {
 	return all, nil
 }
 
-// lane is a lease in use: its checkpoint, the changes read, and a failed batch that is
-// delivered again unchanged.
+// lane is the state of one lease: the checkpoint, the position up to which changes were
+// read, and a failed batch. The failed batch is delivered again without changes.
 type lane struct {
 	checkpoint, position int64
 	again                []feed.Change
@@ -210,7 +211,7 @@ type lane struct {
 
 func (l *lane) step(t *testing.T, w *world, x *writer, partition int) (moved bool) {
 	t.Helper()
-	if w.failing && w.draw.IntN(5) == 0 { // a crash: another host resumes at the checkpoint
+	if w.failing && w.draw.IntN(5) == 0 { // the host crashes, and another one resumes at the checkpoint
 		l.position, l.again = l.checkpoint, nil
 	}
 	batch := l.again
@@ -241,7 +242,7 @@ func TestModelOfACopyUnderAnotherKey(t *testing.T) {
 		w := &world{draw: rand.New(rand.NewPCG(seed, 1)), source: map[string]json.RawMessage{}, target: map[string]stored{}, failing: true}
 		w.versions = seed%2 == 1
 		w.rules = rules{shape: keyed(t, "/a", "/b"), rekeyed: true, moves: true, empty: true}
-		if !w.versions { // all versions begin with the replication
+		if !w.versions { // in all versions mode, the feed begins with the replication
 			for range w.draw.IntN(12) {
 				w.change()
 			}

@@ -6,46 +6,50 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// plan is the collapsed changes of one document of the source in a batch.
+// plan is the write that all changes of one document in a batch amount to.
 type plan struct {
 	document
 	// gone reports whether the document was deleted. It then has no body, and may have no
 	// target key.
 	gone bool
-	// left holds the keys of the target, by their texts, under which the document was
-	// before, and no longer is.
+	// left contains the target keys under which the document was before, but is no
+	// longer. It maps a key's text to the key.
 	left map[string]feed.PartitionKey
-	// search reports whether other copies of the document must be looked up by its id.
+	// search reports whether old copies of the document must be looked up in the target
+	// by its id.
 	search bool
-	// there reports whether the target probably has the document at its key already.
+	// there reports whether the target probably has the document under its key already.
 	there bool
-	// changes is the number of collapsed changes.
+	// changes is the number of changes that the plan replaces.
 	changes int
 }
 
-// rules determine how plans are made.
+// rules determine how the changes of a batch become plans.
 type rules struct {
 	shape
-	// rekeyed reports whether the target has another key than the source.
+	// rekeyed reports whether the target has other partition key paths than the source.
 	rekeyed bool
-	// moves reports whether documents whose key may have changed are looked up.
+	// moves reports whether documents whose target key may have changed are looked up in
+	// the target.
 	moves bool
-	// empty reports whether the target had no document when the replication began. The
-	// ranges of the source then ended at ends.
+	// empty reports whether the target had no document when the replication began. ends
+	// are the last LSNs of the source's ranges at that time.
 	empty bool
 	ends  []end
 }
 
-// end is the last LSN of a range of the source.
+// end is a range of the source and its last LSN at the beginning of the replication.
 type end struct {
 	feed.Range
 	lsn int64
 }
 
-// first returns the LSN up to which the changes of a range need no look-up, or -1. They
-// were made before the replication began into an empty target. The feed shows only a
-// document's last write, so no earlier change was copied under another key. A split does
-// not restart LSNs.
+// first returns an LSN. Changes of range rng up to it need no look-up in the target. It
+// returns -1 if there is no such LSN.
+//
+// Those changes were made before the replication began, when the target was empty. The
+// feed contains only a document's last write, so no earlier change was copied under
+// another key. A split does not restart LSNs.
 func (r rules) first(rng feed.Range) (upTo int64) {
 	if !r.empty {
 		return -1
@@ -63,8 +67,8 @@ func (r rules) first(rng feed.Range) (upTo int64) {
 }
 
 // collapse returns one plan for each document in changes, in the order of the documents'
-// first changes. unsure counts documents that may have an old copy, because they are not
-// looked up.
+// first changes. unsure is the number of changes whose document may have an old copy that
+// is not looked up.
 func (r rules) collapse(rng feed.Range, changes []feed.Change) (plans []*plan, unsure int, err error) {
 	upTo := r.first(rng)
 	byName := make(map[string]*plan, len(changes))
@@ -109,11 +113,12 @@ func (r rules) collapse(rng feed.Range, changes []feed.Change) (plans []*plan, u
 	return plans, unsure, nil
 }
 
-// leave records a key where the document was.
+// leave records a target key under which the document was before.
 func (p *plan) leave(key feed.PartitionKey) { p.left[key.String()] = key }
 
-// read parses a change. next is the document after it; for a delete, it has only the id
-// and the source key. previous is the document before it, if the feed includes it.
+// read parses a change. next is the document after the change. For a delete it has only
+// the id and the source key. previous is the document before the change, or nil if the
+// feed does not include it.
 func (r rules) read(c feed.Change) (next document, previous *document, err error) {
 	if c.Previous != nil {
 		d, err := r.parse(c.Previous)

@@ -19,7 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// window is the time over which rates are measured.
+// window is the time span over which the rate and the remaining time are computed.
 const window = time.Minute
 
 // progress prints the progress of the replication.
@@ -28,10 +28,10 @@ type progress struct {
 	out   io.Writer
 	write *writer
 	began time.Time
-	// seen holds the measurements of the last window, the oldest first. Each has the
-	// number of documents that this process had copied.
+	// seen contains the measurements in the last window, the oldest first. Each one also
+	// has the number of documents that this process had written or deleted.
 	seen []sample
-	// behind is the lag at the last measurement.
+	// behind is the lag of all leases at the last measurement, in LSNs.
 	behind atomic.Int64
 }
 
@@ -40,10 +40,10 @@ type sample struct {
 	copied int64
 }
 
-// forget discards the measurements, because another feed follows.
+// forget discards the measurements. They cannot be compared with those of the next feed.
 func (p *progress) forget() { p.seen = nil }
 
-// add adds a measurement.
+// add records a measurement, and drops those that are older than the window.
 func (p *progress) add(s measurement) {
 	p.behind.Store(s.behind)
 	p.seen = append(p.seen, sample{s, p.write.copied.Load() + p.write.deleted.Load()})
@@ -52,7 +52,7 @@ func (p *progress) add(s measurement) {
 	}
 }
 
-// line returns a line about the last measurement.
+// line returns the progress as one line of text. what is its beginning.
 func (p *progress) line(what string) string {
 	last := p.seen[len(p.seen)-1]
 	parts := []string{fmt.Sprintf("%s %s documents", what, view.Thousands(p.write.copied.Load()))}
@@ -84,7 +84,8 @@ func (p *progress) line(what string) string {
 	return strings.Join(parts, ", ")
 }
 
-// rate returns the documents per second that this process copies.
+// rate returns how many documents per second this process writes or deletes. ok is false
+// if there are too few measurements.
 func (p *progress) rate() (perSecond float64, ok bool) {
 	first, last := p.seen[0], p.seen[len(p.seen)-1]
 	took := last.at.Sub(first.at).Seconds()
@@ -94,8 +95,8 @@ func (p *progress) rate() (perSecond float64, ok bool) {
 	return float64(last.copied-first.copied) / took, true
 }
 
-// left estimates the remaining time from the progress of all processes. It compares LSNs
-// only with LSNs, so their unit does not matter.
+// left returns the estimated time until all processes together have copied everything. It
+// divides LSNs by LSNs, so it does not matter how many LSNs a change takes.
 func (p *progress) left() (time.Duration, bool) {
 	first, last := p.seen[0], p.seen[len(p.seen)-1]
 	took, done := last.at.Sub(first.at), first.behind-last.behind
@@ -109,8 +110,8 @@ func (p *progress) left() (time.Duration, bool) {
 	return left.Round(time.Second), true
 }
 
-// say prints a line. It ignores errors: the caller of Run notices that the reader of its
-// output has gone, and ends ctx.
+// say prints one line, and ignores errors. If the reader of the output is gone, the
+// caller of Run ends ctx.
 func (p *progress) say(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	p.mu.Lock()
@@ -118,8 +119,8 @@ func (p *progress) say(format string, args ...any) {
 	_, _ = io.WriteString(p.out, text)
 }
 
-// errorLog prints errors that are retried. It does not repeat the same error within a
-// time.
+// errorLog prints errors that are retried. It prints the same error at most once in the
+// time repeat.
 type errorLog struct {
 	progress *progress
 	fail     context.CancelCauseFunc
@@ -139,14 +140,15 @@ func (e *lostError) Error() string {
 // Unwrap returns the error underneath.
 func (e *lostError) Unwrap() error { return e.err }
 
-// repeat is the time between two lines about the same error.
+// repeat is the minimum time between two lines about the same error.
 const repeat = 30 * time.Second
 
 func (t *errorLog) notify(n changefeed.Notification) {
 	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) {
 		return
 	}
-	// The processor handles a missing lease. A missing container ends the run.
+	// If the source or a handler reports ErrNotFound, a container is missing, which ends
+	// the run. The processor itself handles a missing lease.
 	var source *changefeed.SourceError
 	var handler *changefeed.HandlerError
 	if fatal(n.Err) && (errors.As(n.Err, &source) || errors.As(n.Err, &handler)) {
@@ -160,7 +162,7 @@ func (t *errorLog) notify(n changefeed.Notification) {
 	t.print(n.Err)
 }
 
-// print prints an error that is retried.
+// print prints an error that is retried, unless it was printed recently.
 func (t *errorLog) print(err error) {
 	text := connect.Text(err)
 	t.mu.Lock()

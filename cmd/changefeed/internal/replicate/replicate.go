@@ -23,9 +23,11 @@ type Config struct {
 	// Key holds the partition key paths of the target. If empty, they are the existing
 	// target's, or the source's for a new target.
 	Key []string
-	// Versions copies the existing documents, and then applies all versions and deletes.
+	// Versions selects all versions and deletes mode. The existing documents are copied
+	// first, and then all versions and deletes are applied.
 	Versions bool
-	// NoMoves skips the look-up by id of documents whose key may have changed.
+	// NoMoves disables the look-up by id in the target of documents whose target key may
+	// have changed.
 	NoMoves bool
 	// Create creates the target, like the source, and the lease container if they are
 	// missing.
@@ -33,15 +35,16 @@ type Config struct {
 	// Throughput is the throughput of a new target, in RU/s. If zero, it is the source's.
 	// If -1, the target has none of its own.
 	Throughput int
-	// UntilCaughtUp ends Run when every change older than a few seconds is copied.
+	// UntilCaughtUp makes Run return when all changes but those of the last few seconds
+	// have been copied.
 	UntilCaughtUp bool
 	// Processor names the replication. Processes of one name share the work, and a later
 	// one resumes where they ended. If empty, the name is made from the target's names.
 	Processor string
 	// Hosts is the number of processors in this process. The default is 1.
 	Hosts int
-	// Expiration is the time for which a killed process keeps its leases. It must be the
-	// same in all processes. The default is 60 s.
+	// Expiration is the lease expiration interval: a killed process keeps its leases for
+	// so long. It must be the same in all processes. The default is 60 s.
 	Expiration time.Duration
 	// Interval is the time between two lines of progress. The default is 5 s.
 	Interval time.Duration
@@ -50,31 +53,32 @@ type Config struct {
 	// Metrics receives the metrics of the processors and of this package. It may be nil.
 	Metrics metric.MeterProvider
 
-	// made records the containers that the start of this run has created.
+	// made records what the start of this run has created.
 	made *made
 }
 
 const (
 	defaultExpiration = time.Minute
 	defaultInterval   = 5 * time.Second
-	// maxItems is the size of a page. It is large, because each page is a round of
-	// writes.
+	// maxItems is the maximum number of changes in a page. It is large, because the
+	// writer needs several requests for a page of any size.
 	maxItems = 1000
-	// bulkRequests is the number of concurrent write requests, and batches is the number
-	// of concurrent batches. They limit the memory of many leases.
+	// bulkRequests is the maximum number of concurrent write requests. batches is the
+	// maximum number of concurrent batches. They limit the memory if there are many
+	// leases.
 	bulkRequests = 8
 	batches      = 8
-	// readAhead is the number of bytes, per lease, that are read before they can be
+	// readAhead is the number of bytes that each lease may read before they can be
 	// written.
 	readAhead = 1 << 20
-	// The names of the modes in the state document.
+	// These constants name the modes in the state document.
 	modeLatest, modeVersions = "latest version", "all versions and deletes"
 )
 
 func (cfg Config) withDefaults() Config {
 	if cfg.Processor == "" {
 		cfg.Processor = strings.Map(func(r rune) rune {
-			if strings.ContainsRune(`/\?#`, r) { // an id cannot contain them
+			if strings.ContainsRune(`/\?#`, r) { // a name that becomes an id must not contain these
 				return '-'
 			}
 			return r
@@ -90,7 +94,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// replication is a running replication.
+// replication is the state of one call of Run.
 type replication struct {
 	Config
 	rules
@@ -99,9 +103,9 @@ type replication struct {
 	leases   *cosmos.Leases
 	state    stateStore
 	progress *progress
-	// slots limits the number of concurrent batches.
+	// slots contains one element for each batch in progress. Its capacity limits them.
 	slots chan struct{}
-	// caughtUp reports whether the copy has caught up once in this run.
+	// caughtUp reports whether the copy has caught up at least once in this run.
 	caughtUp bool
 	// fail ends the run with a permanent error.
 	fail context.CancelCauseFunc
@@ -151,7 +155,7 @@ func (e *UnfinishedError) Error() string { return "before the copy had caught up
 // Unwrap returns the context's error, and others if there are any.
 func (e *UnfinishedError) Unwrap() error { return e.err }
 
-// open reads both containers, and the state of an earlier run.
+// open opens both containers, and reads or creates the state of the replication.
 func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	source, target, err := cfg.prepare(ctx)
 	if err != nil {
@@ -168,7 +172,7 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	r.moves = !cfg.NoMoves
 	r.source = cfg.source()
 	r.leases = cfg.Leases.Account.Leases(cfg.Leases.Database, cfg.Leases.Container, cosmos.LeaseOptions{Create: cfg.Create})
-	if _, err := r.lag(ctx, cfg.Processor, feed.LatestVersion); err != nil { // creates the lease container, or returns the remedy
+	if _, err := r.lag(ctx, cfg.Processor, feed.LatestVersion); err != nil { // it creates the lease container, or returns an error with the remedy
 		return nil, nil, err
 	}
 	documents, err := cfg.To.Account.Documents().NewContainer(cfg.To.Database, cfg.To.Container)
@@ -213,7 +217,7 @@ func (cfg Config) modeName() string {
 	return modeLatest
 }
 
-// lag opens the leases of one of the replication's processors.
+// lag returns a lag for one of the replication's processors.
 func (r *replication) lag(ctx context.Context, processor string, mode feed.Mode) (*lag, error) {
 	identity, err := r.source.Identity(ctx)
 	if err != nil {
@@ -230,14 +234,14 @@ func (r *replication) lag(ctx context.Context, processor string, mode feed.Mode)
 	return &lag{source: r.source, store: store, mode: mode, start: start, expiration: r.Expiration}, nil
 }
 
-// announce prints what the run copies, and what it does not.
+// announce prints what this run copies and what it does not copy.
 func (r *replication) announce(st *state) {
 	how := "with the same key"
 	if r.rekeyed {
 		how = "with key " + strings.Join(st.TargetKey, ",") + " instead of " + strings.Join(st.SourceKey, ",")
 	}
 	processor := r.Processor
-	if r.Versions { // `changefeed lag` of the first one stops changing after the initial copy
+	if r.Versions { // `changefeed lag` of the first processor does not change after the initial copy
 		processor += " for existing documents, " + r.Processor + versionsSuffix + " for later changes"
 	}
 	r.progress.say("%s of %s to %s of %s, %s; leases in %s, processor %s",
@@ -253,7 +257,7 @@ func (r *replication) announce(st *state) {
 	}
 }
 
-// summary prints the last line.
+// summary prints the last line of a run, with the numbers of documents.
 func (r *replication) summary() {
 	w := r.writer
 	text := fmt.Sprintf("this process copied %s documents in %s", view.Thousands(w.copied.Load()), time.Since(r.progress.began).Round(time.Second))

@@ -17,7 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// stage is a store with two containers: orders by customer, and by product.
+// stage is a store with two containers: orders keyed by customer, and a target keyed by
+// product.
 type stage struct {
 	*testing.T
 	account    *connect.Opened
@@ -44,7 +45,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// onStage runs a play in a bubble.
+// onStage runs the test play in a bubble, on a new stage.
 func onStage(t *testing.T, play func(s *stage)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +105,7 @@ func (s *stage) run(cfg Config) {
 	}
 }
 
-// follow runs in the background until end is called.
+// follow runs a replication in the background, until the returned function end is called.
 func (s *stage) follow(cfg Config) (end func()) {
 	cfg.UntilCaughtUp = false
 	ctx, cancel := context.WithCancel(s.Context())
@@ -134,7 +135,8 @@ func (s *stage) remove(id, customer string) {
 	}
 }
 
-// documents returns a container's documents without system properties, by key and id.
+// documents returns a container's documents by partition key and id, without system
+// properties.
 func (s *stage) documents(c *store.Container) map[string]string {
 	s.Helper()
 	keys := shape{source: [][]string{{"customer"}}, target: [][]string{{"product"}}}
@@ -158,7 +160,8 @@ func (s *stage) documents(c *store.Container) map[string]string {
 	return all
 }
 
-// equal fails the test unless both sides have the same documents.
+// equal fails the test unless the target has exactly count documents and the same ones as
+// the source.
 func (s *stage) equal(count int) {
 	s.Helper()
 	from, to := s.documents(s.from), s.documents(s.to)
@@ -208,7 +211,7 @@ func TestReplicateCopiesUnderAnotherKeyAndResumes(t *testing.T) {
 func TestReplicateMovesADocumentWhoseNewKeyChanges(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(300)
-		s.write("x", "bob", "lamp", 1) // the same id, another document
+		s.write("x", "bob", "lamp", 1) // another document with the same id
 		s.run(s.config())
 		end := s.follow(s.config())
 		s.write("1", "customer 1", "moved", 2)
@@ -225,8 +228,8 @@ func TestReplicateMovesADocumentWhoseNewKeyChanges(t *testing.T) {
 	})
 }
 
-// A document may have moved while no process ran, even before the copy of its first
-// version was checkpointed.
+// A document's product changes, and so its target key, while no process runs. The next
+// run must delete the copy under the old key, even if the copy was not checkpointed.
 func TestReplicateMovesDocumentsThatChangedWhileItWasStopped(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(200)
@@ -248,7 +251,7 @@ func TestReplicateWithoutMovesDoublesAndReportsIt(t *testing.T) {
 		s.write("1", "customer 1", "moved", 2)
 		s.write("2", "customer 2", "product 2", 2)
 		s.run(cfg)
-		if n := len(s.documents(s.to)); n != 50 { // both copies of document 1 have the same name
+		if n := len(s.documents(s.to)); n != 50 { // two copies of document 1 would have the same name in this map
 			t.Errorf("%d documents", n)
 		}
 		for _, want := range []string{"--no-moves: when a document's new key changes", "2 changes of documents with an unknown old key"} {
@@ -262,8 +265,8 @@ func TestReplicateWithoutMovesDoublesAndReportsIt(t *testing.T) {
 	})
 }
 
-// One bulk request reads the documents of 20 keys, and its answer has room for eight of
-// them.
+// The target has large documents under 20 keys. One bulk request reads them all, but one
+// answer has room for only eight of them.
 func TestReplicateWithoutMovesCopiesManyLargeDocuments(t *testing.T) {
 	onStage(t, func(s *stage) {
 		cfg := s.config()
@@ -300,7 +303,7 @@ func TestReplicateStopsAtTwoDocumentsThatWouldBecomeOneAndNamesThem(t *testing.T
 			if collision.ID != "same" || collision.Key != `["lamp"]` || !slices.Equal(names, []string{`["ada"]`, `["bob"]`}) {
 				t.Errorf("%+v", collision)
 			}
-			// After one of them has changed, the run resumes.
+			// When one of the two documents has got another key, the run resumes.
 			s.write("same", "bob", "chair", 2)
 			s.run(cfg)
 			s.equal(52)
@@ -308,7 +311,9 @@ func TestReplicateStopsAtTwoDocumentsThatWouldBecomeOneAndNamesThem(t *testing.T
 	}
 }
 
-// The copy of a document may lag behind the source when another document takes its key.
+// In the source, a document leaves its target key, and another document with the same id
+// takes the key. The copy of the first may be older than that. The replication must not
+// report a collision.
 func TestReplicateLetsAPlaceBeTakenThatItsDocumentHasLeft(t *testing.T) {
 	for _, versions := range []bool{false, true} {
 		onStage(t, func(s *stage) {
@@ -318,7 +323,7 @@ func TestReplicateLetsAPlaceBeTakenThatItsDocumentHasLeft(t *testing.T) {
 				s.write(fmt.Sprint(i), "ada", fmt.Sprint("product ", i), 1)
 			}
 			s.run(cfg)
-			for i := range 40 { // partitions are read concurrently, in any order
+			for i := range 40 { // partitions are read concurrently, so in any order
 				s.write(fmt.Sprint(i), "ada", fmt.Sprint("elsewhere ", i), 2)
 				s.write(fmt.Sprint(i), fmt.Sprint("bob ", i), fmt.Sprint("product ", i), 1)
 			}
@@ -334,7 +339,7 @@ func TestReplicateOfAllVersionsCopiesDocumentsThenDeletesAndMoves(t *testing.T) 
 		cfg.Versions = true
 		s.fill(300)
 		end := s.follow(cfg)
-		for i := range 60 { // during the first copy, and after it
+		for i := range 60 { // orders are written during the first copy and after it
 			<-time.After(time.Second)
 			s.write(fmt.Sprint(i), fmt.Sprint("customer ", i%97), "moved", 2)
 			s.remove(fmt.Sprint(100+i), fmt.Sprint("customer ", (100+i)%97))
@@ -416,8 +421,8 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 	})
 }
 
-// If the container does not retain all versions, the run ends with an error at once.
-// Otherwise it would never end.
+// If the source does not retain all versions, a run in all versions and deletes mode ends
+// at once with an error. Otherwise it would retry forever.
 func TestReplicateOfAllVersionsNeedsAContainerThatKeepsThem(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if _, err := s.account.DB.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
@@ -443,7 +448,7 @@ func TestReplicateThatIsInterruptedHasNotCaughtUp(t *testing.T) {
 		}
 		cfg := s.config()
 		cfg.UntilCaughtUp = false
-		cfg.Processor = "another" // another processor has no position yet
+		cfg.Processor = "another" // a processor with another name has no position yet
 		ctx, cancel = context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
 		var unfinished *UnfinishedError

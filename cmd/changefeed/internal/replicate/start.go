@@ -20,26 +20,28 @@ import (
 )
 
 const (
-	// minRetryDelay and maxRetryDelay bound the time between two attempts to start.
+	// minRetryDelay and maxRetryDelay limit the time between two attempts to start.
 	minRetryDelay = 500 * time.Millisecond
 	maxRetryDelay = 15 * time.Second
-	// undoTime is the timeout for deleting what a failed start has created.
+	// undoTime is the time limit for deleting the containers that a failed start has
+	// created.
 	undoTime = 10 * time.Second
 )
 
-// made records what the start of a run has created. All attempts of a start share it.
+// made records what the start of a run has created. All attempts of the start share one
+// value.
 type made struct {
-	// met reports whether all accounts have answered.
+	// met reports whether every account has answered at least once.
 	met bool
 	// database, target and leases report whether this start has created them.
 	database, target, leases bool
-	// narrow reports whether the target may have too few partitions.
+	// narrow reports whether the new target may have fewer partitions than the source.
 	narrow bool
 }
 
-// begin opens the replication. It prints and retries temporary errors, such as a broken
-// connection. After any other error it deletes what it has created, and returns the
-// error.
+// begin opens the replication. It prints temporary errors, such as a broken connection,
+// and tries again. After any other error it deletes what this start has created, and
+// returns the error.
 func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 	cfg.made = &made{}
 	failures := &errorLog{progress: &progress{out: cfg.Out}}
@@ -65,7 +67,8 @@ func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 	}
 }
 
-// renew replaces the clients of all accounts.
+// renew replaces the clients of all accounts, because a client may keep an error for
+// minutes.
 func (cfg Config) renew(ctx context.Context) error {
 	return errors.Join(cfg.From.Account.Renew(ctx), cfg.To.Account.Renew(ctx), cfg.Leases.Account.Renew(ctx))
 }
@@ -99,12 +102,13 @@ func heals(err error, met bool) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// statusRetryWith is the service's answer to a write that conflicts with another one.
+// statusRetryWith is the HTTP status by which the service reports a conflict with another
+// write.
 const statusRetryWith = 449
 
 // undo deletes the containers and the database that this start has created. It keeps
-// everything if the replication has a state. It also keeps a container with documents,
-// and a database with containers: another process uses them.
+// everything if the replication has a state already. It keeps a container that has
+// documents and a database that has containers, because another process uses them.
 func (cfg Config) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
@@ -114,7 +118,7 @@ func (cfg Config) undo(ctx context.Context) error {
 	errs := []error{cfg.renew(ctx)}
 	if states, err := cfg.states(); err == nil {
 		if st, err := states.read(ctx); err == nil && st != nil {
-			return nil // another process, or a later run, resumes
+			return nil // a later run or another process resumes the replication
 		}
 	}
 	for _, c := range []struct {
@@ -156,8 +160,8 @@ func (cfg Config) undoDatabase(ctx context.Context) error {
 	return err
 }
 
-// left returns an error that names an object that could not be deleted. A missing object
-// needs no deletion.
+// left returns an error that names an object that could not be deleted. It returns nil if
+// the object was deleted or did not exist.
 func left(name string, err error) error {
 	if err == nil || connect.Status(err) == http.StatusNotFound {
 		return nil

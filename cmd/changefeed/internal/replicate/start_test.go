@@ -18,18 +18,18 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// outage fails a range of connections, counted from the first. Each request has its own
-// connection.
+// outage makes a range of connections fail. Connections are counted from the first, and
+// each request has a connection of its own.
 type outage struct {
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	from, to int64
-	// answered reports whether the requests are carried out, so that only their answers
-	// are lost.
+	// answered reports whether the failing requests are carried out. Then only their
+	// answers are lost.
 	answered bool
 	made     atomic.Int64
 }
 
-// Dial has the form of http.Transport.DialContext.
+// Dial is a function for http.Transport.DialContext.
 func (o *outage) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := o.dial(ctx, network, address)
 	n := o.made.Add(1)
@@ -39,7 +39,7 @@ func (o *outage) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &failingConn{Conn: conn, answered: o.answered}, nil
 }
 
-// failingConn is reset at the first write, or at the first read.
+// failingConn is a connection that is reset at its first write or at its first read.
 type failingConn struct {
 	net.Conn
 	answered bool
@@ -55,18 +55,18 @@ func (c *failingConn) Write(p []byte) (int, error) {
 
 func (c *failingConn) Read(p []byte) (int, error) {
 	if c.answered {
-		_, _ = c.Conn.Read(p) // the request is carried out
+		_, _ = c.Conn.Read(p) // the server carries out the request
 	}
 	_ = c.Close()
 	return 0, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 }
 
-// An outage at any request of the start causes only retries. The target is the same as
-// without an outage.
+// The connection fails at each request of a start in turn. The start must retry and
+// succeed, and the target must be the same as without the failure.
 func TestAnOutageAtAnyRequestOfTheStartEndsNoReplication(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {
-			original := http.DefaultTransport // connect clones it for every account
+			original := http.DefaultTransport // connect clones the default transport for each account
 			defer func() { http.DefaultTransport = original }()
 			for from := int64(1); from < 40; from += 2 {
 				synctest.Test(t, func(t *testing.T) { replicateThroughOutage(t, &outage{from: from, to: from + 7, answered: answered}) })
@@ -94,7 +94,8 @@ func replicateThroughOutage(t *testing.T, o *outage) {
 	s.fill(20)
 	cfg := s.config()
 	cfg.To.Database, cfg.To.Container, cfg.Leases.Database, cfg.Key = "other", "copy", "other", []string{"/product"}
-	// azcosmos keeps the error of a client's first request for five minutes.
+	// A client of azcosmos keeps the error of its first request for five minutes. The
+	// start must not wait for that.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := Run(ctx, cfg); err != nil {
@@ -116,8 +117,8 @@ func replicateThroughOutage(t *testing.T, o *outage) {
 	}
 }
 
-// A start ends at once if the account rejects a request permanently. A start that is
-// interrupted in an outage leaves no containers.
+// If the account rejects a request permanently, the start ends at once. If the start is
+// interrupted during an outage, it deletes the containers that it has created.
 func TestAStartInterruptedInAnOutageReportsItAndLeavesNothing(t *testing.T) {
 	original := http.DefaultTransport
 	defer func() { http.DefaultTransport = original }()
@@ -130,7 +131,7 @@ func TestAStartInterruptedInAnOutageReportsItAndLeavesNothing(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		http.DefaultTransport = &http.Transport{DisableKeepAlives: true, DialContext: func(dial context.Context, n, address string) (net.Conn, error) {
 			conn, err := network.DialContext(dial, n, address)
-			if _, made := server.DB.Container(dial, "other", "copy"); made == nil && ctx.Err() == nil { // from the target on
+			if _, made := server.DB.Container(dial, "other", "copy"); made == nil && ctx.Err() == nil { // interrupt the start as soon as the target exists
 				time.AfterFunc(time.Minute, interrupt)
 				return &failingConn{Conn: conn}, err
 			}

@@ -33,25 +33,25 @@ type state struct {
 	TargetKey []string `json:"targetKey"`
 	Mode      string   `json:"mode"`
 	// TargetEmpty reports whether the target had no document when the replication began.
-	// Ends are the ends of the source's ranges at that time.
+	// Ends are the last LSNs of the source's ranges at that time.
 	TargetEmpty bool       `json:"targetEmpty"`
 	Ends        []stateEnd `json:"ends"`
-	// Copied reports, in all versions and deletes mode, that the latest versions are
-	// copied. All processes then apply changes.
+	// Copied reports whether all latest versions have been copied, in all versions and
+	// deletes mode. All processes then apply changes.
 	Copied bool `json:"copied"`
 
 	// ETag is the document's etag.
 	ETag string `json:"_etag,omitempty"`
 }
 
-// stateEnd is the last LSN of a range of the source.
+// stateEnd is the JSON form of an end: a range of the source, and its last LSN.
 type stateEnd struct {
 	Min string `json:"min"`
 	Max string `json:"max"`
 	LSN int64  `json:"lsn"`
 }
 
-// ends returns the ends of the source's ranges when the replication began.
+// ends returns the last LSNs of the source's ranges when the replication began.
 func (st *state) ends() []end {
 	all := make([]end, 0, len(st.Ends))
 	for _, e := range st.Ends {
@@ -60,9 +60,9 @@ func (st *state) ends() []end {
 	return all
 }
 
-// endsOf returns the ends of a source's ranges. If the source does not report an end, the
-// range ends before its first change. After a split or merge in the meantime it reads all
-// ends again.
+// endsOf returns the last LSN of each range of a source. If the source does not report
+// it, the range counts as empty. If a partition is split or merged meanwhile, endsOf
+// starts again.
 func endsOf(ctx context.Context, source feed.Source) (all []stateEnd, err error) {
 	for range maxAttempts {
 		all, err = readEnds(ctx, source)
@@ -96,16 +96,16 @@ func readEnds(ctx context.Context, source feed.Source) ([]stateEnd, error) {
 
 const stateVersion = 1
 
-// stateID is the id of the state of a processor's replication.
+// stateID returns the id of the state document for a processor name.
 func stateID(processor string) string { return "replicate:" + processor }
 
-// stateStore reads and writes one state.
+// stateStore reads and writes the state document of one replication.
 type stateStore struct {
 	container *azcosmos.ContainerClient
 	id        string
 }
 
-// states returns the store of the replication's state.
+// states returns the stateStore of the replication.
 func (cfg Config) states() (stateStore, error) {
 	container, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container)
 	return stateStore{container: container, id: stateID(cfg.Processor)}, err
@@ -132,9 +132,9 @@ func (s stateStore) read(ctx context.Context) (*state, error) {
 	return &st, nil
 }
 
-// begin creates the state of a new replication, or returns the existing state. first
-// completes a new state. begin returns an error if the existing state belongs to another
-// replication.
+// begin returns the existing state of the replication. If there is none, it calls first
+// to complete want, and creates the state. It returns an error if the existing state is
+// of another replication.
 func (s stateStore) begin(ctx context.Context, want state, first func(ctx context.Context, st *state) error) (*state, error) {
 	was, err := s.read(ctx)
 	if err != nil {
@@ -159,12 +159,13 @@ func (s stateStore) begin(ctx context.Context, want state, first func(ctx contex
 	return was, was.fits(want)
 }
 
-// way returns the remedy if the leases belong to another replication.
+// way returns the end of an error text: the remedy if the leases belong to another
+// replication.
 func (st *state) way() string {
 	return fmt.Sprintf("; use another --processor, or first delete the other replication's leases (`changefeed leases delete --all`) and its state, document %q of the lease container", st.ID)
 }
 
-// fits returns an error if the state belongs to another replication.
+// fits returns an error if the state is of another replication than want.
 func (st *state) fits(want state) error {
 	way := st.way()
 	switch {
@@ -181,7 +182,7 @@ func (st *state) fits(want state) error {
 	return nil
 }
 
-// copied records that the latest versions are copied.
+// copied records in the state document that all latest versions have been copied.
 func (s stateStore) copied(ctx context.Context) error {
 	for range maxAttempts {
 		st, err := s.read(ctx)

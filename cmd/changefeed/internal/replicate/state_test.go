@@ -10,7 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// splittingSource splits its partition before the first reads of it are answered.
+// splittingSource is a source whose partition splits just before its first reads are
+// answered.
 type splittingSource struct {
 	feed.Source
 	gone, reads int

@@ -13,9 +13,9 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 )
 
-// makeTarget creates the target like the source, except for its key. The answer to a
-// creation may be lost. So a database or container that did not exist before the request
-// counts as created.
+// makeTarget creates the target with the properties of the source, but with its own
+// partition key. The answer to a create may be lost. So a database or container that did
+// not exist before the request counts as created by this run.
 func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	throughput, err := cfg.throughput(ctx)
 	if err != nil {
@@ -46,13 +46,15 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	return cfg.spread(ctx)
 }
 
-// maybeApplied reports whether a request that returned err may have been carried out.
+// maybeApplied reports whether the service may have carried out a request that returned
+// err.
 func maybeApplied(err error) bool {
 	return err == nil || heals(err, true) || errors.Is(err, context.Canceled)
 }
 
-// likeSource returns the properties of the target. Unique keys apply to items of one
-// partition key, so they are not copied if the partition key changes.
+// likeSource returns the properties of a new target. They are the source's, except for
+// the partition key. Unique keys apply within one partition key, so a target with another
+// partition key gets none.
 func (cfg Config) likeSource(source *described) azcosmos.ContainerProperties {
 	from := source.properties
 	p := azcosmos.ContainerProperties{
@@ -71,8 +73,8 @@ func (cfg Config) likeSource(source *described) azcosmos.ContainerProperties {
 	return p
 }
 
-// throughput returns the throughput of the target: the flag's, or the source's own. It
-// returns nil if the target has none.
+// throughput returns the throughput of a new target: that of --throughput, or else the
+// source's own. It returns nil if the target gets none of its own.
 func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputProperties, error) {
 	if cfg.Throughput > 0 {
 		t := azcosmos.NewManualThroughputProperties(int32(cfg.Throughput)) //nolint:gosec // the flag bounds it
@@ -87,8 +89,8 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 	}
 	got, err := source.ReadThroughput(ctx, nil)
 	switch status := connect.Status(err); {
-	// The source uses its database's throughput, or is serverless. Or the credential does
-	// not allow the request.
+	// The source shares its database's throughput or is serverless. Or the credential may
+	// not read the throughput.
 	case status == http.StatusNotFound, status == http.StatusBadRequest, status == http.StatusForbidden:
 		return nil, nil //nolint:nilnil // nil means no throughput of its own
 	case err != nil:
@@ -105,8 +107,9 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 	return nil, nil //nolint:nilnil // nil means no throughput of its own
 }
 
-// spread splits a target that this run has created, until it has as many partitions as
-// the source. In Azure Cosmos DB the throughput decides that, and clients cannot.
+// spread splits partitions of a target that this run has created, until it has as many as
+// the source. Only `changefeed serve` can do that. In Azure Cosmos DB the throughput
+// determines the number of partitions.
 func (cfg Config) spread(ctx context.Context) error {
 	if !cfg.made.narrow {
 		return nil
@@ -122,15 +125,15 @@ func (cfg Config) spread(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // another answer is not that of a changefeed server
 	}
-	// Partitions that an earlier attempt has split come last.
+	// Put the partitions that an earlier attempt has split at the end.
 	slices.SortStableFunc(there, func(a, b admin.Partition) int { return len(a.Parents) - len(b.Parents) })
 	wanted, err := cfg.source().Partitions(ctx)
 	if err != nil {
 		return fmt.Errorf("list the partitions of container %s: %w", cfg.From, err)
 	}
 	for len(there) < len(wanted) {
-		// The first partition is the widest: halves are appended after those that are
-		// still whole.
+		// The first partition is the widest, because the halves of split partitions are
+		// appended at the end.
 		halves, err := server.Split(ctx, cfg.To.Database, cfg.To.Container, there[0].ID, "")
 		if err != nil {
 			return fmt.Errorf("split container %s: %w", cfg.To, err)

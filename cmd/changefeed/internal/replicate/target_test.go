@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// names lists all databases and containers of the stage.
+// names returns the names of all databases and containers on the stage.
 func (s *stage) names() []string {
 	s.Helper()
 	var all []string
@@ -38,7 +38,7 @@ func (s *stage) names() []string {
 	return all
 }
 
-// A rejected configuration must leave no database and no container.
+// If a replication is refused, it must not have created a database or a container.
 func TestARefusedReplicationMakesNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if _, err := s.account.DB.CreateContainer(s.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
@@ -69,7 +69,8 @@ func TestARefusedReplicationMakesNothing(t *testing.T) {
 	})
 }
 
-// The leases of another target are not valid for a new one.
+// A replication's target is deleted, but its leases remain. A new run must refuse to
+// create the target again, because the leases record documents as copied.
 func TestATargetThatIsGoneIsNotMadeAgainBesideItsLeases(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(10)

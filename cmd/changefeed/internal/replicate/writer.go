@@ -23,20 +23,21 @@ type finder interface {
 	find(ctx context.Context, ids []string) ([]found, error)
 }
 
-// found is a document of the target: its keys and etag, without a body.
+// found is a document that the target has: its id, its keys and its etag, without its
+// body.
 type found struct {
 	document
 	etag string
 }
 
-// writer carries out plans. It is safe for concurrent use.
+// writer carries out plans on the target. It is safe for concurrent use.
 type writer struct {
 	source, target bulk
 	finder         finder
 
-	// copied counts documents that were written, and moved counts those that left an old
-	// key. deleted counts documents that were deleted. unsure counts documents whose old
-	// copy may still exist.
+	// copied counts written documents. moved counts documents that were deleted under an
+	// old target key. deleted counts documents deleted from the target. unsure counts
+	// changes whose document may still have an old copy.
 	copied, moved, deleted, unsure atomic.Int64
 }
 
@@ -55,7 +56,7 @@ func (e *CollisionError) Error() string {
 		"choose another key, or change one of the two, and run again", e.ID, e.First, e.ID, e.Second, e.Key)
 }
 
-// refusedError reports a document that the target rejects.
+// refusedError reports a document that the target permanently rejects.
 type refusedError struct {
 	document string
 	status   int
@@ -66,7 +67,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the target rejects the document with %s: status %d %s %s", e.document, e.status, http.StatusText(e.status), e.message)
 }
 
-// fatal reports whether an error is permanent.
+// fatal reports whether a retry cannot fix err, so that the run must end.
 func fatal(err error) bool {
 	var (
 		collision *CollisionError
@@ -77,7 +78,7 @@ func fatal(err error) bool {
 	return errors.As(err, &collision) || errors.As(err, &lost) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
 }
 
-// documentError reports a change that cannot be parsed.
+// documentError reports a change whose document cannot be parsed.
 type documentError struct{ err error }
 
 func (e *documentError) Error() string { return e.err.Error() }
@@ -85,7 +86,7 @@ func (e *documentError) Error() string { return e.err.Error() }
 // Unwrap returns the error underneath.
 func (e *documentError) Unwrap() error { return e.err }
 
-// handle copies a batch under rules.
+// handle makes plans from a batch under rules r, and carries them out.
 func (w *writer) handle(ctx context.Context, r rules, b *changefeed.Batch) error {
 	plans, unsure, err := r.collapse(b.Range, b.Changes)
 	if err != nil {
@@ -110,7 +111,7 @@ func (w *writer) handle(ctx context.Context, r rules, b *changefeed.Batch) error
 	return nil
 }
 
-// same carries out plans on a target that has the same key as the source.
+// same carries out plans if the target has the same partition key paths as the source.
 func (w *writer) same(ctx context.Context, plans []*plan) error {
 	ops := make([]cosmos.BulkOperation, 0, len(plans))
 	for _, p := range plans {
@@ -139,22 +140,22 @@ func refused(p *plan, r cosmos.BulkResult) error {
 // write is a document to write to the target.
 type write struct {
 	*plan
-	// etag is the etag of the document that is replaced. If empty, there is none.
+	// etag is the etag of the document to replace. If empty, the document is created.
 	etag string
-	// look reports whether the target's document must be read first.
+	// look reports whether the target's document under this key must be read first.
 	look bool
 }
 
-// erase is an old copy of a document, under another key.
+// erase is the deletion of an old copy of a document under another target key.
 type erase struct {
 	*plan
 	key  feed.PartitionKey
 	etag string
 }
 
-// rekey carries out plans on a target that has another key than the source. It first
-// writes the documents under their new keys, so that each always exists. Then it deletes
-// the old copies.
+// rekey carries out plans if the target has other partition key paths than the source. It
+// first writes the documents under their new keys, so that each document always exists.
+// Then it deletes the old copies.
 func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
 	writes, erases, err := w.locate(ctx, plans)
 	if err != nil {
@@ -166,8 +167,8 @@ func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
 	return w.clear(ctx, r, erases)
 }
 
-// locate returns the writes and the deletions of plans. It looks up the documents whose
-// plans demand it.
+// locate returns the writes and the deletions that plans need. It looks up old copies of
+// the documents whose plans demand it.
 func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, erases []erase, err error) {
 	var ids []string
 	for _, p := range plans {
@@ -210,15 +211,15 @@ func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, era
 	return writes, erases, nil
 }
 
-// maxAttempts is the number of attempts to write a document that other clients also
-// write. Then the batch is retried.
+// maxAttempts is the number of attempts to write a document that other clients change at
+// the same time. After that, the whole batch is retried.
 const maxAttempts = 10
 
-// errContended reports that other clients write the same documents of the target all the
-// time.
+// errContended reports that other clients keep changing the same documents of the target.
 var errContended = errors.New("documents of the target change while they are written; do other clients write to it?")
 
-// put writes documents. It replaces only documents that it has read and identified.
+// put writes documents to the target. It replaces a document only if it has read it and
+// found it to be the same document of the source.
 func (w *writer) put(ctx context.Context, r rules, writes []write) error {
 	for range maxAttempts {
 		var err error
@@ -258,8 +259,8 @@ func (w *writer) put(ctx context.Context, r rules, writes []write) error {
 	return errContended
 }
 
-// inspect reads the documents of the target that writes may replace. It leaves out the writes
-// that must not be carried out.
+// inspect reads the documents of the target that writes may replace. It returns the
+// writes to carry out, with the etags of these documents.
 func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write, error) {
 	var ops []cosmos.BulkOperation
 	var at []int
@@ -341,7 +342,8 @@ func (w *writer) resolve(ctx context.Context, r rules, p *plan, there document) 
 	return still[0] || !still[1], nil
 }
 
-// clear deletes the old copies of documents, unless another document has replaced them.
+// clear deletes old copies of documents. It keeps a copy that another document has
+// replaced meanwhile.
 func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
 	for range maxAttempts {
 		if len(erases) == 0 {
@@ -390,7 +392,7 @@ func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
 	return nil
 }
 
-// parseFound parses a row of a look-up.
+// parseFound parses one result of a look-up.
 func (s shape) parseFound(row json.RawMessage) (found, error) {
 	var meta struct {
 		ETag string `json:"_etag"`

@@ -2,5 +2,5 @@
 
 package serve
 
-// returnLargeBlocks does nothing: glibc does not manage the store's memory.
+// returnLargeBlocks does nothing here, because this build does not use glibc.
 func returnLargeBlocks() {}

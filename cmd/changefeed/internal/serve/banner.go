@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// banner is the text for clients: names and values, a line to paste for each SDK, and
-// "ready" as the last line. Scripts wait for that line.
+// banner is the text that a server prints for its clients: names with values, a line to
+// paste for each SDK, and "ready" in the last line. Scripts wait for "ready".
 type banner struct {
 	Config
 	address     net.Addr
@@ -38,7 +38,7 @@ func (b banner) endpoint() string {
 		return scheme + "://" + b.address.String() + "/"
 	}
 	if host == "" || tcp.IP.IsUnspecified() {
-		host = "127.0.0.1" // other machines' name for this one is unknown
+		host = "127.0.0.1" // names by which other machines reach this one are unknown
 	}
 	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port)) + "/"
 }
@@ -55,7 +55,7 @@ func (b banner) write(w io.Writer) error {
 	row := func(name, value string) { fmt.Fprintf(&t, "%-18s %s\n", name, value) }
 	row("endpoint", endpoint)
 	if b.PublicEndpoint != "" {
-		row("listens on", b.address.String()) // port 0 would otherwise be unknown
+		row("listens on", b.address.String()) // this is the only place that shows a port chosen for :0
 	}
 	for _, k := range b.shown(b.keys()) {
 		row("key", k)
@@ -91,11 +91,11 @@ func (b banner) write(w io.Writer) error {
 	return err
 }
 
-// hiddenKey replaces a key that is not printed.
+// hiddenKey is printed in place of a key that must not be printed.
 const hiddenKey = "KEY"
 
-// shown returns keys as they are printed. The output of a server may be kept in a
-// journal, so given keys are hidden. The well-known one is public.
+// shown returns the keys as the banner prints them. Keys that the user gave are hidden,
+// because the output may be kept in a journal. The public well-known key is printed.
 func (b banner) shown(keys []string) []string {
 	out := make([]string, len(keys))
 	for i, k := range keys {
@@ -146,8 +146,8 @@ func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 	}
 }
 
-// trusting returns file if the certificate is in a file, and unchecked if it is in
-// memory. Otherwise it returns "".
+// trusting returns file if the certificate is in a file. It returns unchecked if the
+// certificate is only in memory. Otherwise it returns "".
 func (b banner) trusting(file, unchecked string) string {
 	switch {
 	case b.certificate != "":
@@ -169,14 +169,16 @@ func pythonTrust(endpoint, certificate string) string {
 	return "REQUESTS_CA_BUNDLE=" + shellQuote(certificate) + " SSL_CERT_FILE=" + shellQuote(certificate)
 }
 
-// emulatorsHost reports whether SDKs assume an emulator because of the host name.
+// emulatorsHost reports whether SDKs treat the endpoint as a local emulator, because of
+// its host name.
 func emulatorsHost(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1")
 }
 
-// javaTrust returns the options of a JVM. The SDK's own option works only for an
-// emulator's hosts. For other hosts, the certificate must be in a trust store.
+// javaTrust returns the options of a JVM whose program uses the server. If the host is an
+// emulator's, the SDK has an option to skip the certificate check. For other hosts, the
+// certificate must be in a trust store.
 func javaTrust(endpoint, certificate string) string {
 	if unchecked := javaUnchecked(endpoint); unchecked != "" {
 		return unchecked
@@ -194,7 +196,7 @@ func javaUnchecked(endpoint string) string {
 	return ""
 }
 
-// shellQuote quotes a word for a shell if that is necessary.
+// shellQuote returns s, quoted for a shell if necessary.
 func shellQuote(s string) string {
 	if !strings.ContainsAny(s, " '\"$`\\!*?;&|<>()#~[]{}\t") {
 		return s

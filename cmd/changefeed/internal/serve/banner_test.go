@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The lines are pasted into shells and programs with another working directory.
+// Users paste the banner's lines into shells and programs with other working directories.
+// So the paths in them must be absolute.
 func TestTheBannersPathsAreAbsolute(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := start(t, Config{TLS: selfSigned, Data: "data"})
@@ -24,8 +25,8 @@ func TestTheBannersPathsAreAbsolute(t *testing.T) {
 	}
 }
 
-// For hosts that are not an emulator's, Python's SDK checks certificates. These variables
-// name the trusted ones.
+// Python's SDK checks certificates, except for the hosts of an emulator. For other hosts,
+// the banner must print the variables that name the trusted certificate.
 func TestPythonsLineNamesTheCertificateIfTheSDKChecksIt(t *testing.T) {
 	for endpoint, told := range map[string]bool{"": false, "https://shop.test/": true} {
 		r := start(t, Config{TLS: selfSigned, Data: t.TempDir(), PublicEndpoint: endpoint})
@@ -37,8 +38,8 @@ func TestPythonsLineNamesTheCertificateIfTheSDKChecksIt(t *testing.T) {
 	}
 }
 
-// This is a key in the form that `openssl rand -base64 64` prints. Users should create
-// keys with that command.
+// `openssl rand -base64 64`, by which users should create keys, prints a key with line
+// breaks. The banner must print the key in one line.
 func TestAKeyWithLineBreaksIsPrintedInOneLine(t *testing.T) {
 	const key, reader = "b3duIGtleQ==", "cmVhZGVy"
 	r := start(t, Config{TLS: plain, PrintKeys: true, Keys: []string{wrapped(key)}, ReadOnlyKeys: []string{wrapped(reader)}})

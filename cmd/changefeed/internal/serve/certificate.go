@@ -31,7 +31,7 @@ const (
 	certificateLife = 397 * 24 * time.Hour
 	// renewBefore is the time before its end at which the certificate is replaced.
 	renewBefore = 30 * 24 * time.Hour
-	// clockSlack is the maximum delay of a client's clock.
+	// clockSlack is the maximum time by which a client's clock may be late.
 	clockSlack = time.Hour
 )
 
@@ -40,8 +40,8 @@ type identity struct {
 	// path is the certificate's PEM file, for clients. It is empty if the user gave the
 	// certificate, or if it is only in memory.
 	path string
-	// unkept is the error that keeps the certificate in memory. It is nil if there is
-	// none.
+	// unkept is the error because of which the certificate is only in memory. It is nil
+	// if there was none.
 	unkept error
 	// make creates or loads the certificate. It is nil if the user gave the certificate.
 	make func(now time.Time) (*tls.Certificate, error)
@@ -84,8 +84,8 @@ func keptIdentity(dir string, hosts []string) (*identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the certificate's directory: %w", err)
 	}
-	// Each set of names has its own file, so that servers with different names do not
-	// replace each other's certificates.
+	// The file name depends on the host names, so that servers with different names do
+	// not replace each other's certificates.
 	base := filepath.Join(dir, "localhost")
 	if more := hosts[len(localHosts):]; len(more) > 0 {
 		base = filepath.Join(dir, strings.ReplaceAll(strings.Join(more, "+"), ":", "_"))
@@ -132,7 +132,8 @@ func (id *identity) listener(l net.Listener) net.Listener {
 	})
 }
 
-// get returns the certificate. It renews one that the server has created in time.
+// get returns the certificate. If the server has created it, get renews it before it
+// expires.
 func (id *identity) get(now time.Time) (*tls.Certificate, error) {
 	id.mu.Lock()
 	current := id.current
@@ -239,14 +240,14 @@ func pemOf(kind string, der []byte) []byte {
 	return b.Bytes()
 }
 
-// The file modes of a certificate's key, and of the certificate, which other users'
-// clients read.
+// secretFile is the file mode of a certificate's key. publicFile is the mode of
+// the certificate, which clients of other users read.
 const (
 	secretFile = 0o600
 	publicFile = 0o644
 )
 
-// replaceFile replaces a file atomically.
+// replaceFile replaces the content of a file atomically.
 func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // with mode 0600
 	if err != nil {

@@ -46,7 +46,7 @@ func TestCertificateIsReusedWhileItIsValidAndRenewedBeforeItsEnd(t *testing.T) {
 		}
 	}
 	wantModes()
-	// Older releases left it so.
+	// Older releases created the file with this mode.
 	if err := os.Chmod(base+".crt", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,8 @@ func TestCertificateIsReusedWhileItIsValidAndRenewedBeforeItsEnd(t *testing.T) {
 	if !at(now.Add(-certificateLife)).Leaf.NotBefore.Before(now) {
 		t.Error("one of the future is used")
 	}
-	// A crash between the two files leaves a pair that does not match.
+	// After a crash between the writes of the two files, the key does not match the
+	// certificate.
 	if err := os.WriteFile(base+".key", []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +132,8 @@ func TestCertificateOfOnesOwnIsTakenOrRefusedByName(t *testing.T) {
 	}
 }
 
-// A server in memory needs no directory. If there is no writable home, its certificate is
-// in memory too, and the banner reports that in one line.
+// A server in memory starts even if there is no writable home directory. Its certificate
+// is then only in memory, and the banner reports that in one line.
 func TestServerInMemoryNeedsNoHome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -178,7 +179,7 @@ func TestServerInMemoryNeedsNoHome(t *testing.T) {
 	}
 }
 
-// ender ends a server when it has printed its banner.
+// ender is a writer that ends a server when the server has printed its banner.
 type ender func()
 
 func (e ender) Write(p []byte) (int, error) {

@@ -2,26 +2,28 @@ package serve
 
 import "fmt"
 
-// This file divides the file descriptors of a server. Connections must never take the
-// last ones, because a store fails without a descriptor for its log.
+// This file divides a server's file descriptors between its connections and its store.
+// Connections must never take the last ones, because a store fails without a descriptor
+// for its log.
 
 const (
-	// minDescriptors is the lowest limit of open files with which a server starts.
+	// minDescriptors is the lowest limit of open files at which a server starts.
 	minDescriptors = 64
-	// ownDescriptors are for the listeners, the log, the store's files that are being
-	// written, and a reserve.
+	// ownDescriptors is the number of descriptors for the listeners, the log, the files
+	// that the store writes, and a reserve.
 	ownDescriptors = 32
-	// minTables and maxTables bound the number of store tables that are kept open.
+	// minTables and maxTables limit the number of table files that the store keeps open.
 	minTables = 16
 	maxTables = 1000
-	// The tables get 1/tableShare of the rest.
+	// The store's tables get 1/tableShare of the remaining descriptors.
 	tableShare = 4
 )
 
-// descriptorPlan divides the file descriptors of a server.
+// descriptorPlan contains the maximum number of the store's open tables and of open
+// connections.
 type descriptorPlan struct{ tables, connections int }
 
-// planDescriptors divides a limit of open files. If the limit is 0, it is unknown.
+// planDescriptors divides a limit of open files. The limit 0 means that it is unknown.
 func planDescriptors(limit int) (descriptorPlan, error) {
 	if limit == 0 {
 		return descriptorPlan{tables: maxTables}, nil

@@ -2,5 +2,5 @@
 
 package serve
 
-// descriptorLimit returns 0: the limit of open files is unknown.
+// descriptorLimit returns 0, because the limit of open files is unknown on this system.
 func descriptorLimit() int { return 0 }

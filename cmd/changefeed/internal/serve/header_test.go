@@ -12,22 +12,23 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// These are the longest headers that an SDK sends. No SDK sends all of them in one
-// request.
+// A request with the longest headers of all SDKs must be accepted. Each constant
+// describes one of these headers. No SDK sends all of them in one request.
 func TestTheLongestHeadersOfSDKsFit(t *testing.T) {
 	const (
-		name = 255 // characters of the id of a database, a container or an item
-		// A sort key of a continuation, and a position among documents: an effective partition key and an id in UTF-8.
+		name = 255 // maximum characters in the id of a database, a container or an item
+		// sortKey is the size of a sort key in a continuation, in bytes. position is the size
+		// of a position among documents: an effective partition key and an id in UTF-8.
 		sortKey  = 2<<10 + 16
 		position = 128 + 4*name
-		// This is a partition key of 2 KB. The SDKs of Go and JavaScript write each of
-		// its characters as 12 (two escapes).
+		// partitionKey is the length of a header with a partition key of 2 KB. The SDKs
+		// of Go and JavaScript write each of its characters as 12 (two escapes).
 		partitionKey = 2 << 10 / 4 * 12
-		// This is a token of Microsoft Entra ID. One with 200 groups, the maximum, has
-		// about 10 KB.
+		// token is more than the length of a token of Microsoft Entra ID. A token with
+		// 200 groups, the maximum, has about 10 KB.
 		token = 16 << 10
-		// This is the number of partitions whose session tokens a query over the
-		// container has. By default, the HTTP clients of the SDKs of JavaScript, Java,
+		// partitions is the number of partitions whose session tokens a query over the
+		// container sends. By default, the HTTP clients of the SDKs of JavaScript, Java,
 		// Python and .NET accept answers with headers of 16 to 64 KB. So they never have
 		// longer tokens to send.
 		partitions = 1000

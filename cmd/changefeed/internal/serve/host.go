@@ -16,17 +16,19 @@ import (
 // sends the page's name in the Host header. So the server accepts only names that are
 // meant for it. IP addresses are accepted, because DNS cannot redirect them.
 
-// hostCheck is a server that answers 421 to requests with another host.
+// hostCheck is a server that answers 421 (Misdirected Request) to a request whose Host
+// header names another server.
 type hostCheck struct {
 	*server.Server
 	// names are the accepted hosts, in lower case.
 	names map[string]bool
-	// local reports whether only this machine can reach the server.
+	// local reports whether the server listens on a loopback address, which only this
+	// machine can reach.
 	local bool
 }
 
-// checkHosts returns a server that accepts only the hosts of the Config. a is its
-// address.
+// checkHosts returns a server that accepts only requests for the hosts in the Config. a
+// is the address on which the server listens.
 func (c Config) checkHosts(s *server.Server, a net.Addr) *hostCheck {
 	h := &hostCheck{Server: s, names: map[string]bool{}, local: loopback(a)}
 	for _, name := range c.hosts() {
@@ -35,7 +37,8 @@ func (c Config) checkHosts(s *server.Server, a net.Addr) *hostCheck {
 	return h
 }
 
-// hostName returns a host in lower case, without port, brackets and final dot.
+// hostName returns a Host header's name in lower case, without port, brackets and final
+// dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -44,8 +47,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// serves reports whether a Host header is accepted. An empty one is, because browsers
-// always send a name.
+// serves reports whether a request with this Host header is accepted. An empty header is
+// accepted, because browsers always send one.
 func (h *hostCheck) serves(host string) bool {
 	name := hostName(host)
 	if name == "" || strings.HasSuffix(name, ".localhost") || h.names[name] {
@@ -55,7 +58,7 @@ func (h *hostCheck) serves(host string) bool {
 	return err == nil && (!h.local || ip.Unmap().IsLoopback())
 }
 
-// ServeHTTP rejects requests with another host, and serves the others.
+// ServeHTTP serves requests for an accepted host, and answers 421 to all others.
 func (h *hostCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.serves(r.Host) {
 		h.Server.ServeHTTP(w, r)
@@ -66,20 +69,20 @@ func (h *hostCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		", which is not a name of this server. If clients reach the server by that name, start it with `changefeed serve --host " +
 		shortened(name) + "`, or with --public-endpoint."}.JSON()
 	header := w.Header()
-	header["Content-Type"] = nil // net/http would add it
+	header["Content-Type"] = nil // otherwise net/http would add a type
 	header["content-type"] = []string{"application/json"}
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(http.StatusMisdirectedRequest)
 	_, _ = w.Write(body) // an error means that the connection has ended
 }
 
-// shortened truncates a name that a client sent.
+// shortened truncates a name from a client's header for an error text.
 func shortened(name string) string {
 	const most = 255
 	return name[:min(len(name), most)]
 }
 
-// validateHosts checks Config.Hosts.
+// validateHosts returns an error if a name in Config.Hosts is invalid.
 func (c Config) validateHosts() error {
 	for _, host := range c.Hosts {
 		if host == "" || hostName(host) != strings.ToLower(strings.TrimSuffix(host, ".")) || strings.ContainsAny(host, "/?#@:*[] ") {

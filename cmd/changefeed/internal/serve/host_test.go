@@ -13,9 +13,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// rebound sends a request that a browser sends for fetch("/", {headers}) of a page whose
-// name resolves to the server. It is signed with the well-known key, which the page
-// knows.
+// rebound sends the request that a browser sends when a page calls fetch("/", {headers})
+// and the page's name resolves to the server. The request is signed with the public
+// well-known key, which any page can use.
 func rebound(t *testing.T, endpoint, host string) (status int, contentType, body string) {
 	t.Helper()
 	u, err := url.Parse(endpoint)
@@ -52,8 +52,9 @@ func rebound(t *testing.T, endpoint, host string) (status int, contentType, body
 	return a.StatusCode, a.Header.Get("Content-Type"), string(text)
 }
 
-// The server once accepted any name, so that a web page could read and write everything
-// with the well-known key.
+// If a page's name resolves to the server, the page must not reach the server (DNS
+// rebinding). The server once accepted any Host header, so that a web page could read and
+// write everything with the well-known key.
 func TestAWebPageCannotReachTheServerByDNSRebinding(t *testing.T) {
 	r := start(t, Config{TLS: plain, PublicEndpoint: "https://public.test:9000/", Hosts: []string{"Named.Test"}})
 	endpoint := "http://" + r.values["listens on"]

@@ -11,40 +11,44 @@ import (
 	"time"
 )
 
-// Timeouts of a connection. A client that sends or reads slowly holds a connection and a
-// few kilobytes, and delays no other client.
+// These timeouts limit each connection. A client that sends or reads slowly holds one
+// connection and a few kilobytes. It delays no other client.
 const (
-	// headerTime limits a request's headers, and the TLS handshake.
+	// headerTime is the maximum time for a request's headers, and for the TLS handshake.
 	headerTime = 10 * time.Second
-	// bodyTime limits a request's body, counted from the end of its headers.
+	// bodyTime is the maximum time for a request's body, counted from the end of its
+	// headers.
 	bodyTime = time.Minute
-	// writeTime limits one write of an answer. An answer has at most 4 MB, so a client
-	// that reads 70 KB/s keeps up.
+	// writeTime is the maximum time for one write of an answer. An answer has at most 4
+	// MB, so a client must read about 70 KB/s.
 	writeTime = time.Minute
-	// idleTime is the time for which an idle connection is kept. It is longer than in any
-	// SDK's pool. So the client closes the connection, and the server never closes it
-	// during a request.
+	// idleTime is the time for which an idle connection is kept. It is longer than the
+	// idle time of any SDK's pool. So the client closes the connection, and the server
+	// does not close it while a request is on its way.
 	idleTime = 5 * time.Minute
 )
 
 // limits are a server's configured limits.
 type limits struct {
-	// drain is the time that requests in flight may take when the server ends.
+	// drain is the maximum time that requests in flight may take after the server has
+	// begun to end.
 	drain time.Duration
-	// header is the maximum size of a request's line and headers, in bytes. The large
-	// ones are ETags, keys, session tokens of all partitions, and continuations.
+	// header is the maximum size of a request's line and headers, in bytes. The longest
+	// headers are ETags, keys, the session tokens of all partitions, and continuations.
 	header int
 }
 
-// httpSlack is the number of header bytes that http.Server accepts beyond MaxHeaderBytes.
+// httpSlack is the number of bytes by which http.Server lets headers exceed
+// MaxHeaderBytes.
 const httpSlack = 4 << 10
 
-// guard is a handler that watches the connections of its server.
+// guard is a handler that limits the connections of its server. Guard returns the
+// listener to use.
 type guard interface {
 	Guard(h *http.Server, l net.Listener) net.Listener
 }
 
-// drainer is a handler that holds requests until Drain is called.
+// drainer is a handler that may hold requests for long. Drain makes it answer them.
 type drainer interface{ Drain() }
 
 // serveHTTP serves until ctx ends. It then accepts no connections, gives the requests in
@@ -62,8 +66,8 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limit
 		MaxHeaderBytes:    bounds.header - httpSlack,
 		Protocols:         new(http.Protocols),
 		BaseContext:       func(net.Listener) context.Context { return base },
-		// Failed handshakes and garbage are the client's problem, so they are logged at
-		// debug level.
+		// Failed handshakes and invalid requests are errors of clients, so they are
+		// logged at debug level.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	srv.Protocols.SetHTTP1(true)
@@ -99,10 +103,11 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limit
 	return nil
 }
 
-// paced limits the time of a request's body, and of each write of its answer.
-// http.Server's timeouts do not fit: they count from the request's first byte to the
-// answer's last one. A timeout for a large page would give a slow client the same time
-// for a small one.
+// paced limits the time for a request's body, and for each write of its answer.
+//
+// The timeouts of http.Server do not fit, because they limit a whole request or a whole
+// answer. A timeout that is long enough for a large page would give a slow client as much
+// time for a small one.
 func paced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
@@ -110,10 +115,10 @@ func paced(next http.Handler) http.Handler {
 			// The deadline also applies after the handler, while http.Server reads the
 			// rest of an unread body.
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // an error means that the connection has ended
-			// The original request keeps its body. http.Server uses it to recognize a
-			// client that waits for "100 Continue", and a body that is not worth reading
-			// to the end. With a replaced body, it would wait for the body before it
-			// sends an error.
+			// The original request keeps its body. By it, http.Server recognizes a client
+			// that waits for "100 Continue", and a body that it need not read to the end.
+			// With a replaced body, it would wait for the whole body before it sends an
+			// error.
 			timed := *r
 			timed.Body = &pacedBody{ReadCloser: r.Body, c: c}
 			r = &timed
@@ -122,8 +127,8 @@ func paced(next http.Handler) http.Handler {
 	})
 }
 
-// pacedBody removes the deadline when the body has been read. http.Server then continues
-// to read the connection, to notice its end, and that has no time limit.
+// pacedBody removes the read deadline when the body has been read. After that,
+// http.Server reads the connection only to notice its end, which may take any time.
 type pacedBody struct {
 	io.ReadCloser
 	c *http.ResponseController
@@ -142,18 +147,18 @@ type pacedWriter struct {
 	c *http.ResponseController
 }
 
-// Write sets a new deadline for each write. The last one also covers the flush at the end
-// of the answer.
+// Write sets a new deadline for each write. The last deadline also covers the flush at
+// the end of the answer.
 func (w *pacedWriter) Write(p []byte) (int, error) {
 	_ = w.c.SetWriteDeadline(time.Now().Add(writeTime))
 	return w.ResponseWriter.Write(p)
 }
 
-// WriteHeader sets a deadline, because an answer may have no body.
+// WriteHeader sets a deadline, because an answer without a body has no Write.
 func (w *pacedWriter) WriteHeader(status int) {
 	_ = w.c.SetWriteDeadline(time.Now().Add(writeTime))
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap supports http.ResponseController.
+// Unwrap lets http.ResponseController reach the underlying writer.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/memnet"
 )
 
-// serveInBubble serves a handler until stop is called. stop returns the result of
-// serveHTTP.
+// serveInBubble serves a handler in the current bubble. dial opens a connection to it.
+// stop ends the server, and returns the error of serveHTTP.
 func serveInBubble(t *testing.T, h http.HandlerFunc) (dial func() net.Conn, stop func() error) {
 	t.Helper()
 	var n memnet.Network
@@ -46,7 +46,8 @@ func send(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// closedAfter reads a connection to its end. It returns the data and the time until then.
+// closedAfter reads a connection until the server closes it. It returns the data, and the
+// time until then.
 func closedAfter(c net.Conn) (string, time.Duration) {
 	began := time.Now()
 	text, _ := io.ReadAll(c) // an error also ends the connection

@@ -16,7 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// An issuer on this machine is not available at first. The server must start anyway.
+// A server with --aad-issuer accepts the tokens of that issuer. It must start even if the
+// issuer cannot be reached at first.
 func TestServedTokensAreThoseOfTheIssuerOfTheFlags(t *testing.T) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -23,8 +23,9 @@ import (
 )
 
 // The test opens hundreds of connections, some of which are slow or send garbage. The
-// others must lose no request, and be hardly slower. Each client has one connection and
-// never opens it again, so a dropped connection is a lost request.
+// good clients must lose no request, and must hardly be slower than alone. A good client
+// uses one connection and never opens another. So a dropped connection shows as a lost
+// request.
 
 var (
 	loadConnections = flag.Int("load.connections", 0, "how many connections the load test has (0: a small run that measures nothing); a tenth of them are bad")
@@ -33,8 +34,8 @@ var (
 	loadPause       = flag.Duration("load.pause", 100*time.Millisecond, "how long a client of the load test waits between two requests")
 )
 
-// startLoad runs a server as `changefeed serve --memory --tls off` does, and creates a
-// container on it.
+// startLoad starts a server with the limits of `changefeed serve --memory --tls off`, and
+// creates a container on it.
 func startLoad(t *testing.T) (c *wiretest.Client, address, container string) {
 	t.Helper()
 	ready, out := io.Pipe()
@@ -73,12 +74,12 @@ func startLoad(t *testing.T) (c *wiretest.Client, address, container string) {
 	return c, strings.TrimSuffix(strings.TrimPrefix(endpoint, "http://"), "/"), container
 }
 
-// kilobyte is a document of 1 KB.
+// kilobyte returns a document of 1 KB.
 func kilobyte(id, pk string) string {
 	return fmt.Sprintf(`{"id":%q,"pk":%q,"text":%q}`, id, pk, strings.Repeat("x", 800))
 }
 
-// oneConnection is a client with one connection.
+// oneConnection is a client that sends all its requests over one connection.
 type oneConnection struct {
 	*wiretest.Client
 	conn net.Conn
@@ -96,7 +97,8 @@ func connect(t *testing.T, c *wiretest.Client, address string) *oneConnection {
 	return &oneConnection{Client: c, conn: conn, r: bufio.NewReader(conn)}
 }
 
-// ask sends a request and reads the whole answer, which must be a success.
+// ask sends a request and reads the whole answer. It returns an error unless the request
+// succeeds.
 func (o *oneConnection) ask(ctx context.Context, method, path, body string, headers ...string) error {
 	r, err := o.Request(ctx, method, path, body, headers...)
 	if err != nil {
@@ -119,7 +121,7 @@ func (o *oneConnection) ask(ctx context.Context, method, path, body string, head
 	return nil
 }
 
-// goodClient writes and reads a document alternately until ctx ends. It returns the
+// goodClient writes and reads one document alternately until ctx ends. It returns the
 // duration of each request.
 func (o *oneConnection) goodClient(ctx context.Context, container string, n int, pause func()) (took []time.Duration, err error) {
 	id, pk := fmt.Sprint("good", n), fmt.Sprint("k", n%50)
@@ -140,14 +142,15 @@ func (o *oneConnection) goodClient(ctx context.Context, container string, n int,
 	return took, nil
 }
 
-// reconnect is the delay after which a bad client connects again.
+// reconnect is the time after which a bad client opens its next connection.
 const reconnect = 50 * time.Millisecond
 
-// badClient uses one connection badly. It is called with a new connection until ctx ends.
+// badClient misuses one connection. It is called again with a new connection until ctx
+// ends.
 type badClient func(ctx context.Context, conn net.Conn, container string)
 
-// badClients are all kinds of bad clients. A failed write is allowed: the server may end
-// the connection.
+// badClients contains all kinds of bad clients by name. They ignore failed writes,
+// because the server may close the connection.
 var badClients = map[string]badClient{
 	"headers that never end": func(ctx context.Context, conn net.Conn, _ string) {
 		dribble(ctx, conn, "GET / HTTP/1.1\r\nHost: s\r\nX-Slow: ", "x")
@@ -183,7 +186,7 @@ var badClients = map[string]badClient{
 	"a connection that is dropped at once": func(context.Context, net.Conn, string) {},
 }
 
-// dribble sends a beginning, and then a part ten times a second.
+// dribble sends begin, and then part ten times a second until ctx ends or a write fails.
 func dribble(ctx context.Context, conn net.Conn, begin, part string) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -196,15 +199,14 @@ func dribble(ctx context.Context, conn net.Conn, begin, part string) {
 	}
 }
 
-// untilClosed reads the server's answer for at most 200 ms, because the server may keep
-// the connection.
+// untilClosed reads the connection until the server closes it, but at most for 200 ms.
 func untilClosed(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// signedSlowReader asks for pages of a feed and never reads them. It is the only bad
-// client for which the server does work.
+// signedSlowReader returns a bad client that requests pages of a feed and never reads the
+// answers. It is the only bad client for which the server reads documents.
 func signedSlowReader(c *wiretest.Client) badClient {
 	return func(ctx context.Context, conn net.Conn, container string) {
 		for range 40 {
@@ -217,8 +219,8 @@ func signedSlowReader(c *wiretest.Client) badClient {
 	}
 }
 
-// phase runs good clients, each with its own connection, and bad ones at the same time.
-// It returns the durations of the good ones' requests.
+// phase runs good clients and bad ones at the same time. It returns the durations of the
+// good clients' requests.
 func phase(t *testing.T, clients []*oneConnection, container string, bad int, address string,
 	until <-chan struct{}, pause func(),
 ) []time.Duration {
@@ -332,7 +334,7 @@ func TestBadClientsHardlySlowTheOthers(t *testing.T) {
 	}
 }
 
-// quantile returns the time that a share of the requests took at most.
+// quantile returns the duration that the given share of the requests did not exceed.
 func quantile(took []time.Duration, part float64) time.Duration {
 	if len(took) == 0 {
 		return 0

@@ -15,15 +15,18 @@ import (
 	"github.com/changefeed-go/changefeed/server"
 )
 
-// This file divides the memory of a server.
+// This file divides a server's memory between its store, its requests and its
+// connections.
 
 const (
 	mib = 1 << 20
-	// The default of Config.Memory is a share of the available memory. A control group is
-	// assumed to be for the server alone, a machine is not.
+	// These shares of the available memory are the default of Config.Memory. groupShare
+	// applies to the limit of a control group, which probably has no other process.
+	// machineShare applies to a whole machine.
 	groupShare   = 0.8
 	machineShare = 0.5
-	// unknownMemory replaces the machine's memory if the system does not report it.
+	// unknownMemory is assumed to be the machine's memory, in bytes, if the system does
+	// not report it.
 	unknownMemory = 4 << 30
 	// minMemory is the minimum of Config.Memory, in MiB.
 	minMemory = 128
@@ -32,14 +35,14 @@ const (
 	// outsideGo is the part of the process's memory that Go's runtime does not manage:
 	// the program, and memory that C's allocator keeps.
 	outsideGo = 52 * mib
-	// The store's cache takes 1/cacheShare of the memory by default, and at most
+	// By default, the store's cache gets 1/cacheShare of the memory. It may get at most
 	// 1/maxCacheShare.
 	cacheShare, maxCacheShare = 8, 2
-	// garbageFactor is the memory per byte in use, including garbage that is not
-	// collected yet.
+	// garbageFactor is the memory that Go's heap needs for each byte in use, because
+	// garbage is collected later.
 	garbageFactor = 2
-	// Idle connections may take 1/connectionShare of the memory. Each takes
-	// connectionMemory bytes for its goroutine, buffers and TLS state.
+	// Idle connections may use 1/connectionShare of the memory. Each one uses about
+	// connectionMemory bytes, for its goroutine, its buffers and its TLS state.
 	connectionShare  = 8
 	connectionMemory = 64 << 10
 )
@@ -48,11 +51,12 @@ const (
 type memoryPlan struct {
 	// limit is the whole memory.
 	limit int64
-	// cache is the store's memory, and requests is the memory of all requests together.
+	// cache is the part for the store. requests is the part for all requests together.
 	cache, requests int64
 }
 
-// memory returns the memory plan. system is the default of Config.Memory, in bytes.
+// memory returns the memory plan of a Config. system is the memory in bytes that is used
+// if Config.Memory is zero.
 func (c Config) memory(system int64) (memoryPlan, error) {
 	p := memoryPlan{limit: int64(c.Memory) * mib, cache: int64(c.Cache) * mib}
 	if p.limit == 0 {
@@ -79,26 +83,26 @@ func (c Config) memory(system int64) (memoryPlan, error) {
 	return p, nil
 }
 
-// connections returns the number of connections that the plan has memory for.
+// connections returns the number of idle connections for which the plan has memory.
 func (p memoryPlan) connections() int {
 	return int(min(p.limit/connectionShare/connectionMemory, math.MaxInt32))
 }
 
-// collect makes Go's garbage collector follow the plan, unless GOMEMLIMIT is set. undo
-// restores the previous limit.
+// collect sets the memory limit of Go's garbage collector as planned, unless GOMEMLIMIT
+// is set. The function undo restores the previous limit.
 func (p memoryPlan) collect() (undo func()) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
 	managed := p.limit - outsideGo
 	if cacheOutsideGo() {
-		managed -= p.cache * 3 / 2 // C's allocator takes about half as much again
+		managed -= p.cache * 3 / 2 // C's allocator needs about half as much again
 	}
 	before := debug.SetMemoryLimit(managed)
 	return func() { debug.SetMemoryLimit(before) }
 }
 
-// cacheOutsideGo reports whether the store's cache is outside Go's heap. It is if the
+// cacheOutsideGo reports whether the store's cache is not in Go's heap. This is so if the
 // program was built with cgo.
 func cacheOutsideGo() bool {
 	info, ok := debug.ReadBuildInfo()
@@ -128,7 +132,8 @@ func systemMemory(root fs.FS) int64 {
 	return min(n, debug.SetMemoryLimit(-1))
 }
 
-// machineMemory returns the machine's memory, in bytes.
+// machineMemory returns the machine's memory in bytes. ok is false if the system does not
+// report it.
 func machineMemory(root fs.FS) (n int64, ok bool) {
 	text, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {
@@ -164,8 +169,8 @@ func groupMemory(root fs.FS) (n int64, ok bool) {
 				continue
 			}
 		}
-		// In a container the path may be the host's. Missing files are skipped, up to the
-		// mount, which is the container's.
+		// In a container the path in this file may be that on the host. So missing files
+		// are skipped up to the mount, which belongs to the container.
 		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
 			limit, err := fs.ReadFile(root, path.Join(mount, at, file))
 			if err == nil {
@@ -182,18 +187,21 @@ func groupMemory(root fs.FS) (n int64, ok bool) {
 }
 
 const (
-	// reclaimEvery is the time between two checks whether memory can be returned.
+	// reclaimEvery is the time between two checks for memory that can be returned.
 	// reclaimPause is the minimum time between two collections.
 	reclaimEvery = time.Second
 	reclaimPause = 5 * time.Second
-	// reclaimBytes is the minimum that is worth a collection.
+	// reclaimBytes is the minimum number of bytes for which a collection is worth its
+	// cost.
 	reclaimBytes = 16 * mib
 )
 
-// reclaim returns memory to the system after requests that held much of it. Without it an
-// idle server would keep the memory for minutes: Go collects garbage when the heap has
-// doubled, or every two minutes. inFlight returns the bytes that requests hold. collect
-// collects garbage and returns it to the system. reclaim returns when ctx ends.
+// reclaim returns memory to the system after requests that held much of it, until ctx
+// ends. inFlight returns the number of bytes that requests hold. collect collects
+// garbage, and returns its memory to the system.
+//
+// Without reclaim, an idle server would keep the memory for minutes. Go collects garbage
+// only when the heap has doubled, or every two minutes.
 func reclaim(ctx context.Context, inFlight func() int64, collect func()) {
 	ticker := time.NewTicker(reclaimEvery)
 	defer ticker.Stop()
@@ -215,8 +223,8 @@ func reclaim(ctx context.Context, inFlight func() int64, collect func()) {
 	}
 }
 
-// collectAll collects garbage, including the content of pools, and returns it to the
-// system.
+// collectAll collects garbage, including the contents of pools, and returns its memory to
+// the system.
 func collectAll() {
 	debug.FreeOSMemory() // the first call only marks the content of pools
 	debug.FreeOSMemory() // the second one collects it

@@ -22,7 +22,7 @@ func TestMemoryIsDividedBetweenCacheAndRequests(t *testing.T) {
 		refused       string
 	}{
 		{Config{}, 12 << 30, 128 * mib, ""},
-		{Config{}, 10 * mib, 16 * mib, ""}, // the minimum
+		{Config{}, 10 * mib, 16 * mib, ""}, // the memory is minMemory at least, and the cache an eighth of it
 		{Config{Memory: 256}, 12 << 30, 32 * mib, ""},
 		{Config{Memory: 140, Cache: 60}, 12 << 30, 0, "choose a cache of at most 28"},
 		{Config{Memory: 256, Cache: 80}, 12 << 30, 80 * mib, ""},
@@ -114,7 +114,7 @@ func TestMemoryIsGivenBackWhenRequestsHaveEnded(t *testing.T) {
 		wait(time.Hour, 0, 1, "at rest")
 		wait(2*reclaimEvery, reclaimBytes-1, 1, "when little was held")
 		wait(time.Minute, 0, 1, "when little was given back")
-		for range 4 * int(reclaimPause/reclaimEvery) { // a load that comes and goes
+		for range 4 * int(reclaimPause/reclaimEvery) { // repeat a load that comes and goes
 			held.Store(100*mib - held.Load())
 			time.Sleep(reclaimEvery)
 		}

@@ -19,12 +19,13 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// These tests measure the speed of queries. A query for one item is compared with a point
-// read of it on the same server. A filter over all documents is compared with a loop that
-// runs the JSON decoder of the queries over the same documents in memory.
+// These tests measure the speed of queries as a ratio. A query for one item is compared
+// with a point read of the item on the same server. A filter over all documents is
+// compared with a loop over the same documents in memory, which uses the JSON decoder of
+// queries.
 
-// queriedBody is a document of about 1 KB as it is stored. The filter's member is at its
-// end.
+// queriedBody appends a document to b that has about 1 KB when stored. The member that
+// the filter compares is the last one.
 func queriedBody(b []byte, n int64) []byte {
 	return fmt.Appendf(b, `{"id":"order-%06d","pk":"%03d","status":%q,"total":%d.25,"lines":[{"sku":"A-100","quantity":2,"price":19.99,"name":"a thing with a name"},`+
 		`{"sku":"B-200","quantity":1,"price":5,"name":"another thing"}],"address":{"street":"Main Street 1","city":"Springfield","zip":"12345","country":"US"},`+
@@ -51,7 +52,8 @@ func loadQueried(t testing.TB, c *store.Container, documents int64) {
 	writers.Wait()
 }
 
-// asking returns requests for a query, whose body is created by body.
+// asking returns a function that creates requests for a query. body creates the body of
+// each request.
 func (s rated) asking(t testing.TB, body func(b []byte) []byte, more ...string) func(client int, buf []byte) []byte {
 	headers := append([]string{"Content-Type", wire.ContentTypeQuery, wire.HeaderIsQuery, "True", wire.HeaderCrossPartition, "True"}, more...)
 	head := s.head(t, http.MethodPost, ratedDocs, headers...)
@@ -123,8 +125,8 @@ func TestRatioOfScans(t *testing.T) {
 	}
 }
 
-// BenchmarkServedScan is a query over the documents of TestRatioOfScans, and the loop of
-// that test.
+// BenchmarkServedScan measures the query of TestRatioOfScans, and the loop with which
+// that test compares it.
 func BenchmarkServedScan(b *testing.B) {
 	plain, client := scanned(b)
 	b.Run("loop", func(b *testing.B) {
@@ -142,14 +144,15 @@ func BenchmarkServedScan(b *testing.B) {
 	})
 }
 
-// The number of scanned documents, and their filter.
+// These are the number of scanned documents, and the number of those that the filter
+// selects.
 const (
 	scannedDocuments, scannedFound = 100_000, 10
 	lastQuery                      = "SELECT c.id FROM c WHERE c.priority = 5000"
 )
 
-// scanned serves documents. It returns a loop of the decoder over them, and a client to
-// query them.
+// scanned starts a server with documents. plain is a loop of the decoder over the same
+// documents in memory. The client sends queries to the server.
 func scanned(t testing.TB) (plain func(skip func(*jsontext.Decoder) error) pace, client *wiretest.Client) {
 	_, c, srv := ratedStore(t, store.Options{FS: slowsync.FS{FS: vfs.Default}, Memory: 512 << 20})
 	loadQueried(t, c, scannedDocuments)
@@ -189,7 +192,8 @@ func scanned(t testing.TB) (plain func(skip func(*jsontext.Decoder) error) pace,
 	return plain, client
 }
 
-// queryAll reads all pages of a query within the one partition, and counts its rows.
+// queryAll reads all pages of a query in the container's only partition. It returns the
+// number of rows.
 func queryAll(t testing.TB, client *wiretest.Client, text string) (rows int) {
 	t.Helper()
 	token := ""
@@ -213,15 +217,15 @@ func queryAll(t testing.TB, client *wiretest.Client, text string) (rows int) {
 	}
 }
 
-// scanner is the decoder of lastIs.
+// scanner is the decoder that lastIs uses, with its reader.
 var scanner struct {
 	dec jsontext.Decoder
 	buf bytes.Buffer
 }
 
-// skipping and reading skip a value. skipping is the decoder's own method, which visits
-// objects and arrays token by token. reading is the method of queries, which takes less
-// time.
+// These are two ways to skip a JSON value. skipping is the decoder's own method, which
+// visits objects and arrays token by token. reading is the faster method that queries
+// use.
 var (
 	skipping = (*jsontext.Decoder).SkipValue
 	reading  = func(d *jsontext.Decoder) error {
@@ -230,7 +234,8 @@ var (
 	}
 )
 
-// lastIs looks for the member priority.
+// lastIs reports whether the member priority of a document equals want. It reads the
+// document only up to that member. skip skips the values of the members before.
 func lastIs(t testing.TB, doc []byte, want float64, skip func(*jsontext.Decoder) error) bool {
 	d := &scanner.dec
 	scanner.buf = *bytes.NewBuffer(doc)

@@ -33,10 +33,11 @@ import (
 )
 
 // These tests measure the speed of the server as a ratio to a handler of net/http that
-// does almost nothing. The same client asks both over the same kind of connections of one
-// process, in turns of a second. The figure is the median of the pairs' ratios. The
-// client sends requests that are already signed, and only counts the bytes of the
-// answers. Its own work affects both alike, and would bring the ratio closer to 1.
+// does almost nothing. One client calls both in turns of a second, over the same kind of
+// connections in one process. The result is the median of the ratios of all pairs of
+// turns. The client sends requests that are already signed, and only counts the bytes of
+// the answers. Any other work of the client would slow down both, and bring the ratio
+// closer to 1.
 
 var (
 	ratioRun    = flag.Bool("ratios", false, "measure the ratios to plain handlers (two minutes)")
@@ -45,15 +46,16 @@ var (
 	ratioTurn   = flag.Duration("ratios.turn", time.Second, "how long a turn is")
 )
 
-// rated is a server under measurement.
+// rated is an HTTP server whose speed is measured.
 type rated struct {
 	address string
 	key     wire.Key
-	// buffer is the size of a client's connection buffer, in bytes.
+	// buffer is the size of the read buffer of a client's connection, in bytes.
 	buffer int
 }
 
-// rate serves a handler as `changefeed serve` does or, if plain, with net/http alone.
+// rate starts an HTTP server for a handler. It has the limits of `changefeed serve`,
+// unless plainly is true.
 func rate(t testing.TB, h http.Handler, plainly bool) rated {
 	t.Helper()
 	l, err := listen.On(t.Context(), "--listen", "127.0.0.1:0")
@@ -91,7 +93,8 @@ func ratedKey(t testing.TB) wire.Key {
 	return key
 }
 
-// ratedStore opens a store in a directory, and a server over it with the container shop/orders.
+// ratedStore opens a store in a temporary directory, and a server over it. It creates the
+// container shop/orders.
 func ratedStore(t testing.TB, o store.Options) (*store.DB, *store.Container, *server.Server) {
 	t.Helper()
 	o.IgnoreThroughput = true
@@ -120,8 +123,8 @@ func ratedStore(t testing.TB, o store.Options) (*store.DB, *store.Container, *se
 
 const ratedDocs = "/dbs/shop/colls/orders/docs"
 
-// head is the text of a signed request, without its last headers and the empty line after
-// them.
+// head returns the beginning of a signed HTTP request. The caller adds the last headers
+// and the empty line.
 func (s rated) head(t testing.TB, method, path string, headers ...string) []byte {
 	t.Helper()
 	c := wiretest.Client{Endpoint: "http://" + s.address, Key: s.key}
@@ -137,8 +140,8 @@ func (s rated) head(t testing.TB, method, path string, headers ...string) []byte
 	return []byte(strings.TrimSuffix(text, "\r\n"))
 }
 
-// turn lets clients send requests for some time, each on a connection of its own, and
-// returns the measurement. next creates a client's next request in buf.
+// turn runs clients for the duration of a turn, each with a connection of its own, and
+// returns their pace. next appends a client's next request to buf.
 func (s rated) turn(t testing.TB, connections int, next func(client int, buf []byte) []byte) pace {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), *ratioTurn)
@@ -147,7 +150,7 @@ func (s rated) turn(t testing.TB, connections int, next func(client int, buf []b
 	return begun.pace(t, s.ask(ctx, t, connections, math.MaxInt64, next))
 }
 
-// ask lets clients send requests until ctx ends or a number of requests is answered. It
+// ask runs clients that send requests until ctx ends or most requests have been sent. It
 // returns the number of answers.
 func (s rated) ask(ctx context.Context, t testing.TB, connections int, most int64, next func(client int, buf []byte) []byte) int64 {
 	var begun, count atomic.Int64
@@ -179,15 +182,15 @@ func (s rated) ask(ctx context.Context, t testing.TB, connections int, most int6
 	return count.Load()
 }
 
-// pace is the measurement of a turn: the rate of its requests, and the processor time per
-// request, including the client's.
+// pace is the result of one turn: the number of requests per second, the processor time
+// per request, and the number of requests. The processor time includes the client's.
 type pace struct {
 	rate     float64
 	cost     time.Duration
 	requests int64
 }
 
-// beginning is the state at the beginning of a turn.
+// beginning is the time, and the processor time used so far, at the beginning of a turn.
 type beginning struct {
 	at   time.Time
 	used time.Duration
@@ -199,7 +202,8 @@ func (b beginning) pace(t testing.TB, requests int64) pace {
 	return pace{float64(requests) / time.Since(b.at).Seconds(), (cputime.Used(t) - b.used) / time.Duration(max(requests, 1)), requests}
 }
 
-// skipAnswer reads an answer, which must be a success.
+// skipAnswer reads an answer and drops it. It returns an error unless the status is a
+// success.
 func skipAnswer(r *bufio.Reader) error {
 	size := -1
 	for first := true; ; first = false {
@@ -221,7 +225,8 @@ func skipAnswer(r *bufio.Reader) error {
 	}
 }
 
-// compare measures pairs of turns, and prints the median of their ratios beside its bar.
+// compare measures plain and ours in turns. It prints the median of their ratios beside
+// the bar, the ratio that ours must reach.
 func compare(t *testing.T, bar float64, unit string, plain, ours func() pace) {
 	t.Helper()
 	plain()
@@ -247,8 +252,8 @@ func compare(t *testing.T, bar float64, unit string, plain, ours func() pace) {
 	}
 }
 
-// TestRatioOfServedPages reads a container of 60,000 documents from its directory. A page
-// has 1,000 documents of 1 KB.
+// TestRatioOfServedPages measures the reading of a change feed: 60,000 documents of 1 KB,
+// from a store in a directory, in pages of 1,000.
 func TestRatioOfServedPages(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")
@@ -263,8 +268,8 @@ func TestRatioOfServedPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer http.DefaultClient.CloseIdleConnections()
-	// Each page has its request, and a text for the plain handler, which chooses it by
-	// the same header.
+	// requests has a request for each page. texts has the answer of the plain handler,
+	// which finds it by the header with the request's position.
 	var requests [][]byte
 	texts, etag := map[string][]byte{}, ""
 	for range documents / size {
@@ -307,7 +312,8 @@ func TestRatioOfServedPages(t *testing.T) {
 	}
 }
 
-// readInProcess reads pages without a connection for a turn.
+// readInProcess measures readers that read pages from the store for one turn, without a
+// connection.
 func readInProcess(t *testing.T, src feed.Source, readers, size int) pace {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), *ratioTurn)
@@ -337,7 +343,7 @@ func readInProcess(t *testing.T, src feed.Source, readers, size int) pace {
 	return begun.pace(t, count.Load())
 }
 
-// ratedBody is a document of 800 bytes of its own: about 1 KB stored.
+// ratedBody appends a document of 800 bytes to b. It has about 1 KB when stored.
 func ratedBody(b []byte, id int64) []byte {
 	begin := len(b)
 	b = fmt.Appendf(b, `{"id":"%012d","pk":"%03d","text":"`, id, id%997)

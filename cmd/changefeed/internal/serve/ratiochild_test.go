@@ -18,12 +18,14 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// childServes is the variable that selects the child's handler, "ours" or "plain", and
-// the duration of a sync. 0s means the disk's own time.
+// childServes is the environment variable that configures a child process. Its value is
+// the handler, "ours" or "plain", and the duration of a sync. The duration 0s means that
+// syncs take as long as on the disk.
 const childServes = "CHANGEFEED_RATED"
 
-// TestRatedChild is a server in a process of its own. It prints its address. For each
-// line of input it prints the processor time that it has used. It ends with its input.
+// TestRatedChild is the main function of a server in a child process. It prints the
+// server's address. For each line of input, it prints the processor time that the process
+// has used so far. It ends when its input ends.
 func TestRatedChild(t *testing.T) {
 	kind, text, _ := strings.Cut(os.Getenv(childServes), " ")
 	if kind == "" {
@@ -44,8 +46,8 @@ func TestRatedChild(t *testing.T) {
 	}
 }
 
-// syncing returns the file system of a store whose log's sync takes a time. If the time
-// is 0, it is the disk's.
+// syncing returns a file system in which each sync of a log takes the time d. If d is 0,
+// syncs take as long as on the disk.
 func syncing(d time.Duration) vfs.FS {
 	if d == 0 {
 		return vfs.Default
@@ -53,14 +55,14 @@ func syncing(d time.Duration) vfs.FS {
 	return slowsync.FS{FS: vfs.Default, Sync: d}
 }
 
-// A ratedProcess is a server under measurement in a process of its own.
+// ratedProcess is a server under measurement, in a process of its own.
 type ratedProcess struct {
 	rated
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// launch starts a child, which ends with the test.
+// launch starts a child process with a server. The process ends with the test.
 func launch(t *testing.T, kind string, sync time.Duration) *ratedProcess {
 	t.Helper()
 	child := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestRatedChild$", "-test.timeout=0")
@@ -79,7 +81,7 @@ func launch(t *testing.T, kind string, sync time.Duration) *ratedProcess {
 	}
 	p := &ratedProcess{rated{"", ratedKey(t), 4 << 10}, in, bufio.NewReader(out)}
 	t.Cleanup(func() {
-		_ = in.Close() // ends it, and it checks its store
+		_ = in.Close() // the process checks its store and ends
 		rest, _ := io.ReadAll(p.out)
 		if err := child.Wait(); err != nil {
 			t.Errorf("the server: %v\n%s", err, rest)
@@ -98,7 +100,7 @@ func (p *ratedProcess) line(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// used returns the processor time of the process.
+// used returns the processor time that the process has used so far.
 func (p *ratedProcess) used(t *testing.T) time.Duration {
 	t.Helper()
 	if _, err := io.WriteString(p.in, "\n"); err != nil {
@@ -111,7 +113,7 @@ func (p *ratedProcess) used(t *testing.T) time.Duration {
 	return d
 }
 
-// measured adds the processor time of the server to a turn's.
+// measured calls turn, and adds the server's processor time to the pace of that turn.
 func (p *ratedProcess) measured(t *testing.T, turn func() pace) pace {
 	before := p.used(t)
 	took := turn()

@@ -45,7 +45,8 @@ type Config struct {
 	AADAudiences []string
 	// PrintKeys also prints the given keys. The well-known key is always printed.
 	PrintKeys bool
-	// AllowWellKnownKey allows that key on an address that other machines can reach.
+	// AllowWellKnownKey allows the well-known key on an address that other machines can
+	// reach.
 	AllowWellKnownKey bool
 	// PublicEndpoint is the URL by which clients reach the server, if it differs from the
 	// listening address. If empty, it is the URL that each client uses.
@@ -89,7 +90,7 @@ type Config struct {
 	Out, Log io.Writer
 }
 
-// The values of Config.TLS other than a pair of files.
+// These are the values of Config.TLS that are not a pair of files.
 const (
 	selfSigned = "self-signed"
 	plain      = "off"
@@ -103,10 +104,11 @@ const DefaultCache = 128
 // thousand partitions.
 const DefaultMaxHeader = 64
 
-// The bounds of Config.MaxHeader, in KiB.
+// minMaxHeader and maxMaxHeader limit Config.MaxHeader. They are in KiB.
 const minMaxHeader, maxMaxHeader = 16, 1024
 
-// The bounds of Config.Cache, in MiB: the minimum that a store needs, and 1 TiB.
+// minCache and maxCache limit Config.Cache, in MiB. A store needs minCache, and maxCache
+// is 1 TiB.
 const minCache, maxCache = 4, 1 << 20
 
 // ConfigError reports an invalid Config.
@@ -118,7 +120,8 @@ func refuse(format string, args ...any) error {
 	return &ConfigError{reason: fmt.Sprintf(format, args...)}
 }
 
-// validate checks everything that does not depend on the machine.
+// validate returns an error for an invalid Config. It checks everything that does not
+// depend on the machine.
 func (c Config) validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return refuse("--listen is %q: it must be host:port, for instance 127.0.0.1:8081", c.Listen)
@@ -178,7 +181,8 @@ func (c Config) issuer() server.Issuer {
 	return server.Issuer{URL: c.AADIssuer, Audiences: c.AADAudiences}
 }
 
-// keys returns the keys that may read and write.
+// keys returns the keys that permit reads and writes: Config.Keys, or else the well-known
+// key.
 func (c Config) keys() []string {
 	if len(c.Keys) == 0 {
 		return []string{wire.EmulatorKey}
@@ -189,8 +193,8 @@ func (c Config) keys() []string {
 // readers returns the read-only keys.
 func (c Config) readers() []string { return oneLine(c.ReadOnlyKeys) }
 
-// oneLine returns keys in the canonical form of accounts, so that they can be compared
-// and pasted. Programs that generate keys break their lines.
+// oneLine returns keys without the line breaks that programs insert into generated keys.
+// In this form keys can be compared and pasted.
 func oneLine(keys []string) []string {
 	out := make([]string, len(keys))
 	for i, text := range keys {
@@ -210,13 +214,13 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(c.Log, &slog.HandlerOptions{Level: c.LogLevel}))
-	// The address is the most frequent failure, so it is checked before a directory is
-	// created.
+	// A wrong address is the most frequent error, so the address is tried before a
+	// directory is created.
 	listener, err := listen.On(ctx, "--listen", c.Listen)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // Serve closes it, unless an error comes first
+	defer func() { _ = listener.Close() }() // Serve closes the listener unless an error comes first
 	if err := c.exposed(listener.Addr()); err != nil {
 		return err
 	}
@@ -271,7 +275,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	return serveHTTP(ctx, listener, c.checkHosts(handler, b.address), limits{drain: c.Drain, header: cmp.Or(c.MaxHeader, DefaultMaxHeader) << 10}, logger)
 }
 
-// startReclaim runs reclaim until stop is called. stop waits for its end.
+// startReclaim runs reclaim in the background. The function stop ends it, and returns
+// when it has ended.
 func startReclaim(ctx context.Context, s *server.Server) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -282,7 +287,7 @@ func startReclaim(ctx context.Context, s *server.Server) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// open opens the store.
+// open opens the store of a Config.
 func (c Config) open(logger *slog.Logger, m memoryPlan, d descriptorPlan) (*store.DB, error) {
 	o := store.Options{Memory: m.cache, MaxOpenFiles: d.tables, IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
 	if c.Data == "" {

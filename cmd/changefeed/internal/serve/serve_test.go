@@ -20,7 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// running is a server that Run serves.
+// running is a server in this process that Run serves.
 type running struct {
 	t      *testing.T
 	banner string
@@ -29,8 +29,8 @@ type running struct {
 	ended  chan error
 }
 
-// start runs a server until the test ends, and waits until it is ready. A server in
-// memory gets a home directory of its own.
+// start runs a server until the test ends, and returns when it is ready. It sets a
+// temporary home directory for a server in memory.
 func start(t *testing.T, c Config) *running {
 	t.Helper()
 	if c.Data == "" {
@@ -40,7 +40,7 @@ func start(t *testing.T, c Config) *running {
 	return startAtHome(t, c)
 }
 
-// startAtHome is like start, but uses the home directory of the environment.
+// startAtHome does the same as start, but does not change the home directory.
 func startAtHome(t *testing.T, c Config) *running {
 	t.Helper()
 	c.Listen, c.Partitions, c.Log = "127.0.0.1:0", max(c.Partitions, 1), io.Discard
@@ -66,11 +66,11 @@ func startAtHome(t *testing.T, c Config) *running {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+(?: string| on)?) {2,}(\S.*)$`).FindAllStringSubmatch(r.banner, -1) {
 		r.values[m[1]] = m[2]
 	}
-	t.Cleanup(func() { _ = r.end() }) // clients ask the server for it
+	t.Cleanup(func() { _ = r.end() }) // some tests end the server earlier
 	return r
 }
 
-// end ends the server, and returns the result of Run.
+// end shuts down the server, and returns the error of Run.
 func (r *running) end() error {
 	r.stop()
 	err := <-r.ended
@@ -78,7 +78,7 @@ func (r *running) end() error {
 	return err
 }
 
-// client returns a client that trusts the certificate in the banner.
+// client returns an HTTP client that trusts the certificate named in the banner.
 func (r *running) client() *http.Client {
 	r.t.Helper()
 	transport := &http.Transport{}
@@ -96,7 +96,7 @@ func (r *running) client() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// get reads the account with the key in the banner.
+// get sends a signed request for the account's properties, with the key in the banner.
 func (r *running) get(endpoint string) (int, string) {
 	r.t.Helper()
 	key, err := wire.ParseKey(r.values["key"])
@@ -243,13 +243,13 @@ func TestMetricsOnTheServersOwnAddressAreRefusedByName(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--metrics and --listen are the same address, "+address) {
 		t.Errorf("%v", err)
 	}
-	const any = "127.0.0.1:0" // each gets a port of its own
+	const any = "127.0.0.1:0" // a free port on the loopback address
 	if err := (Config{Listen: any, Metrics: any, TLS: plain, Partitions: 1}).validate(); err != nil {
 		t.Error(err)
 	}
 }
 
-// wrapped returns a key with a line break, as some programs write base64.
+// wrapped returns a key with a line break, as some programs print base64.
 func wrapped(key string) string { return key[:len(key)/2] + "\n" + key[len(key)/2:] }
 
 func TestAReadOnlyKeyIsNoneThatMayWriteInOtherWords(t *testing.T) {

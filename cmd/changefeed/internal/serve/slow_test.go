@@ -25,19 +25,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // slowAddress is the address of the servers of these tests.
 const slowAddress = "server:80"
 
-// headerBytes is the default bound of headers.
+// headerBytes is the default maximum size of headers, in bytes.
 const headerBytes = DefaultMaxHeader << 10
 
-// largeAnswer is longer than the buffers of a connection.
+// largeAnswer is the size of an answer that does not fit into the buffers of a
+// connection, in bytes.
 const largeAnswer = 4 << 20
 
-// longWork is longer than any limit.
+// longWork is a duration that is longer than all time limits together.
 const longWork = 2 * (headerTime + bodyTime + writeTime)
 
-// serveSlow runs a test in fake time against a server with the limits of `changefeed
-// serve`. Its handler rejects "/refused" and OPTIONS without reading the body. Otherwise
-// it reads the body. It answers "/large" with a large body, "/long" after longWork, and
-// everything else with the body's length.
+// serveSlow runs a test in fake time, against a server with the limits of `changefeed
+// serve`.
+//
+// Its handler rejects "/refused" and OPTIONS without reading the body. Otherwise it reads
+// the body. It answers "/large" with a large body, "/long" after longWork, and everything
+// else with the body's length.
 func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		var network memnet.Network
@@ -57,7 +60,7 @@ func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 			}
 			switch r.URL.Path {
 			case "/large":
-				_, _ = w.Write(make([]byte, largeAnswer)) // some clients leave
+				_, _ = w.Write(make([]byte, largeAnswer)) // some clients disconnect before they have read everything
 				return
 			case "/long":
 				select {
@@ -89,8 +92,8 @@ func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 	})
 }
 
-// ends waits until the server ends a connection. It returns the time until then and the
-// last data.
+// ends waits until the server closes a connection. It returns the time until then, and
+// the data that arrived last.
 func ends(t *testing.T, c net.Conn) (after time.Duration, said string) {
 	t.Helper()
 	start := time.Now()
@@ -101,13 +104,13 @@ func ends(t *testing.T, c net.Conn) (after time.Duration, said string) {
 	return time.Since(start), string(b)
 }
 
-// write writes all of a text. The other end may be closed.
+// write writes a text to a connection. It returns an error if the server has closed it.
 func write(c net.Conn, text string) error {
 	_, err := io.WriteString(c, text)
 	return err
 }
 
-// within fails the test unless a time is about as long as expected.
+// within fails the test unless got is about as long as want.
 func within(t *testing.T, what string, got, want time.Duration) {
 	t.Helper()
 	if got < want-time.Second || got > want+time.Second {
@@ -119,7 +122,8 @@ func TestAClientThatDribblesItsHeadersIsCutOff(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		start := time.Now()
-		// The client sends a byte per second, so a limit for each byte would never expire.
+		// The client sends one byte per second. A time limit for each byte, and not for
+		// all headers, would never end the connection.
 		for err := write(c, "GET / HTTP/1.1\r\n"); err == nil && time.Since(start) < time.Hour; err = write(c, "x") {
 			time.Sleep(time.Second)
 		}
@@ -202,8 +206,8 @@ func TestSlowClientsThatKeepUpAreServed(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		r := bufio.NewReader(c)
-		// The requests follow each other on one connection. A limit that outlives its
-		// request would end the next one.
+		// Several requests follow each other on one connection. If a limit applied beyond
+		// the end of its request, it would end the next one.
 		for n := range 3 {
 			if err := write(c, "POST / HTTP/1.1\r\nHost: s\r\nContent-Length: 50\r\n\r\n"); err != nil {
 				t.Fatal(err)
@@ -215,7 +219,7 @@ func TestSlowClientsThatKeepUpAreServed(t *testing.T) {
 				}
 			}
 			answered(t, r, "50")
-			time.Sleep(idleTime - time.Second) // the next request comes late, but in time
+			time.Sleep(idleTime - time.Second) // the next request comes just before the idle time ends
 		}
 		if err := write(c, "GET /large HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
 			t.Fatal(err)
@@ -235,7 +239,8 @@ func TestSlowClientsThatKeepUpAreServed(t *testing.T) {
 	})
 }
 
-// answered reads an answer of 200 with a body.
+// answered reads an answer, and fails the test unless its status is 200 and its body is
+// want.
 func answered(t *testing.T, r *bufio.Reader, want string) {
 	t.Helper()
 	a, err := http.ReadResponse(r, nil)
@@ -254,8 +259,8 @@ func answered(t *testing.T, r *bufio.Reader, want string) {
 func TestHeadersAndBodyHaveTimesOfTheirOwn(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
-		// The headers take nearly all of their time, and so does the body. Neither limit
-		// includes the other.
+		// The headers take nearly all of their time, and so does the body. The server
+		// must not count both against one limit.
 		for _, part := range []string{"POST / HTTP/1.1\r\n", "Host: s\r\nContent-Length: 2\r\n\r\n"} {
 			if err := write(c, part); err != nil {
 				t.Fatal(err)

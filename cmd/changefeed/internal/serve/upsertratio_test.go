@@ -22,8 +22,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// checking is the handler that upserts are compared with. It checks the signature and
-// reads the body.
+// checking returns the plain handler with which upserts are compared. It only checks the
+// signature and reads the body.
 func checking(key wire.Key) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, err := wire.ParsePath(r.URL.EscapedPath())
@@ -47,23 +47,23 @@ func checking(key wire.Key) http.Handler {
 	})
 }
 
-// upserts returns requests that write documents of 1 KB, half of them new and half of
-// them updates.
+// upserts returns a function that creates requests to upsert documents of 1 KB. Half of
+// the documents are new, and the other half are updates.
 func (s rated) upserts(t testing.TB, prefer string) func(client int, buf []byte) []byte {
 	head := s.head(t, http.MethodPost, ratedDocs, wire.HeaderUpsert, "true", "Prefer", prefer, "Content-Type", "application/json")
 	var written atomic.Int64
 	return func(_ int, buf []byte) []byte {
 		id := written.Add(1)
 		if id%2 == 0 {
-			id /= 2 // one of the first half of the existing documents
+			id /= 2 // the id of an existing document
 		}
 		buf = fmt.Appendf(append(buf, head...), "%s: [\"%03d\"]\r\nContent-Length: 800\r\n\r\n", wire.HeaderPartitionKey, id%997)
 		return ratedBody(buf, id)
 	}
 }
 
-// BenchmarkServedUpserts runs the servers of TestRatioOfServedUpserts separately, for
-// profiles: 1,000 upserts over 32 connections.
+// BenchmarkServedUpserts measures 1,000 upserts over 32 connections, for profiles of the
+// servers of TestRatioOfServedUpserts.
 func BenchmarkServedUpserts(b *testing.B) {
 	_, _, s := ratedStore(b, store.Options{FS: slowsync.FS{FS: vfs.Default, Sync: 300 * time.Microsecond}})
 	ours := rate(b, s, false)
@@ -81,8 +81,8 @@ func BenchmarkServedUpserts(b *testing.B) {
 	}
 }
 
-// asSDK is like turn, but its client uses net/http and signs each request, as an SDK
-// does.
+// asSDK does the same as turn, but like an SDK its client uses net/http and signs each
+// request.
 func (s rated) asSDK(t *testing.T, connections int, prefer string, written *atomic.Int64) pace {
 	t.Helper()
 	transport := &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}
@@ -116,12 +116,12 @@ func (s rated) asSDK(t *testing.T, connections int, prefer string, written *atom
 	return begun.pace(t, count.Load())
 }
 
-// TestRatioOfServedUpserts writes documents of 1 KB over 32 connections, half of them new
-// and half of them updates. Each is synced before its answer. The bars apply to a client
-// that works like an SDK's. A client that only sends shows the largest difference. The
-// servers are processes of their own, as for users, or run in the client's process. There
-// the runtime leaves a processor to the thread that waits for the sync, which the client
-// could use.
+// TestRatioOfServedUpserts measures upserts of documents of 1 KB over 32 connections.
+// Half of the documents are new, and half are updates. Each is synced before it is
+// answered. The bars apply to a client that works like an SDK's, and a second client only
+// sends, which shows the largest difference. The servers run in processes of their own,
+// as for users, or in the client's process. In one process, Go's runtime reserves a
+// processor for the thread that waits for the sync, which the client could use.
 func TestRatioOfServedUpserts(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")

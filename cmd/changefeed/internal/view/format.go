@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Table writes rows in aligned columns. It leaves out empty cells at the end of a row.
+// Table writes rows as a table with aligned columns. Empty cells at the end of a row add
+// no spaces.
 func Table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
@@ -22,7 +23,7 @@ func Table(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// Plural formats a number with its noun.
+// Plural returns n with the noun one if n is 1, and with the noun many otherwise.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -30,13 +31,13 @@ func Plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// clock formats a time as minutes, seconds and tenths.
+// clock formats a duration as minutes, seconds and tenths of a second.
 func clock(d time.Duration) string {
 	tenths := d.Milliseconds() / 100
 	return fmt.Sprintf("%02d:%02d.%d", tenths/600, tenths/10%60, tenths%10)
 }
 
-// Thousands formats n with commas.
+// Thousands formats n with a comma between each group of three digits.
 func Thousands[T int | int64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -45,7 +46,7 @@ func Thousands[T int | int64](n T) string {
 	return s
 }
 
-// RangeName formats a range by the first eight digits of its bounds.
+// RangeName returns a short name of a range: the first eight digits of each bound.
 func RangeName(r feed.Range) string {
 	short := func(s string) string { return s[:min(len(s), 8)] }
 	return short(r.Min) + "-" + short(r.Max)

@@ -20,8 +20,8 @@ type Live struct {
 	err     error
 }
 
-// NewLive starts a view on the terminal of in and out. It calls interrupt for the keys q
-// and Ctrl-C, because the terminal then sends no signal for Ctrl-C.
+// NewLive starts a view on the terminal that in and out belong to. It calls interrupt
+// when the user presses q or Ctrl-C. The terminal sends no signal for Ctrl-C meanwhile.
 func NewLive(ctx context.Context, in io.Reader, out io.Writer, interrupt func()) *Live {
 	v := &Live{done: make(chan struct{})}
 	v.program = tea.NewProgram(screen{interrupt: interrupt},
@@ -39,7 +39,7 @@ func (v *Live) Say(at time.Duration, text string) { v.program.Send(event{at: at,
 // Show implements View.
 func (v *Live) Show(s Snapshot) { v.program.Send(s) }
 
-// Close ends the view. The last picture stays on the terminal.
+// Close ends the view. The last picture remains on the terminal.
 func (v *Live) Close() error {
 	v.program.Quit()
 	<-v.done
@@ -52,7 +52,7 @@ type event struct {
 	text string
 }
 
-// screen is the model of the picture. Update returns a new value for each message.
+// screen is the picture on the terminal. Each message to Update results in a new screen.
 type screen struct {
 	interrupt func()
 	shown     Snapshot
@@ -61,7 +61,7 @@ type screen struct {
 	width     int
 }
 
-// lastLines is the number of events that are shown.
+// lastLines is the number of recent events that the picture shows.
 const lastLines = 12
 
 // Init implements tea.Model.
@@ -147,7 +147,8 @@ func (s screen) viewLeases(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// fit truncates a line at the terminal's width. A line that wraps would move the picture.
+// fit truncates a line at the terminal's width. A longer line would wrap and shift the
+// picture.
 func (s screen) fit(line string) string {
 	line = strings.TrimSuffix(line, "\n")
 	if s.width > 0 {
@@ -156,7 +157,7 @@ func (s screen) fit(line string) string {
 	return line + "\n"
 }
 
-// known formats a position or a lag. Unknown ones are a dash.
+// known formats a position or a lag. It returns a dash if n is unknown.
 func known(n int64) string {
 	if n < 0 {
 		return "-"
@@ -164,7 +165,7 @@ func known(n int64) string {
 	return Thousands(int(n))
 }
 
-// bar draws the share of a feed that has been read.
+// bar returns a bar that shows which share of a feed has been read.
 func bar(position, lag int64) string {
 	const cells = 20
 	full := 0

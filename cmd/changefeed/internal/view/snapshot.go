@@ -15,7 +15,7 @@ import (
 
 // View shows progress. Its methods are called one at a time.
 type View interface {
-	// Say shows an event, at a time since the beginning.
+	// Say shows the text of an event. at is the time since the beginning of the run.
 	Say(at time.Duration, text string)
 	// Show shows a snapshot. It may be called several times a second.
 	Show(s Snapshot)
@@ -25,11 +25,12 @@ type View interface {
 type Snapshot struct {
 	// Elapsed is the time since the beginning.
 	Elapsed time.Duration
-	// Counts are shown in this order.
+	// Counts are shown in their order in this slice.
 	Counts []Count
-	// Rate is the number of changes delivered per second. If negative, the last rate stays.
+	// Rate is the number of changes delivered per second. If it is negative, the previous
+	// rate remains visible.
 	Rate float64
-	// Hosts are the hosts, with or without leases.
+	// Hosts are all hosts, even those without leases.
 	Hosts []Host
 	// Leases are the leases in the order of their ranges.
 	Leases []Lease
@@ -39,7 +40,7 @@ type Snapshot struct {
 type Count struct {
 	Name string
 	N    int
-	// Minor counts are left out of lines of text.
+	// Minor counts are omitted from lines of text.
 	Minor bool
 }
 
@@ -61,7 +62,7 @@ type Lease struct {
 	Position, Lag int64
 }
 
-// NewLease returns the lease that an estimator has measured.
+// NewLease returns the lease of a measurement by an estimator.
 func NewLease(l estimator.Lag) Lease {
 	owner, _, _ := strings.Cut(l.Owner, "/") // without the random suffix of the host's run
 	seen := Lease{Token: l.LeaseToken, Range: l.Range, Owner: owner, Position: estimator.Unknown, Lag: l.LSNs}
@@ -72,7 +73,7 @@ func NewLease(l estimator.Lag) Lease {
 	return seen
 }
 
-// leases returns the leases of a host.
+// leases returns the leases that a host owns.
 func (s Snapshot) leases(host string) []Lease {
 	var has []Lease
 	for _, l := range s.Leases {

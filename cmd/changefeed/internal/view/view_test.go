@@ -50,7 +50,7 @@ func TestLiveViewShowsHostsPartitionsRateAndTheLastLines(t *testing.T) {
 	send(event{at: 2 * time.Second, text: "host-2 crashes " + strings.Repeat("at length ", 20)})
 	send(snapshot(3 * time.Second))
 	still := snapshot(3 * time.Second)
-	still.Rate = -1 // as before
+	still.Rate = -1 // a negative rate leaves the last one visible
 	send(still)
 	content := model.View().Content
 	for _, want := range []string{
