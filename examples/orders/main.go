@@ -87,7 +87,7 @@ func container(ctx context.Context) (*azcosmos.ContainerClient, error) {
 	return shop.NewContainer("orders")
 }
 
-// exists reports whether an error says that the resource exists already.
+// exists reports whether err is the status 409 of a resource that already exists.
 func exists(err error) bool {
 	var failed *azcore.ResponseError
 	return errors.As(err, &failed) && failed.StatusCode == http.StatusConflict
