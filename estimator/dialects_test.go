@@ -16,9 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// lagging returns a world over the protocol with leases of a dialect and a mode. A
-// processor has handled 20 transactions of two partitions, has ended, and has missed one
-// a minute ago.
+// lagging returns a world over the protocol whose processor has stopped. Its leases have
+// the dialect d. It has handled 20 transactions in two partitions. One more transaction
+// was written after it stopped, a minute ago.
 func lagging(t *testing.T, d lease.Dialect, mode feed.Mode, retention time.Duration) *world {
 	t.Helper()
 	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
@@ -74,7 +74,8 @@ func TestLagOfEveryDialect(t *testing.T) {
 	}
 }
 
-// In all versions and deletes mode, overwritten versions are unread changes.
+// In all versions and deletes mode, every overwritten version of an item counts as an
+// unread change.
 func TestLagOfAllVersionsAndDeletes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := lagging(t, lease.DotNet, feed.AllVersionsAndDeletes, time.Hour)
@@ -116,8 +117,8 @@ func TestAContainerInAnotherDialectIsRefusedByName(t *testing.T) {
 	})
 }
 
-// The estimator cannot read leases of another dialect. It must not report that the
-// processor has none.
+// The leases of the processor are in another dialect than the estimator's. Report must
+// return a DialectError, and not report that the processor has no leases.
 func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
 	w := newWorld(t, 1, false)
 	plain, ok := w.leases.(store.Leases)
@@ -132,9 +133,9 @@ func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
 	}
 }
 
-// In the dialect of Java's handleChanges, the ids of leases contain the container's name.
-// Such leases survive when the container is recreated, but their positions are not valid
-// then.
+// In the dialect JavaHandleChanges, leases survive when the monitored container is
+// recreated, because their ids contain its name. Their positions are not valid in the new
+// container. So the estimator must report an error for each lease and no lag.
 func TestLeasesOfARecreatedContainerHaveNoLag(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := lagging(t, lease.JavaHandleChanges, feed.LatestVersion, 0)

@@ -23,7 +23,7 @@ type Estimator struct {
 	last    atomic.Pointer[Report] // the last report of Run
 }
 
-// opened is an open lease store. container is the rid of the monitored container.
+// opened is an open lease store with the rid of the monitored container.
 type opened struct {
 	lease.Store
 	container string
@@ -85,7 +85,8 @@ func (e *Estimator) Report(ctx context.Context) (Report, error) {
 	return r, m.none()
 }
 
-// none returns an error if the processor has no leases. Unreadable ones count as leases.
+// none returns an error if the processor has no leases. A lease document that cannot be
+// read counts as a lease.
 func (m *measurement) none() error {
 	if len(m.leases) > 0 || len(m.unreadable) > 0 {
 		return nil
@@ -93,17 +94,18 @@ func (m *measurement) none() error {
 	return fmt.Errorf("estimator: leases of processor %q: %w; check its name, or start a host of it", m.cfg.Processor, feed.ErrNotFound)
 }
 
-// measurement is one listing of leases and their lags.
+// measurement is the state of one measurement: a listing of the leases, and the lag of
+// each lease.
 type measurement struct {
 	*Estimator
-	container  string // the monitored container's rid
+	container  string // the rid of the monitored container
 	leases     []lease.Lease
-	lags       []Lag // of the leases, as far as the listing determines them
+	lags       []Lag // one for each lease, with the facts that the listing contains
 	partitions []feed.Partition
 	unreadable []string
-	now        time.Time // of the listing, by the store's clock
-	since      time.Time // of the listing, by this host's clock
-	charge     float64   // of the listing
+	now        time.Time // the time of the listing by the store's clock
+	since      time.Time // the time of the listing by this host's clock
+	charge     float64   // the cost of the listing in request units
 }
 
 // list lists the leases, and the partitions if they are needed.
@@ -141,7 +143,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	return m, nil
 }
 
-// open returns the lease store, which it opens once.
+// open returns the lease store. Only the first call opens it.
 func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	if found := e.store.Load(); found != nil {
 		return found, nil
@@ -178,14 +180,15 @@ func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	return found, nil
 }
 
-// request calls do with the timeout of one request.
+// request calls do with a context that ends after Config.RequestTimeout.
 func request[T any](ctx context.Context, e *Estimator, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.RequestTimeout)
 	defer cancel()
 	return do(ctx)
 }
 
-// needsPartitions reports whether a lease has no partition or no range.
+// needsPartitions reports whether the partitions must be listed, because a lease has no
+// partition or no range.
 func needsPartitions(l lease.Listing) bool {
 	for i := range l.Leases {
 		if l.Leases[i].PartitionID == "" {
@@ -195,7 +198,8 @@ func needsPartitions(l lease.Listing) bool {
 	return l.Rangeless()
 }
 
-// each reads the leases concurrently and yields their lags in order.
+// each reads the lag of several leases at a time. It yields the lags in the order of the
+// leases.
 func (m *measurement) each(ctx context.Context, yield func(Lag, error) bool) {
 	ctx, stop := context.WithCancel(ctx)
 	answers := make([]chan Lag, len(m.leases))

@@ -147,8 +147,9 @@ func TestLagThatCannotBeDeterminedIsUnknown(t *testing.T) {
 	}
 }
 
-// The cases come from .NET's ChangeFeedEstimatorIterator. Its number is the session's
-// LSN, less the first item's LSN, plus one, and at least 0.
+// The cases come from .NET's ChangeFeedEstimatorIterator. Its lag is the last LSN of the
+// session token, minus the LSN of the first unread item, plus one, and at least 0.
+// Lag.Reference must return the same number.
 func TestReferenceIsDotNetsNumber(t *testing.T) {
 	item := func(lsn int64) []feed.Change { return []feed.Change{{LSN: lsn, Time: time.Now()}} }
 	for _, c := range []struct {
@@ -180,7 +181,8 @@ func TestReferenceIsDotNetsNumber(t *testing.T) {
 	}
 }
 
-// oldest makes the source return one change, written at a time, after a delay.
+// oldest makes each read return one change that was written at the time written. The read
+// takes as long as after.
 func (w *world) oldest(written time.Time, after time.Duration) {
 	w.source.answer = func(feed.Request) (feed.Page, error) {
 		time.Sleep(after)
@@ -199,8 +201,8 @@ func TestAgeCountsToTheTimeOfTheRead(t *testing.T) {
 	})
 }
 
-// The clock of the leases may be slower than the documents' clock. An age of -1 would be
-// Unknown.
+// If the lease container's clock is slow, the oldest unread change was written in its
+// future. Then Age must be 0, because -1 would mean Unknown.
 func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)
@@ -214,8 +216,9 @@ func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
 	})
 }
 
-// The reference number 1 makes a scaler start the first host. The error shows that the
-// name may be wrong.
+// For a processor without leases, Report must return ErrNotFound, because the processor's
+// name may be wrong. It must also return the reference number 1, so that a scaler starts
+// the first host.
 func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	w := newWorld(t, 1, false)
 	r, err := w.estimator(estimator.Config{}).Report(t.Context())
@@ -236,7 +239,8 @@ func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	}
 }
 
-// After a merge two leases read one partition, each its own keys, with the same last LSN.
+// After a merge two leases read different keys of one partition, and both have its last
+// LSN. The total must count the partition once.
 func TestATotalCountsEachPartitionOnce(t *testing.T) {
 	both(t, func(t *testing.T, remote bool) {
 		w := newWorld(t, 2, remote)
@@ -278,7 +282,7 @@ func TestSplitsInProgressAreReported(t *testing.T) {
 		if r := w.report(); r.Total.Splitting != 1 || r.Total.Unknown != 1 || r.Total.Failed != 0 || r.Total.Reference != 1 {
 			t.Errorf("after the split: %+v", r.Total)
 		}
-		// A host has created one child and died.
+		// A host has created the lease of one child and then died.
 		w.create(lease.Lease{Token: children[0].ID, PartitionID: children[0].ID, Range: children[0].Range, Continuation: `"50"`})
 		r := w.report()
 		if r.Total.Splitting != 1 || r.Total.Leases != 2 || r.Total.LSNs <= 0 || !r.Lags[0].Splitting == !r.Lags[1].Splitting {
@@ -423,7 +427,7 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 	}
 }
 
-// Sums of durations near the maximum overflow.
+// New must refuse durations near the maximum, because their sums overflow.
 func TestDurationsAreAtMostAYear(t *testing.T) {
 	w := newWorld(t, 1, false)
 	for field, set := range map[string]func(*estimator.Config, time.Duration){

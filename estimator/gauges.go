@@ -84,14 +84,14 @@ func (e *Estimator) newGauges() (*gauges, error) {
 	return g, err
 }
 
-// spent adds request units to the counter.
+// spent adds units to the counter of request units.
 func (g *gauges) spent(ctx context.Context, units float64) {
 	if g.registration != nil && units > 0 {
 		g.units.Add(ctx, units, g.labels)
 	}
 }
 
-// end unregisters the gauges.
+// end unregisters the instruments.
 func (g *gauges) end() {
 	if g.registration != nil {
 		_ = g.registration.Unregister() // fails only for an invalid registration

@@ -60,7 +60,8 @@ func (l Lag) Reference() int64 {
 	return l.LSNs
 }
 
-// measured returns l with the lag from a page, the first one after the lease's position.
+// measured returns l with its lag. page is the first page after the lease's position, and
+// now is the present time by the lease store's clock.
 func (l Lag) measured(page feed.Page, now time.Time) Lag {
 	l.Charge = page.Charge
 	if len(page.Changes) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// prepare sorts the leases by their ranges, those without a range first. It adds a Lag
-// for each, with the facts from the listing.
+// prepare sorts the leases by their ranges. It adds a Lag for each lease, with the facts
+// that the listing contains.
 func (m *measurement) prepare() {
 	slices.SortFunc(m.leases, func(a, b lease.Lease) int {
 		return cmp.Or(cmp.Compare(a.Range.Min, b.Range.Min), cmp.Compare(a.Range.Max, b.Range.Max), cmp.Compare(a.ID, b.ID))
@@ -26,7 +26,8 @@ func (m *measurement) prepare() {
 	}
 }
 
-// partitionOf returns the id of the partition that holds a lease's range, or "".
+// partitionOf returns the id of the partition that holds the whole range of l. It returns
+// "" if there is none.
 func (m *measurement) partitionOf(l lease.Lease) string {
 	if l.PartitionID != "" {
 		return l.PartitionID
@@ -39,14 +40,15 @@ func (m *measurement) partitionOf(l lease.Lease) string {
 	return ""
 }
 
-// read reads the first change after a lease's position and returns its lag.
+// read reads the first change after the position of l. It returns lag with the numbers
+// that follow from it.
 func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 	if err := l.Strange(m.cfg.Leases.Dialect(), m.container); err != nil {
 		lag.Err = err // the position belongs to another container
 		return lag
 	}
-	// A lease without a position has its own start, or is unstarted. In the latter case
-	// the start is in the processor's configuration, or is yet to be found out.
+	// A lease without a position starts at its stored start. If it has none, its start
+	// depends on the processor's configuration, which the estimator does not know.
 	from := l.Start(feed.Now())
 	if from.Kind() == feed.StartNow {
 		lag.Unstarted = true

@@ -39,7 +39,8 @@ func (e *Estimator) Run(ctx context.Context) error {
 	}
 }
 
-// measure measures once for Run.
+// measure makes one measurement for Run and passes the report to the handler and the
+// gauges.
 func (e *Estimator) measure(ctx context.Context, g *gauges) {
 	report, err := e.Report(ctx)
 	if ctx.Err() != nil {

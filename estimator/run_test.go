@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// gauges returns the values of metrics. A key is a name and the attributes except the
-// processor.
+// gauges returns the current values of the metrics. A key is the metric's name with its
+// attributes, except "processor".
 func gauges(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -101,7 +101,7 @@ func TestRunReportsAndExportsEachInterval(t *testing.T) {
 		if err := e.Run(w.ctx); !errors.Is(err, estimator.ErrUsed) {
 			t.Errorf("a second Run: %v", err)
 		}
-		if got := gauges(t, reader); len(got) > 1 { // the counter remains
+		if got := gauges(t, reader); len(got) > 1 { // only the counter of request units remains
 			t.Errorf("gauges after Run: %v", got)
 		}
 	})
@@ -159,7 +159,7 @@ func TestGaugesHaveNoOldValuesWhenAMeasurementFails(t *testing.T) {
 	})
 }
 
-// failing is a lease container whose listings fail while err is set.
+// failing is a lease container whose List returns err, if err is not nil.
 type failing struct {
 	lease.Container
 
@@ -196,7 +196,8 @@ func (s *failingStore) List(ctx context.Context) (lease.Listing, error) {
 	return s.Store.List(ctx)
 }
 
-// A scaler that uses Run must start the first host.
+// For a processor without leases, Run must call Handler with a report, so that a scaler
+// starts the first host.
 func TestRunReportsAProcessorWithoutLeases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)

@@ -15,8 +15,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// world is a monitored container and a lease container, in the process or over the
-// protocol. LSNs begin at 1 and increase by one with each transaction.
+// world is a monitored container and the lease container of its processor. The test uses
+// them in the process or over the protocol. LSNs begin at 1, and each transaction has the
+// next one.
 type world struct {
 	t      *testing.T
 	items  *store.Container
@@ -24,12 +25,13 @@ type world struct {
 	leases lease.Container
 	ctx    context.Context
 
-	// Only lagging sets these.
+	// These fields are set by lagging only.
 	db      *store.DB
 	account *cosmos.Account
 }
 
-// newWorld returns a world with a number of partitions.
+// newWorld returns a world whose monitored container has the given number of partitions.
+// If remote is true, it is used over the protocol.
 func newWorld(t *testing.T, partitions int, remote bool) *world {
 	t.Helper()
 	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
@@ -57,7 +59,7 @@ func newWorld(t *testing.T, partitions int, remote bool) *world {
 	return w
 }
 
-// write commits n transactions of one document each.
+// write commits n transactions, each with one document.
 func (w *world) write(n int) {
 	w.t.Helper()
 	for i := range n {
@@ -89,7 +91,7 @@ func (w *world) report() estimator.Report {
 	return r
 }
 
-// open opens the leases of the processor.
+// open returns the lease store of the processor "projector".
 func (w *world) open() lease.Store {
 	w.t.Helper()
 	identity, err := w.source.Identity(w.ctx)
@@ -103,7 +105,7 @@ func (w *world) open() lease.Store {
 	return s
 }
 
-// create creates leases.
+// create creates the given leases of the processor "projector".
 func (w *world) create(leases ...lease.Lease) {
 	w.t.Helper()
 	s := w.open()
@@ -114,7 +116,7 @@ func (w *world) create(leases ...lease.Lease) {
 	}
 }
 
-// processor runs the processor "projector" until stop is called.
+// processor runs the processor "projector" with handler h until stop is called.
 func (w *world) processor(h changefeed.Handler) (stop func()) {
 	w.t.Helper()
 	p, err := changefeed.New(changefeed.Config{
@@ -137,7 +139,8 @@ func (w *world) processor(h changefeed.Handler) (stop func()) {
 // taken is a handler that accepts every batch.
 var taken = changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil })
 
-// watched is a source that counts requests. The test can return its own responses.
+// watched is a source that records the requests. If the test sets answer, it returns the
+// result of answer instead of reading.
 type watched struct {
 	feed.Source
 
@@ -175,12 +178,12 @@ func (w *watched) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return w.Source.Partitions(ctx)
 }
 
-// whole returns a lease of partition 0 with all keys.
+// whole returns a lease of partition 0, which holds all keys, at the position at.
 func whole(at feed.Continuation) lease.Lease {
 	return lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: at}
 }
 
-// both runs a test in the process and over the protocol.
+// both runs the test two times: in the process and over the protocol.
 func both(t *testing.T, test func(t *testing.T, remote bool)) {
 	for name, remote := range map[string]bool{"in the process": false, "over the protocol": true} {
 		t.Run(name, func(t *testing.T) { bubble(t, func(t *testing.T) { test(t, remote) }) })

@@ -59,7 +59,8 @@ func Children(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (c
 	return children, false, nil
 }
 
-// mergedRemedy is the remedy for a lease whose partition was merged.
+// mergedRemedy is the remedy in the error for a lease of JavaHandleChanges whose
+// partition was merged.
 const mergedRemedy = "its range is lost; process the container again from a time before its position, in the dialect \"dotnet\" or " +
 	"\"java-latest-version\" and under another processor name; before merges, convert the leases (`changefeed leases convert`)"
 

@@ -18,8 +18,8 @@ func partition(id, from, to string, parents ...string) feed.Partition {
 	return feed.Partition{ID: id, Range: feed.Range{Min: from, Max: to}, Parents: parents}
 }
 
-// describe returns the tokens of leases: "3" for a whole partition, "05C1-FF" for a
-// range.
+// describe returns the leases as text: "partition 3" for a lease of a whole partition,
+// and the token for a lease of a range.
 func describe(leases []lease.Lease) string {
 	var out []string
 	for _, l := range leases {
@@ -47,7 +47,8 @@ func TestChildrenOfAGoneLease(t *testing.T) {
 		{"a part of the container", whole("1", "", "55"), []feed.Partition{partition("5", "", "22"), partition("6", "22", "55"), split[1]}, "partition 5, partition 6", false},
 		{"merged", whole("1", "", "55"), []feed.Partition{partition("3", "", "FF", "1", "2")}, "-55", false},
 		{"split and merged back", whole("0", "", "FF"), []feed.Partition{partition("3", "", "FF", "0", "1", "2")}, "-FF", false},
-		// A PK-range lease over the neighbour's keys would skip its undelivered changes.
+		// A PK-range lease over the merged partition would skip the undelivered changes
+		// of the neighbour's lease.
 		{"split, then merged with a neighbour", whole("1", "", "55"), []feed.Partition{partition("3", "", "22"), partition("4", "22", "AA"), partition("5", "AA", "FF")}, "partition 3, 22-55", false},
 		{"both ends reach beyond", whole("1", "22", "55"), []feed.Partition{partition("3", "", "33"), partition("4", "33", "44"), partition("5", "44", "FF")}, "22-33, partition 4, 44-55", false},
 		{"EPK over one", lease.ForRange(feed.Range{Min: "11", Max: "33"}), split, "11-33", true},
@@ -104,9 +105,9 @@ func TestChildrenRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
 	}
 }
 
-// TestChildrenTileTheLeaseThroughRandomSplitsAndMerges follows random leases through
-// random histories. The children always cover each lease's range exactly, and are on live
-// partitions in the end.
+// TestChildrenTileTheLeaseThroughRandomSplitsAndMerges replaces leases by their children
+// through random splits and merges. The children must always cover the range of the
+// replaced lease exactly, without overlaps.
 func TestChildrenTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 	for seed := range uint64(500) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -119,7 +120,7 @@ func TestChildrenTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 			var next []lease.Lease
 			for _, l := range leases {
 				if rnd.IntN(3) == 0 {
-					next = append(next, l) // its owner skips this round
+					next = append(next, l) // this lease is replaced in a later round
 					continue
 				}
 				children, _, err := Children(lease.DotNet, l, history.live)
@@ -147,9 +148,9 @@ func TestChildrenTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 	}
 }
 
-// topology is a container whose partitions split and merge.
+// topology is the list of a container's partitions, which splits and merges change.
 type topology struct {
-	live []feed.Partition // in order
+	live []feed.Partition // the live partitions, in the order of their ranges
 	next int
 }
 
@@ -198,8 +199,8 @@ func (h *topology) merge(i int) {
 	h.live = slices.Replace(h.live, i, i+2, partition(h.id(), a.Range.Min, b.Range.Max, slices.Compact(parents)...))
 }
 
-// A lease without a range gets the range that its partition had, through any splits, or
-// no range.
+// WithRanges must give a lease without a range the range that its partition had, also
+// after splits. If a merge makes that range unknown, the lease must stay without one.
 func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 	found, unknown := 0, 0
 	for seed := range uint64(2000) {
@@ -246,7 +247,8 @@ func TestRangesOfOldLeasesOfSplitPartitions(t *testing.T) {
 	}
 }
 
-// In handleChanges a split is followed, also over several generations. A merge is not.
+// In JavaHandleChanges, Children must return leases of whole partitions after a split,
+// also over several generations. After a merge it must return an error.
 func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 	known := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Range{Max: "80"}, Continuation: `"7"`}
 	unknown := known

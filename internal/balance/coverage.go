@@ -13,8 +13,8 @@ import (
 // depends only on the ranges, which only splits and merges change. So one coverage serves
 // many listings. It is immutable.
 type coverage struct {
-	covered  feed.Range   // the processor's range
-	leases   []leaseRange // in the listing's order
+	covered  feed.Range   // the part of the container that the processor covers
+	leases   []leaseRange // the ranges of the leases, in the listing's order
 	shadowed map[string]struct{}
 	gaps     []feed.Range
 }
@@ -22,10 +22,11 @@ type coverage struct {
 type leaseRange struct {
 	id    string
 	r     feed.Range
-	whole bool // a PK-range lease
+	whole bool // reports whether it is the range of a PK-range lease
 }
 
-// of returns the coverage of leases. That is p if the leases have not changed.
+// of returns the coverage of the given leases. If their ranges equal those of p, it
+// returns p.
 func (p *coverage) of(leases []lease.Lease, covered feed.Range) *coverage {
 	if p.matches(leases, covered) {
 		return p
@@ -68,7 +69,7 @@ func (p *coverage) compute() {
 		return 1
 	})
 	p.shadowed = map[string]struct{}{}
-	reached := "" // the upper border of all leases before this range and kind
+	reached := "" // the highest upper bound of the leases before this one
 	end := p.covered.Min
 	for i := 0; i < len(sorted); {
 		first := sorted[i]
@@ -87,7 +88,7 @@ func (p *coverage) compute() {
 		p.gap(end, p.covered.Max)
 	}
 	if unknown {
-		p.gaps = nil // a lease of unknown range counts as covering everything
+		p.gaps = nil // a lease of unknown range may cover any gap
 	}
 }
 
@@ -164,7 +165,7 @@ func (m Memory) gapsNow(p *Plan) []gap {
 // long enough (healing).
 func (p *Plan) Due() bool {
 	if len(p.listing.Unreadable) > 0 {
-		return false // it may cover the gap
+		return false // the unreadable lease may cover the gap
 	}
 	for _, g := range p.gaps {
 		if p.due(g) {

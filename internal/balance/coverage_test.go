@@ -11,14 +11,16 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// healer is a host that lists the leases at chosen times.
+// healer is a host that lists the leases and keeps its memory from one listing to the
+// next. marker is the time of the store's marker.
 type healer struct {
 	host   Host
 	memory Memory
 	marker time.Time
 }
 
-// look lists leases at a number of seconds after noon.
+// look returns the host's plan for a listing of the given leases, a number of seconds
+// after noon.
 func (h *healer) look(seconds float64, leases ...lease.Lease) *Plan {
 	at := time.Duration(seconds * float64(time.Second))
 	h.host.Owner, h.host.Terms = me, times
@@ -63,7 +65,8 @@ func TestMissingAtBootstrapIsDueAtOnce(t *testing.T) {
 	}
 }
 
-// The owner of a deleted lease still uses it, and will put it back.
+// A host may not replace a missing lease at once, because the owner of the deleted lease
+// may still use it and put it back. It must wait until that owner's trust has ended.
 func TestMissingRow14HealingWaitsForTheExpiration(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	h.look(0, half(1), half(2))
@@ -73,8 +76,8 @@ func TestMissingRow14HealingWaitsForTheExpiration(t *testing.T) {
 	wantMissing(t, "81", h.look(81, half(1)), halves, "partition 2")
 }
 
-// A split under way may tear a listing. Leases may have come and gone while a host did
-// not list for a long time.
+// A gap may count only if two listings in short succession show it. A split may tear one
+// listing. If a host has not listed for long, leases may have come and gone since.
 func TestMissingRow15AGapCountsOnlyOverCloseListings(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	h.look(0, half(1))
@@ -106,7 +109,8 @@ func TestMissingRow15ListingsFromBeforeTheMarkerDoNotCount(t *testing.T) {
 	wantMissing(t, "91", h.look(91), halves, "partition 1, partition 2")
 }
 
-// A suspend stops the monotonic clock, and the wall clock may be set by hand.
+// A long delay between two listings must reset the gaps, by whichever clock shows it. A
+// suspend stops the monotonic clock, and the wall clock may be set by hand.
 func TestMissingDelayByEitherClockResetsGaps(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour), host: Host{Owner: me, Terms: times}}
 	look := func(mono, now float64) *Plan {
@@ -141,7 +145,8 @@ func TestMissingOnlyThePartThatLastedLongEnough(t *testing.T) {
 	wantMissing(t, "both parts, in two pieces as they were seen", h.look(121, half(1)), halves, "55-AA, AA-FF")
 }
 
-// A lease that is healed at the present "now" would lose the changes since the marker.
+// A lease that replaces a lost one must start at the time of the marker. If it started at
+// the present "now", the changes since the marker would be lost.
 func TestMissingRow16HealingStartsAtTheTimeOfTheMarker(t *testing.T) {
 	marker := time.Date(2026, 11, 21, 11, 30, 30, 0, time.UTC)
 	atMarker := feed.At(marker.Add(-time.Second))
@@ -204,8 +209,9 @@ func TestMissingALeaseOfUnknownRangeCoversEverything(t *testing.T) {
 	}
 }
 
-// TestCoverageOfRandomListings compares compute with the definitions of an ancestor and
-// of a gap, and with a coverage that is carried over from another listing.
+// TestCoverageOfRandomListings checks compute on random listings. Its result must follow
+// the definitions of an ancestor and of a gap. It must also equal the result of a
+// coverage that was kept from another listing.
 func TestCoverageOfRandomListings(t *testing.T) {
 	borders := []string{"", "11", "22", "33", "44", "55", "66", "FF"}
 	gaps, shadows := 0, 0

@@ -19,8 +19,8 @@ type Cycle struct {
 	MarksOut bool
 }
 
-// MaxConflicts is the number of conflicts that ends a cycle, because its listing is too
-// old.
+// MaxConflicts is the number of conflicts after which a host ends a cycle, because its
+// listing is too old.
 const MaxConflicts = 16
 
 // After reports whether a quick cycle should follow c. It returns the delay before it, to

@@ -11,7 +11,7 @@ func TestPaceOfQuickCycles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cycles []Cycle
-		want   []time.Duration // delay after each cycle; none means that the regular cycle is next
+		want   []time.Duration // the delay after each cycle; without one, the next cycle is a regular one
 	}{
 		{"nothing happened", []Cycle{{Regular: true}, {Regular: true, Acquired: 7}}, []time.Duration{none, none}},
 		{"one step further each time", []Cycle{ask, ask, ask, ask, ask}, []time.Duration{1, 2, 4, 8, 8}},

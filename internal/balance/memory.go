@@ -13,18 +13,18 @@ import (
 // leases that the last regular cycle found free, and the gaps. The zero Memory is empty.
 // It is an immutable value.
 type Memory struct {
-	listed   bool          // reports whether there was a listing
-	mono     time.Duration // time of the listing by the host's monotonic clock
-	now      time.Time     // time of the listing by the store's clock
+	listed   bool          // reports whether the host has listed the leases before
+	mono     time.Duration // the time of the last listing by the host's monotonic clock
+	now      time.Time     // the time of the last listing by the store's clock
 	gaps     []gap
-	free     map[string]string // free leases of the last regular cycle: ID to ETag
+	free     map[string]string // the leases that the last regular cycle found free: ID to ETag
 	seen     map[string]sighting
 	coverage *coverage
-	ranges   map[string]feed.Range // ranges of partitions whose leases have none, by ID
+	ranges   map[string]feed.Range // the ranges of leases without one, by partition ID
 }
 
-// sighting records since when a host has seen a lease with this ETag. changed reports
-// whether the host had seen another ETag before.
+// sighting records when a host first listed a lease with its present ETag. changed
+// reports whether the host has listed the lease with another ETag before.
 type sighting struct {
 	etag    string
 	since   time.Duration
@@ -59,7 +59,8 @@ func (p *Plan) ranges() map[string]feed.Range {
 	return known
 }
 
-// WithRanges returns l with remembered ranges for leases that have no range.
+// WithRanges returns l. Leases without a range get the range that the memory has for
+// their partition.
 func (m Memory) WithRanges(l lease.Listing) lease.Listing {
 	if len(m.ranges) == 0 {
 		return l
@@ -73,7 +74,7 @@ func (m Memory) WithRanges(l lease.Listing) lease.Listing {
 	return l
 }
 
-// remember adds a free lease of a listing to free.
+// remember adds l to the map free if l is free, and returns the map.
 func remember(free map[string]string, l *lease.Lease) map[string]string {
 	if free == nil {
 		free = map[string]string{}
@@ -82,8 +83,8 @@ func remember(free map[string]string, l *lease.Lease) map[string]string {
 	return free
 }
 
-// sightings returns the sightings of a new listing. It keeps those of leases with the
-// same ETag.
+// sightings returns the sightings after a new listing. A lease whose ETag has not changed
+// keeps its sighting; the others get a new one.
 func (m Memory) sightings(leases []lease.Lease, mono time.Duration) map[string]sighting {
 	seen := make(map[string]sighting, len(leases))
 	for i := range leases {

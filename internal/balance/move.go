@@ -192,7 +192,7 @@ func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 	return e.index, true
 }
 
-// candidates are the leases of one host that may be requested or stolen.
+// candidates holds the leases of one host that this host may ask for or steal.
 type candidates struct {
 	found []int32 // moved into order at the first use
 	order queue
@@ -226,8 +226,8 @@ func (p *Plan) lastOf(v int32) (entry, bool) {
 	})
 }
 
-// addCandidate adds a lease that may be requested or stolen to the candidates, if they
-// are in use.
+// addCandidate adds lease i to the candidates of its owner if it may be requested or
+// stolen. It does nothing before those candidates are first used.
 func (p *Plan) addCandidate(i int32, l *lease.Lease) {
 	if p.victims == nil || !p.obtainable(i, l) {
 		return

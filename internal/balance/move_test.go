@@ -10,18 +10,18 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// literal is Decide as the protocol states it, line by line and without the plan's
+// literal computes the result of Decide as the protocol states it, without the plan's
 // bookkeeping. It counts everything again for each decision.
 type literal struct {
 	host    Host
 	leases  []lease.Lease
 	now     time.Time
 	regular bool
-	before  map[string]string // free one interval ago: ID to ETag
+	before  map[string]string // the leases that were free one interval ago: ID to ETag
 	running map[string]bool
-	barred  map[string]bool // had an ancestor in the listing
+	barred  map[string]bool // the leases that have an ancestor in the listing, by ID
 	skipped map[string]bool
-	stolen  int // leases of live foreign owners that this host stole in this cycle
+	stolen  int // the number of leases that this host stole in this cycle
 }
 
 func (d *literal) live(l lease.Lease) bool {
@@ -116,9 +116,9 @@ func (d *literal) decide() Move {
 // monotonic clock.
 const plannedAt = 3 * time.Hour
 
-// mostLoaded returns a lease of the most loaded host, among the hosts that have enough
-// leases to give one and a live lease that fit accepts. It is the last such lease in this
-// host's order.
+// mostLoaded returns a lease of the host with the most leases. It considers hosts that
+// have enough leases to give one, and a live lease for which fit returns true. It returns
+// the last such lease of that host, in this host's order.
 func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(lease.Lease) bool) *lease.Lease {
 	me := d.host.Owner
 	last := map[string]*lease.Lease{} // the last lease of each host that fit accepts
@@ -147,8 +147,8 @@ var times = lease.Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
 
 func nobodyRuns(string) bool { return false }
 
-// TestDecideFollowsTheProtocol compares the plan with the literal rule on random
-// listings. The cycles have successes, conflicts, vanished leases and failures.
+// TestDecideFollowsTheProtocol compares Plan.Decide with literal on random listings. The
+// writes of each cycle succeed, fail, meet a conflict, or find no lease, at random.
 func TestDecideFollowsTheProtocol(t *testing.T) {
 	rounds := 4000
 	if testing.Short() {
@@ -188,7 +188,8 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 	}
 }
 
-// answer answers one write in the plan and in the literal rule.
+// answer draws the result of the write m at random and applies it to the plan and to
+// literal.
 func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 	at := 0
 	for d.leases[at].ID != m.Lease.ID {
@@ -206,7 +207,7 @@ func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 		p.Skip(l.ID)
 		d.skipped[l.ID] = true
 		return
-	case n < 7: // a conflict: another host wrote
+	case n < 7: // a conflict, because another host has written the lease
 		l.Owner = randomOwner(rnd)
 		l.Properties = nil
 		if rnd.IntN(2) == 0 {

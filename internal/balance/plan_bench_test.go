@@ -7,7 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// balancedListing returns 10,000 leases in balance on 200 hosts, as host 0 lists them.
+// balancedListing returns 10,000 leases that 200 hosts share equally, as host 0 lists
+// them.
 func balancedListing(b *testing.B) (Host, lease.Listing, Memory) {
 	b.Helper()
 	w := newWorld(1, 10_000)
@@ -22,8 +23,8 @@ func balancedListing(b *testing.B) (Host, lease.Listing, Memory) {
 	return h, w.list(), p.Memory()
 }
 
-// BenchmarkPlanAtRest is a cycle of a host in a balanced fleet with 10,000 leases, 200
-// hosts and no move.
+// BenchmarkPlanAtRest measures one cycle of a host among 200 that share 10,000 leases
+// equally. The cycle has no move.
 func BenchmarkPlanAtRest(b *testing.B) {
 	h, l, m := balancedListing(b)
 	b.ReportAllocs()
@@ -34,8 +35,8 @@ func BenchmarkPlanAtRest(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanFirstListing is the cycle of BenchmarkPlanAtRest without a memory, so the
-// coverage is computed.
+// BenchmarkPlanFirstListing measures the cycle of BenchmarkPlanAtRest without a memory,
+// so that the coverage must be computed.
 func BenchmarkPlanFirstListing(b *testing.B) {
 	h, l, _ := balancedListing(b)
 	b.ReportAllocs()
@@ -44,8 +45,8 @@ func BenchmarkPlanFirstListing(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanJoins is the first cycle of a new host. It asks for its share of 50
-// leases.
+// BenchmarkPlanJoins measures the first cycle of a new host, which asks for its share of
+// 50 leases.
 func BenchmarkPlanJoins(b *testing.B) {
 	h, l, m := balancedListing(b)
 	h.Owner = lease.NewOwner("newcomer", 1)
@@ -63,8 +64,8 @@ func BenchmarkPlanJoins(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanStartsAlone is the first cycle of a first host. It takes all 10,000
-// leases.
+// BenchmarkPlanStartsAlone measures the first cycle of the first host, which acquires all
+// 10,000 leases.
 func BenchmarkPlanStartsAlone(b *testing.B) {
 	h, l, m := balancedListing(b)
 	free := lease.Listing{Now: l.Now, Initialized: l.Initialized, Leases: append([]lease.Lease(nil), l.Leases...)}

@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// These tests check the rules of the protocol that concern values alone. Each test is the
-// trace that shows the reason for a rule. RowN in a test's name numbers the rule.
+// Each test in this file shows why one rule of the protocol exists, by a sequence of
+// listings that would go wrong without it. RowN in a test's name is the rule's number.
 
 var (
 	me    = lease.NewOwner("me", 0x11111111)
@@ -20,7 +20,7 @@ var (
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
-// with returns l with one more property.
+// with returns l with the property key set to value.
 func with(l lease.Lease, key, value string) lease.Lease {
 	properties := map[string]string{key: value}
 	maps.Insert(properties, maps.All(l.Properties))
@@ -29,7 +29,8 @@ func with(l lease.Lease, key, value string) lease.Lease {
 	return l
 }
 
-// aged returns lease n of a row of equal ranges. owner wrote it age ago.
+// aged returns lease n. The leases divide the key space into equal ranges. owner wrote
+// the lease age before the listing.
 func aged(n int, owner string, age time.Duration) lease.Lease {
 	border := string(rune('A' + n))
 	return lease.Lease{
@@ -92,8 +93,9 @@ func TestDecideNeverAcquiresALeaseThatTheHostRuns(t *testing.T) {
 	wantMove(t, "the other is run", p, MoveNone)
 }
 
-// A healed lease may be created late, after the owners of leases in its range have put
-// them back.
+// A lease that has an ancestor in the listing must not be acquired. The ancestor may be a
+// late replacement of a lost lease, created after the owners of leases in its range had
+// put them back.
 func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
 	left, right := aged(0, me, 0), aged(1, "", 0)
@@ -110,10 +112,11 @@ func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Modified: noon}
 	leases := []lease.Lease{aged(0, "", 0), aged(1, "", 0), whole, aged(2, other, 0), aged(3, other, 0), aged(4, "", 0)}
-	// Four leases are usable, so each of two hosts should have two.
+	// The four leases without an ancestor count, so each of the two hosts should have
+	// two.
 	p := planFor(Host{}, Memory{}, true, leases...)
 	for _, gone := range []string{"idA", "idA", "unknown"} {
-		p.Remove(gone) // no longer counts
+		p.Remove(gone) // the ancestor is gone and no longer counts
 	}
 	for range 2 {
 		m := p.Decide()
@@ -130,7 +133,8 @@ func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 	wantMove(t, "all others are gone, and I have 1 of 2", p, MoveAcquire, "id3")
 }
 
-// If all hosts had the same order, all of them would write the same lease.
+// Two hosts must prefer free leases in different orders. Otherwise all hosts would write
+// the same lease.
 func TestOrderDiffersBetweenHosts(t *testing.T) {
 	const leases = 400
 	first := map[int]int{}
@@ -151,15 +155,17 @@ func TestOrderDiffersBetweenHosts(t *testing.T) {
 	}
 }
 
-// Otherwise hosts would ask repeatedly for a dead owner's lease.
+// A host must not ask for a lease that already has a mark. Otherwise hosts would ask
+// repeatedly for the lease of a dead owner.
 func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
 	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveAsk)
 	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(third), aged(1, other, 0).Asked(third)), MoveNone)
 	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(me), aged(1, other, 0).Asked(me)), MoveNone)
 }
 
-// Otherwise a request just before the end of the expiration E would keep a dead owner's
-// lease for nearly 2 E.
+// A host may ask for a lease only during the first half of the expiration E after the
+// owner's last write. A request is also a write. Just before the end it would keep a dead
+// owner's lease for nearly 2 E.
 func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	for age := time.Duration(0); age < 61*time.Second; age += time.Second / 2 {
 		kind := MoveNone
@@ -170,7 +176,8 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	}
 }
 
-// Otherwise the new owner of a lease would find the mark and release the lease again.
+// An acquire must remove the mark. Otherwise the new owner would find the mark and
+// release the lease again.
 func TestRow23AcquireRemovesTheMark(t *testing.T) {
 	marked := with(aged(0, other, time.Hour).Asked(third), "colour", "blue")
 	m := planFor(Host{}, Memory{}, true, marked).Decide()
@@ -183,8 +190,8 @@ func TestRow23AcquireRemovesTheMark(t *testing.T) {
 	}
 }
 
-// A third party may write a property between the stop and the release. The release is
-// then refused, and repeated with the new ETag.
+// A third party may write a property just before a host releases a lease. The store then
+// refuses the release, and the host must repeat it with the new ETag.
 func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	held := aged(0, me, 0).At(`"5"`)
 	release := held.Released(`"6"`)
@@ -202,8 +209,9 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	}
 }
 
-// B has asked A for a lease, and A has handed it over. Without the reservation, C would
-// take it, although C has floor leases already, and B would lack one again.
+// Host A has released a lease because host B asked for it. The lease must stay reserved
+// for B. Otherwise C could take it, although C has floor leases, and B would lack one
+// again.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	reserved := aged(4, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
@@ -211,15 +219,16 @@ func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
 }
 
-// B asked for many leases while it was alone. Then other hosts came. Leases that B no
-// longer takes go to a host with too few.
+// Host B asked for many leases while it was alone, and then other hosts came. Leases that
+// are reserved for B and that B no longer takes must go to a host with too few.
 func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
 	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
 	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
 
-// The requester died. The other hosts are at ceil, because the dead one is counted.
+// The host that asked for a lease has died. The other hosts are at ceil, because the dead
+// one still counts. One of them must take the free lease all the same.
 func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 	reserved := aged(2, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), reserved}
@@ -234,7 +243,8 @@ func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 }
 
 func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
-	// If the mark counted, this host would have 1 of 2 and take nothing.
+	// If the mark on the foreign owner's lease counted, this host would have 1 of 2
+	// leases and take nothing.
 	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, aged(0, "WORKER-7", 0).Asked(me), aged(1, "", 0)), MoveAcquire, "idB")
 	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, aged(0, other, time.Hour).Asked(third)), MoveAcquire, "idA")
 }
@@ -272,8 +282,9 @@ func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 	wantMove(t, "still young", plan(p.Memory(), 90*time.Second), MoveAsk)
 }
 
-// A cycle writes after its listing. If the age counted from the listing, a lease would
-// expire too early (seed 187 of the simulation).
+// In a store without a clock, a lease that was written after the listing has no known
+// age. Its age must count from the next listing, or it would expire too early (seed 187
+// of the simulation).
 func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testing.T) {
 	host := Host{Owner: me, Terms: times}
 	plan := func(l lease.Lease, m Memory, at time.Duration) *Plan {
@@ -283,7 +294,7 @@ func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testin
 	p := plan(l, Memory{}, 0)
 	memory := p.Memory()
 	l.ETag = "2"
-	p.Amend(l) // the Current of a conflict after the listing
+	p.Amend(l) // a conflict has returned this newer document
 	p = plan(l, memory, 10*time.Second)
 	p = plan(l, p.Memory(), 61*time.Second)
 	wantMove(t, "61 s after the listing before the write", p, MoveNone)

@@ -1,7 +1,7 @@
 package balance
 
-// entry is the index of a lease in a listing, or the number of a host. rank orders
-// entries for the host that plans.
+// entry is an element of a queue. index is the index of a lease in the listing, or the
+// number of a host. rank determines the order of the entries.
 type entry struct {
 	rank  uint64
 	index int32
@@ -11,7 +11,7 @@ func (e entry) before(o entry) bool {
 	return e.rank < o.rank || e.rank == o.rank && e.index < o.index
 }
 
-// queue is a binary heap of entries. The first one is on top.
+// queue is a binary heap of entries. The entry with the lowest rank is on top.
 type queue []entry
 
 func (h *queue) push(e entry) {

@@ -6,7 +6,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// leaseState is the state of a lease at the time of a plan.
+// leaseState is the state of one lease, as the plan judges it.
 type leaseState struct {
 	live  bool // owned and not expired; otherwise it is free, and any host may acquire it
 	young bool // live, and written so recently that it may be requested

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// balanced returns a world in balance.
+// balanced returns a world in which the given hosts share the given leases equally.
 func balanced(t *testing.T, seed uint64, leases, hosts int) *world {
 	t.Helper()
 	w := newWorld(seed, leases)
@@ -32,9 +32,9 @@ func TestBalanceEveryHostReplaced(t *testing.T) {
 	}
 }
 
-// A new host asks for leases and dies, while three handlers take 30 minutes. Those leases
-// count for the dead requester. Other leases must be read meanwhile. When the handlers
-// return, the world must balance.
+// A new host asks for leases and dies, while the handlers of three leases take 30
+// minutes. The leases that it asked for count as its own. The other leases must have
+// owners meanwhile. When the handlers return, the world must come into balance.
 func TestBalanceRequesterDies(t *testing.T) {
 	for _, size := range []struct{ leases, hosts int }{{4, 2}, {10, 4}, {64, 8}, {100, 33}, {101, 40}} {
 		for seed := range uint64(5) {
@@ -45,7 +45,7 @@ func TestBalanceRequesterDies(t *testing.T) {
 			}
 			happens(t, w, happening{"requester dies", func(w *world) time.Duration {
 				requester := w.join(0, Host{})
-				w.run(w.now + 300*time.Millisecond) // it has listed and asked for at least one lease
+				w.run(w.now + 300*time.Millisecond) // the new host has listed and asked for at least one lease
 				w.crash(requester)
 				for w.now < slow {
 					w.run(w.now + times.Acquire/2)
@@ -59,8 +59,8 @@ func TestBalanceRequesterDies(t *testing.T) {
 	}
 }
 
-// There are more hosts than leases. The surplus hosts own no lease, write nothing, and
-// take over from a host that dies.
+// There are more hosts than leases. A host without a lease must write nothing, and take
+// over when another host dies.
 func TestBalanceStandbyTakesOver(t *testing.T) {
 	w := balanced(t, 3, 4, 9)
 	for range 4 {
@@ -81,23 +81,26 @@ func TestBalanceStandbyTakesOver(t *testing.T) {
 	}
 }
 
-// Without a clock of the store, each host judges expiry and age by its own listings.
+// The store has no clock, so each host judges the age of leases by its own listings. The
+// world must come into balance all the same.
 func TestBalanceAStoreWithoutClock(t *testing.T) {
 	w := newWorld(5, 20)
 	w.clockless = true
-	// A new host asks only for leases that it has seen renewed, an interval later.
+	// Allow more time, because a new host asks only for leases that it has seen renewed,
+	// one interval later.
 	slower := func(h happening, by time.Duration) happening {
 		return happening{h.name, func(w *world) time.Duration { return h.do(w) + by }}
 	}
 	happens(t, w, starts(6)[0], 20)
 	for _, h := range laters() {
-		// Other hosts see a dead owner's last renewal one listing later.
+		// Allow more time, because hosts notice a dead owner's last renewal one listing
+		// later.
 		happens(t, w, slower(h, 2*times.Acquire), 20)
 	}
 }
 
-// TestBalanceWithBounds checks minimum and maximum. Leases beyond a host's maximum go to
-// the first other hosts that take them.
+// TestBalanceWithBounds checks MinLeases and MaxLeases. The leases beyond one host's
+// maximum must go to other hosts, in any distribution.
 func TestBalanceWithBounds(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -140,17 +143,18 @@ func TestBalanceWithBounds(t *testing.T) {
 	}
 }
 
-// A request delays the expiry of a dead owner's lease once, and not late in its life.
+// Requests are writes, so they delay the expiry of a dead owner's lease. Such a lease
+// must be free after twice the expiration at the latest.
 func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
 	for seed := range uint64(30) {
 		w := balanced(t, seed, 6, 2)
 		dead := w.living()[0]
 		w.crash(dead)
 		died := w.now
-		for i := range 8 { // hosts that lack leases and would ask for them
+		for i := range 8 { // these hosts lack leases and would ask for some
 			w.join(time.Duration(i)*7*time.Second, Host{})
 		}
-		taken := w.settleDead() // panics beyond 2 E
+		taken := w.settleDead() // panics if a lease lives longer than 2 E
 		w.run(taken + 2*times.Acquire*11/10)
 		for i := range w.leases {
 			if w.leases[i].Owner == dead.Owner {

@@ -29,7 +29,8 @@ func (w *world) foreigner(after time.Duration, java bool) *host {
 	return h
 }
 
-// equalPartitions runs one cycle of a foreign host and schedules the next.
+// equalPartitions runs one cycle of the foreign host h, as the .NET or Java library does,
+// and schedules the next one.
 func (w *world) equalPartitions(h *host, java bool) {
 	if !h.alive {
 		return
@@ -52,7 +53,8 @@ func (w *world) equalPartitions(h *host, java bool) {
 	need := target - count[h.Owner]
 	switch {
 	case len(free) > 0 && java:
-		// It steals one lease at a time, and one even when it has its share.
+		// The host steals one lease in a cycle. It does so even if it already has its
+		// share.
 		if need = max(need, 1); need > 1 && len(count) > 1 {
 			need = 1
 		}
@@ -70,7 +72,8 @@ func (w *world) equalPartitions(h *host, java bool) {
 	}
 }
 
-// mostLoadedOf returns the lease that a foreign host steals, if any.
+// mostLoadedOf returns the lease that a foreign host steals from the most loaded owner,
+// or no lease.
 func (w *world) mostLoadedOf(listing lease.Listing, count map[string]int, target, need int) []lease.Lease {
 	victim := ""
 	for _, l := range listing.Leases { // in the listing's order, because a map has no order
@@ -102,9 +105,9 @@ func (w *world) robbed(l lease.Lease) {
 	})
 }
 
-// TestBalanceBesideForeignHosts moves a fleet of another implementation to ours, host by
-// host, and back. After each step all hosts have floor or ceil of the leases, and then no
-// lease moves.
+// TestBalanceBesideForeignHosts replaces the hosts of another implementation by ours, one
+// by one, and then back. After each step every host must have floor or ceil of the
+// leases, and no lease may move any more.
 func TestBalanceBesideForeignHosts(t *testing.T) {
 	sizes := []struct{ leases, foreign, ours int }{{1, 1, 1}, {4, 1, 1}, {7, 2, 1}, {8, 1, 2}, {10, 2, 2}, {30, 2, 3}, {64, 3, 3}, {100, 1, 4}}
 	for _, size := range sizes {
@@ -122,8 +125,8 @@ func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
 	t.Helper()
 	rests := func(what string) {
 		t.Helper()
-		// Foreign hosts steal one lease in 13 s each. Ours steal half of their deficit in
-		// 17 s. A handover waits for the end of a claim.
+		// Allow more time. A foreign host steals one lease in 13 s, ours half of its
+		// deficit in 17 s, and a handover waits for the end of a claim.
 		from := w.now
 		limit := from + 3*times.Takeover() + time.Duration(len(w.leases))*foreignInterval
 		w.run(limit)

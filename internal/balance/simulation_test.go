@@ -18,11 +18,13 @@ var (
 	balanceReport = flag.Bool("balance.report", false, "print what the convergence simulation measured")
 )
 
-// sizes are numbers of leases and hosts, with the number of seeds. still and later are
-// the intervals without a move after the first start and after each later happening. A
-// host's cycle depends on the listing and on the free leases of the cycle before. So if
-// no host has written for three cycles, no host ever will. The larger worlds need not
-// wait for a hundred.
+// sizes are the sizes of the simulated worlds, and the number of random seeds for each.
+// still is the number of intervals without a move that the test waits for after the first
+// start. later is that number after each later event.
+//
+// A host's cycle depends on the listing and on the free leases of the cycle before. So if
+// no host has written for three cycles, no host ever will. That is why the larger worlds
+// wait for less than a hundred intervals.
 var sizes = []struct{ leases, hosts, seeds, still, later int }{
 	{1, 1, 20, 100, 100},
 	{1, 3, 20, 100, 100},
@@ -43,8 +45,8 @@ var sizes = []struct{ leases, hosts, seeds, still, later int }{
 
 const bound = 3.5 // acquire intervals
 
-// happening is an event that unbalances a world. do causes it, and returns the moment
-// from which the time to balance counts.
+// happening is an event that brings a world out of balance. do causes the event and
+// returns the time from which the balance is timed.
 type happening struct {
 	name string
 	do   func(w *world) time.Duration
@@ -52,7 +54,7 @@ type happening struct {
 
 func intervals(d time.Duration) float64 { return float64(d) / float64(times.Acquire) }
 
-// starts returns the ways in which the first hosts start.
+// starts returns the ways in which the first n hosts start, for instance all at once.
 func starts(n int) []happening {
 	come := func(after func(w *world, i int) time.Duration) func(w *world) time.Duration {
 		return func(w *world) time.Duration {
@@ -72,7 +74,7 @@ func starts(n int) []happening {
 	}
 }
 
-// laters returns the events in a balanced world.
+// laters returns the events that are tried in a balanced world.
 func laters() []happening {
 	return []happening{
 		{"one comes", func(w *world) time.Duration {
@@ -135,7 +137,8 @@ func (w *world) settleDead() time.Duration {
 	return expiry
 }
 
-// TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter checks the promise of Decide.
+// TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter checks the convergence that is
+// promised above, for worlds of all sizes.
 func TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter(t *testing.T) {
 	for _, size := range sizes {
 		if (testing.Short() || raceEnabled) && size.leases > 100 {
@@ -166,8 +169,8 @@ func TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter(t *testing.T) {
 	}
 }
 
-// happens applies h to w. It checks that w is balanced in time and that no lease moves
-// for some intervals.
+// happens causes the event h in w. It checks that w comes into balance in time, and that
+// no lease moves in the next still intervals.
 func happens(t *testing.T, w *world, h happening, still int) {
 	t.Helper()
 	began := w.now

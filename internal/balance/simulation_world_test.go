@@ -40,13 +40,13 @@ type world struct {
 	silent    time.Duration // longest time that a lease had no live owner, after its first one
 }
 
-// held is a lease in the store. Renewals are not events: their effect is computed on a
-// read.
+// held is a lease in the store. Its renewals are not simulated as events. They are
+// computed from the time when the lease is read.
 type held struct {
 	lease.Lease
 	version  int           // version of its ETag
-	written  time.Duration // the last write except renewals
-	orphan   time.Duration // since when it has no live owner
+	written  time.Duration // the time of the last write, renewals not counted
+	orphan   time.Duration // the time since which it has had no live owner
 	wasOwned bool
 }
 
@@ -71,7 +71,8 @@ const (
 	timerTolerance = 0.1
 )
 
-// etags are created once, because worlds write millions of times.
+// etags holds the texts of all ETags. They are created once, because a world makes
+// millions of writes.
 var etags = func() (all [1 << 14]string) {
 	for i := range all {
 		all[i] = strconv.Quote(strconv.Itoa(i))
@@ -139,8 +140,8 @@ func (w *world) run(until time.Duration) {
 func stamp(d time.Duration) time.Time   { return time.Unix(epoch, 0).Add(d) }
 func seconds(d time.Duration) time.Time { return stamp(d.Truncate(time.Second)) }
 
-// renewed returns the time of the last write of a lease, renewals included, and its
-// version then.
+// renewed returns the time of the last write of l, renewals included, and the version
+// that this write has created.
 func (w *world) renewed(l *held) (time.Duration, int) {
 	if l.Owner == "" {
 		return l.written, l.version
@@ -181,7 +182,8 @@ func (w *world) current(i int) lease.Lease {
 	return l
 }
 
-// update writes l to the store. ok reports whether the ETag of l was current.
+// update writes l to the store if the ETag of l is current; ok reports whether it is.
+// answer is the stored lease after that.
 func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
 	i := w.indexes[l.ID]
 	w.writes++
@@ -207,7 +209,8 @@ func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
 	return w.current(i), true
 }
 
-// owned updates the record of how long a lease was silent.
+// owned records the times at which l gets and loses a live owner, when its owner changes
+// to owner.
 func (w *world) owned(l *held, owner string) {
 	if owner == "" {
 		l.orphan = w.now
@@ -223,7 +226,7 @@ func (w *world) owned(l *held, owner string) {
 	l.wasOwned = true
 }
 
-// join starts a host after a delay.
+// join starts a new host with the given bounds after a delay.
 func (w *world) join(after time.Duration, bounds Host) *host {
 	bounds.Owner = lease.NewOwner("host"+strconv.Itoa(len(w.hosts)), w.rnd.Uint32())
 	bounds.Terms = times
@@ -234,7 +237,7 @@ func (w *world) join(after time.Duration, bounds Host) *host {
 	return h
 }
 
-// begin starts a cycle of h with its listing.
+// begin starts a cycle of host h: it lists the leases and makes a plan.
 func (w *world) begin(h *host, regular bool) {
 	if !h.alive {
 		return
@@ -254,7 +257,7 @@ func (w *world) begin(h *host, regular bool) {
 	})
 }
 
-// step makes the next write of Decide, or ends the cycle.
+// step makes the next write of h's plan. If there is none, it ends the cycle.
 func (w *world) step(h *host) {
 	if !h.alive {
 		return
@@ -287,7 +290,7 @@ func (w *world) step(h *host) {
 	w.after(writeTime, func() { w.step(h) })
 }
 
-// end schedules the next cycle.
+// end ends the cycle of host h and schedules the next one.
 func (w *world) end(h *host) {
 	h.cycle.MarksOut = h.plan.MarksOut()
 	h.plan, h.listing = nil, lease.Listing{}
@@ -337,7 +340,7 @@ func (w *world) stop(h *host) {
 	h.alive, h.crashed = false, w.now
 }
 
-// crash ends h without a release of its leases.
+// crash ends h at once. Its leases keep its owner text.
 func (w *world) crash(h *host) {
 	h.alive, h.crashed = false, w.now
 	w.sharedAt = -time.Hour

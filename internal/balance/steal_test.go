@@ -7,8 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// These tests check steals from owners of another implementation, by values alone. Each
-// test is the trace that shows the reason for a rule.
+// Each test in this file shows why one rule about steals from foreign owners exists, by
+// listings that would go wrong without it.
 
 const (
 	worker7 = "WORKER-7"                             // .NET: a machine's name
@@ -33,15 +33,16 @@ func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 		}
 		wantSteal(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), time.Hour+61*time.Second, "idA", "idB")
 	}
-	// Two of our hosts have one instance name. Another has an instance that looks like an
-	// owner text.
+	// Owners of our own implementation must be asked, even if their instance name equals
+	// this host's or a foreign owner's.
 	for _, text := range []string{lease.NewOwner("me", 0x22222222), lease.NewOwner(worker7, 1), lease.NewOwner(other, 2), lease.NewOwner("", 3)} {
 		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveAsk)
 	}
 }
 
-// The wait ends when the lease would have expired: E + 1 s after the victim's last write,
-// counted from the receipt of the listing.
+// A host that steals a lease must wait until the lease would have expired: E + 1 s after
+// the victim's last write. The wait counts from the time at which the listing was
+// received.
 func TestStolenLeaseWaitsUntilItsVictimsLastWriteHasExpired(t *testing.T) {
 	for _, age := range []time.Duration{-3 * time.Second, 0, 13 * time.Second, 45 * time.Second, 60 * time.Second} {
 		p := planFor(Host{}, Memory{}, true, aged(0, worker7, age), aged(1, worker7, age))
@@ -50,8 +51,8 @@ func TestStolenLeaseWaitsUntilItsVictimsLastWriteHasExpired(t *testing.T) {
 	wantMove(t, "expired, it is nobody's", planFor(Host{}, Memory{}, true, aged(0, worker7, 61*time.Second)), MoveAcquire, "idA")
 }
 
-// A Java host's document may have a null timestamp. Java reads it as "now", and the lease
-// never expires for Java. Our hosts use the store's time stamp instead.
+// A Java host may write a lease with a null timestamp, which Java reads as "now", so that
+// it never expires. Our hosts must judge such a lease by the store's timestamp (_ts).
 func TestLeaseWithoutATimestampExpires(t *testing.T) {
 	dead, live := aged(0, worker7, 61*time.Second), aged(1, worker7, 0)
 	dead.Timestamp, live.Timestamp = time.Time{}, time.Time{}
@@ -137,8 +138,9 @@ func TestStealsHalfOfItsDeficitInACycle(t *testing.T) {
 	}
 }
 
-// A conflict shows the present document. Either the owner has renewed it, so that the
-// wait counts from that renewal, or another host was faster.
+// A steal meets a conflict, which returns the present document. If the owner has renewed
+// the lease, the wait must count from that renewal. If another host has taken it, this
+// host must leave it.
 func TestRefusedStealIsJudgedAgain(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, 20*time.Second), aged(1, worker7, 20*time.Second)}
 	p := planFor(Host{}, Memory{}, true, leases...)
@@ -168,8 +170,8 @@ func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
 	wantMove(t, "writes of both have failed", p, MoveNone)
 }
 
-// A foreign host may keep or copy a mark on its lease. The mark is neither obeyed nor
-// counted, and the steal removes it.
+// A foreign host may keep a mark on its lease. Such a mark must not count as a request,
+// and the steal must remove it.
 func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, 0).Asked(third), aged(1, worker7, 0).Asked(third)}
 	l := wantSteal(t, "marked by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
@@ -178,8 +180,9 @@ func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
 	}
 }
 
-// Without the store's clock, the listing that first showed its ETag dates the victim's
-// last write. Later writes have no date before the next listing.
+// In a store without a clock, the wait after a steal counts from the listing that first
+// showed the lease's ETag. A lease that was written after the listing must not be stolen,
+// because the time of that write is unknown.
 func TestStealFromAStoreWithoutClock(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, time.Hour), aged(1, worker7, time.Hour)}
 	plan := func(m Memory, at time.Duration) *Plan {

@@ -12,7 +12,7 @@ import (
 
 var errDamaged = errors.New("version: 7 is unknown")
 
-// damaged returns the document of a lease that cannot be read.
+// damaged returns an unreadable lease document with the token, as a listing reports it.
 func damaged(token string) lease.Unreadable {
 	u := lease.Unreadable{ID: "prefix.." + token, Token: token, Err: errDamaged}
 	if lower, upper, ok := strings.Cut(token, "-"); ok {
@@ -21,8 +21,8 @@ func damaged(token string) lease.Unreadable {
 	return u
 }
 
-// withDamage returns a plan of leases and of one document, with that token, that cannot
-// be read.
+// withDamage returns the plan of a listing that contains the given leases and one
+// unreadable document with the token.
 func withDamage(token string, partitions []feed.Partition, initialized time.Time, leases ...lease.Lease) *Plan {
 	l := lease.Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []lease.Unreadable{damaged(token)}}
 	if l.Rangeless() {
@@ -51,8 +51,8 @@ func TestUnreadableLeaseHasNoOwnerAndTheOthersAreTaken(t *testing.T) {
 	}
 }
 
-// An unreadable lease may cover any range. So neither leases nor the marker, which would
-// end the bootstrap, are created.
+// An unreadable lease may cover any range. While there is one, no missing lease and no
+// marker may be created.
 func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
 	for _, initialized := range []time.Time{{}, noon.Add(-time.Hour)} {
 		p := withDamage("lost", nil, initialized, aged(0, me, 0))
@@ -71,8 +71,8 @@ func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
 	}
 }
 
-// The owner of the unreadable lease may be able to read it and may have a split to
-// finish.
+// An unreadable lease may be an ancestor whose owner can read it and has not finished its
+// split. Leases inside its range must not run.
 func TestUnreadableAncestorShadows(t *testing.T) {
 	left, right := aged(0, "", 0), aged(1, "", 0)
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestUnreadableAncestorShadows(t *testing.T) {
 		partitions []feed.Partition
 	}{
 		{"A-C", nil},
-		// A retired partition has the range of its children.
+		// Partition 9 was split, so its range is the union of its children's ranges.
 		{"9", []feed.Partition{
 			{ID: "A", Range: left.Range, Parents: []string{"9"}}, {ID: "B", Range: right.Range, Parents: []string{"9"}},
 		}},
