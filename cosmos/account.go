@@ -18,12 +18,11 @@ import (
 // it: its methods are safe for concurrent use. There is nothing to close.
 type Account struct {
 	endpoint *url.URL
-	// host is the host of the endpoint as the user wrote it. It is a part of the lease
-	// ids.
+	// host is the host of the endpoint as the user wrote it. Lease ids contain it.
 	host string
 	auth authenticator
-	// key or credential is set, for clients of azcosmos. The key is behind a pointer,
-	// like the key in auth, so that a printed copy of an Account does not show it.
+	// key and credential are for clients of azcosmos; one of them is set. The key is
+	// behind a pointer, so that a printed copy of an Account does not show it.
 	key        *string
 	credential azcore.TokenCredential
 	options    Options
@@ -70,7 +69,8 @@ func WithCredential(endpoint string, credential azcore.TokenCredential, o Option
 	return a.open(endpoint, o)
 }
 
-// open checks the endpoint and creates the pipeline.
+// open completes the account: it checks the endpoint and the options, and creates the
+// pipeline.
 func (a *Account) open(endpoint string, o Options) (*Account, error) {
 	u, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -113,7 +113,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	case err != nil:
 		var bad *url.Error
 		if errors.As(err, &bad) {
-			err = bad.Err // the whole text may contain a key
+			err = bad.Err // without the URL's text, which may contain a key
 		}
 		return nil, fmt.Errorf("the endpoint is not a URL: %w", err)
 	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
@@ -185,14 +185,17 @@ type Options struct {
 	Budget *Budget
 }
 
-// The durations for an account's topology. They equal those of the SDKs for .NET and Go.
+// These durations control how long the client uses an account's topology. They equal
+// those of the SDKs for .NET and Go.
 const (
 	// accountRefresh is the maximum age of the account's topology.
 	accountRefresh = 5 * time.Minute
-	// unavailableFor is the time for which a failed region is tried last.
+	// unavailableFor is the time for which a region that failed is tried after all
+	// others.
 	unavailableFor = 5 * time.Minute
 	// failureRefresh is the minimum time between two refreshes because of failed regions.
 	failureRefresh = 10 * time.Second
-	// refreshTimeout limits a refresh that delays a request which has an older topology.
+	// refreshTimeout limits a refresh of a topology that is known but too old. The
+	// request that caused the refresh waits for it.
 	refreshTimeout = 5 * time.Second
 )

@@ -35,7 +35,8 @@ func (a *keyAuth) authorize(_ context.Context, r *http.Request) error {
 	return nil
 }
 
-// The scopes of tokens, and the times of their renewal.
+// These are the scopes for which tokens are requested, and the times at which tokens are
+// renewed.
 const (
 	// commonScope is the scope of all accounts. It is for tenants that cannot resolve an
 	// account's own scope (AADSTS500011).
@@ -45,7 +46,8 @@ const (
 	// tokenMargin is the time before its expiry at which a token is renewed, as in
 	// azcore.
 	tokenMargin = 5 * time.Minute
-	// tokenPause is the time for which the old token is used after a failed renewal.
+	// tokenPause is the time for which the old token is still used after a failed
+	// renewal.
 	tokenPause = 30 * time.Second
 )
 
@@ -65,8 +67,8 @@ func scopes(endpoint *url.URL, o Options) []string {
 type tokenAuth struct {
 	credential azcore.TokenCredential
 
-	// turn is held by the one request that fetches a token. The others wait for it, or
-	// for the end of their contexts.
+	// turn is held by the one request that fetches a token. The other requests wait until
+	// it is free or their contexts end.
 	turn chan struct{}
 
 	mu     sync.Mutex // guards the fields below
@@ -90,7 +92,7 @@ func (a *tokenAuth) authorize(ctx context.Context, r *http.Request) error {
 	return nil
 }
 
-// get returns a valid token.
+// get returns a valid token, which it fetches if necessary.
 func (a *tokenAuth) get(ctx context.Context) (string, error) {
 	if token, fresh := a.current(); fresh {
 		return token, nil
@@ -101,7 +103,7 @@ func (a *tokenAuth) get(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	old, fresh := a.current() // the previous holder of turn may have fetched it
+	old, fresh := a.current() // the request that held turn before may have fetched a token
 	if fresh {
 		return old, nil
 	}
@@ -112,7 +114,7 @@ func (a *tokenAuth) get(ctx context.Context) (string, error) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err != nil { // the old token is still valid
+	if err != nil { // the fetch has failed, but the old token is still valid
 		a.after = now.Add(tokenPause)
 		return old, nil
 	}
@@ -135,7 +137,8 @@ func (a *tokenAuth) current() (token string, fresh bool) {
 	return a.token.Token, now.Before(a.after)
 }
 
-// fetch requests a token of the first scope that Entra ID can resolve.
+// fetch requests a token for the scopes in turn. It returns the first token and its scope
+// that Entra ID does not refuse as unknown.
 func (a *tokenAuth) fetch(ctx context.Context) (t azcore.AccessToken, scope string, err error) {
 	a.mu.Lock()
 	all := a.scopes

@@ -28,10 +28,11 @@ type Budget struct {
 	rate float64
 
 	mu sync.Mutex // guards the fields below; held for arithmetic only
-	// all is the bucket that reads wait for, leases the one that lease requests wait for.
-	// A lease request takes from both. A read takes only from all.
+	// all limits all requests together, and leases limits lease requests. A read takes
+	// its charge from all. A lease request takes its charge from both, but waits for
+	// leases only.
 	all, leases bucket
-	// typical is the recent charge of each kind of request.
+	// typical is the expected charge of a request of each kind, from recent responses.
 	typical [kinds]float64
 	usage   Usage
 }
@@ -76,15 +77,15 @@ func NewBudget(ruPerSecond float64) *Budget {
 	now := time.Now()
 	b.all = bucket{rate: ruPerSecond, level: ruPerSecond, at: now}
 	b.leases = bucket{rate: ruPerSecond * leaseShare, level: ruPerSecond * leaseShare, at: now}
-	// Assumed charges of first requests: an empty read is 1 to 2 RU, a lease write about
-	// 10.
+	// These are the assumed charges before the first response. An empty read costs 1 to 2
+	// RU, a lease write about 10.
 	b.typical = [kinds]float64{kindFeed: 2, kindLeaseWrite: 10, kindLeaseRead: 1, kindLeaseList: 5}
 	return b
 }
 
 // validate returns an error if the rate is not valid. b may be nil.
 func (b *Budget) validate() error {
-	if b != nil && (!(b.rate >= smallestRate) || math.IsInf(b.rate, 1)) { // also refuses NaN
+	if b != nil && (!(b.rate >= smallestRate) || math.IsInf(b.rate, 1)) { // the negation also refuses NaN
 		return fmt.Errorf("a budget of %v RU/s is not valid; the minimum is %d, and no budget means no limit", b.rate, smallestRate)
 	}
 	return nil
@@ -97,15 +98,15 @@ func (b *Budget) Usage() Usage {
 	return b.usage
 }
 
-// bucket holds at most one second's worth of request units and refills with time. Below
-// zero it is overdrawn.
+// bucket holds request units. It refills at rate, up to one second's worth. A level below
+// zero means that it is overdrawn.
 type bucket struct {
 	rate, level float64
 	at          time.Time
 }
 
-// take takes ru from the bucket, or returns some if ru is negative. It returns the time
-// until the overdraft that existed before the call is repaid.
+// take takes ru request units from the bucket, or returns them if ru is negative. It
+// returns the time until the overdraft from before the call is repaid.
 func (k *bucket) take(ru float64, now time.Time) time.Duration {
 	if passed := now.Sub(k.at); passed > 0 {
 		k.level = min(k.level+k.rate*passed.Seconds(), k.rate)
@@ -116,12 +117,12 @@ func (k *bucket) take(ru float64, now time.Time) time.Duration {
 	return time.Duration(min(overdrawn, longestWait.Seconds()) * float64(time.Second))
 }
 
-// ticket is a request that was admitted and must be settled. The zero ticket belongs to
-// no budget.
+// ticket is a request that the budget has admitted. The caller must settle it. The zero
+// ticket belongs to no budget.
 type ticket struct {
 	budget *Budget
 	kind   requestKind
-	ru     float64 // the counted charge
+	ru     float64 // the charge that was taken in advance
 }
 
 // admit waits until a request of that kind may be sent. A nil budget admits every
@@ -166,8 +167,8 @@ func (b *Budget) admit(ctx context.Context, kind requestKind) (ticket, error) {
 	return t, nil
 }
 
-// take takes ru from the buckets of a kind and returns the time to wait. The caller holds
-// the lock.
+// take takes ru request units from the buckets of the kind. It returns the time that the
+// request must wait. The caller holds the lock.
 func (b *Budget) take(kind requestKind, ru float64, now time.Time) time.Duration {
 	wait := b.all.take(ru, now)
 	if kind != kindFeed {
@@ -176,8 +177,8 @@ func (b *Budget) take(kind requestKind, ru float64, now time.Time) time.Duration
 	return wait
 }
 
-// settle replaces the counted charge of a request by its real charge. A charge of zero
-// means that the charge is unknown.
+// settle corrects the budget by the real charge of a request. If charge is zero, it is
+// unknown, and the assumed one remains.
 func (t ticket) settle(charge float64) {
 	b := t.budget
 	if b == nil || !(charge >= 0) || math.IsInf(charge, 1) {
@@ -192,8 +193,8 @@ func (t ticket) settle(charge float64) {
 		b.usage.LeaseRU += charge
 	}
 	if charge > 0 {
-		// Weigh both equally, because charges change between idle and busy within a few
-		// requests.
+		// Give the last charge and the earlier average equal weight, because charges
+		// change between idle and busy within a few requests.
 		b.typical[t.kind] += (charge - b.typical[t.kind]) / 2
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// spend sends requests of one kind until the deadline, each with a charge, from several
-// workers. It returns their total charge.
+// spend sends requests of one kind, each with the same charge, until the time until.
+// Several workers send them concurrently. It returns the sum of the charges.
 func spend(b *Budget, kind requestKind, workers int, charge float64, until time.Time) (total float64) {
 	var mu sync.Mutex // guards total
 	var all sync.WaitGroup
@@ -24,7 +24,7 @@ func spend(b *Budget, kind requestKind, workers int, charge float64, until time.
 				if err != nil {
 					panic(err) // the context has no deadline
 				}
-				<-time.After(10 * time.Millisecond) // the request
+				<-time.After(10 * time.Millisecond) // simulates the duration of the request
 				t.settle(charge)
 				mu.Lock()
 				total += charge
@@ -48,7 +48,7 @@ func TestBudgetCapsWhatReadsAndLeasesSpendTogether(t *testing.T) {
 			all.Go(func() { reads = spend(b, kindFeed, 8, readCharge, until) })
 			all.Go(func() { leases = spend(b, kindLeaseWrite, 2, 10, until) })
 			all.Wait()
-			// A request that waits at the end continues for a moment.
+			// The last request may still wait for the budget when the time is over.
 			took := time.Since(began).Seconds()
 			if total, most := reads+leases, rate*(took+1)+8*readCharge+20; total > most || total < 0.9*rate*span {
 				t.Errorf("reads at %v RU: %v RU were spent in %v s; want at most %v and nearly as much", readCharge, total, took, most)
@@ -63,8 +63,8 @@ func TestBudgetCapsWhatReadsAndLeasesSpendTogether(t *testing.T) {
 	}
 }
 
-// A renewal must not wait for the overdraft of reads. A very expensive read overdraws the
-// budget for minutes, and a lease lasts one minute.
+// A very expensive read overdraws the budget for minutes. The renewal of a lease must not
+// wait for that, because a lease lasts one minute.
 func TestRenewalDoesNotWaitForWhatReadsHaveSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(20)
@@ -104,7 +104,7 @@ func TestBudgetForgetsRequestsThatWereNotSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.settle(30) // overdrawn by 20: two seconds
+		first.settle(30) // the budget is overdrawn by 20 RU, which takes two seconds
 		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() { <-time.After(time.Millisecond); cancel() }()

@@ -15,21 +15,22 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with many independent operations (bulk), which azcosmos 1.5.0 does not
-// support. Operations are grouped by the physical partition of their keys.
+// This file implements bulk requests: POST docs with many independent operations, which
+// azcosmos 1.5.0 does not support. A request contains operations on keys of one physical
+// partition.
 
 const (
-	// maxBulkOperations and maxBulkBytes limit a request. 100 is the service's limit of
-	// operations. 220,201 bytes is the limit of the other SDKs, so that a request ends
+	// maxBulkOperations and maxBulkBytes limit one request. The service refuses more than
+	// 100 operations. The other SDKs send at most 220,201 bytes, so that a request ends
 	// within the service's 5 s.
 	maxBulkOperations = 100
 	maxBulkBytes      = 220_201
 	// defaultBulkRequests is the default of BulkOptions.Requests.
 	defaultBulkRequests = 8
-	// maxBulkRounds limits the rounds in which no operation gets a result.
+	// maxBulkRounds is the number of rounds without any result after which Do gives up.
 	maxBulkRounds = 20
-	// bulkPause is the pause after a 429 that requests none, and before the partitions
-	// are listed again after a split.
+	// bulkPause is the pause after a 429 response that names none. It is also the pause
+	// before the partitions are listed again after a split.
 	bulkPause = 100 * time.Millisecond
 )
 
@@ -127,7 +128,7 @@ func (b *Bulk) Charge() float64 {
 	return b.charge
 }
 
-// spent adds a request's charge.
+// spent adds a request's charge to the total.
 func (b *Bulk) spent(charge float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,14 +196,16 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// bulkOp is an operation in the form in which it is sent.
+// bulkOp is an operation as it is sent. index is its index in the arguments of Do, point
+// is the hash of its key, and text is its JSON.
 type bulkOp struct {
 	index int
 	point string
 	text  []byte
 }
 
-// bulkOp encodes an operation and hashes its key.
+// bulkOp returns the operation o, whose index is index, with its encoded JSON and the
+// hash of its key.
 func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
 	components, key, err := keyComponents(o.Key)
 	if err != nil {
@@ -222,7 +225,7 @@ func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
 	if err != nil {
 		return bulkOp{}, err
 	}
-	if o.Body != nil { // unchanged: encoding it would parse and copy it
+	if o.Body != nil { // append the body unchanged, because json.Marshal would parse and copy it
 		text = append(text[:len(text)-1], `,"resourceBody":`...)
 		text = append(append(text, o.Body...), '}')
 	}
@@ -233,26 +236,27 @@ func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
 type bulkRun struct {
 	*Bulk
 	properties *properties
-	// pending are the operations without a result.
+	// pending holds the operations that have no result yet.
 	pending []bulkOp
 
 	mu      sync.Mutex // guards the fields below while requests run
 	results []BulkResult
-	// again are the operations to send again after wait.
+	// again holds the operations that must be sent again in the next round, after the
+	// pause wait.
 	again []bulkOp
 	wait  time.Duration
 	anew  bool
 	err   error
 }
 
-// bulkRequest is one request to one partition.
+// bulkRequest is one request, whose operations are on keys of one partition.
 type bulkRequest struct {
 	partition string
 	operation []bulkOp
 }
 
-// round sends all pending operations once. anew reports whether the partitions must be
-// listed again.
+// round sends all pending operations once. If anew is true, it lists the partitions
+// first. The result again reports whether the next round must list them.
 func (r *bulkRun) round(ctx context.Context, anew bool) (again bool, err error) {
 	live, _, err := r.source.holding(ctx, r.properties, feed.Full(), anew)
 	if err != nil {
@@ -282,7 +286,7 @@ func (r *bulkRun) round(ctx context.Context, anew bool) (again bool, err error) 
 	return r.anew, r.err
 }
 
-// fail records the first error and cancels the rest of the round.
+// fail records the first error of the round and cancels the other requests.
 func (r *bulkRun) fail(err error, cancel context.CancelFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -292,10 +296,11 @@ func (r *bulkRun) fail(err error, cancel context.CancelFunc) {
 	cancel()
 }
 
-// divideBulk groups operations by partition and into requests.
+// divideBulk divides the operations into requests: one or more for each partition that
+// holds their keys.
 func divideBulk(ops []bulkOp, live []feed.Partition) []bulkRequest {
 	var requests []bulkRequest
-	open := make([]int, len(live)) // 1 + the index of the partition's last request
+	open := make([]int, len(live)) // 1 + the index of the last request of each partition
 	size := make([]int, len(live))
 	for _, op := range ops {
 		at, _ := slices.BinarySearchFunc(live, op.point, func(p feed.Partition, point string) int {
@@ -323,7 +328,7 @@ func divideBulk(ops []bulkOp, live []feed.Partition) []bulkRequest {
 	return requests
 }
 
-// send sends one request and stores its results.
+// send sends one request and stores the results of its operations.
 func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
 	body := []byte{'['}
 	for i, op := range q.operation {
@@ -359,7 +364,8 @@ func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
 	return r.take(q.operation, a.body)
 }
 
-// retry defers operations to the next round.
+// retry makes the next round send ops again, after the pause wait. If anew is true, that
+// round lists the partitions first.
 func (r *bulkRun) retry(ops []bulkOp, wait time.Duration, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -368,10 +374,12 @@ func (r *bulkRun) retry(ops []bulkOp, wait time.Duration, anew bool) {
 	r.anew = r.anew || anew
 }
 
-// errBulkAnswer reports that a response does not match its request.
+// errBulkAnswer reports that a response has another number of results than its request
+// has operations.
 var errBulkAnswer = errors.New("bulk: the number of results differs from the number of operations")
 
-// take stores the results of one request.
+// take stores the results that the body of a response contains. ops are the operations of
+// its request.
 func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 	var results []struct {
 		Status  int             `json:"statusCode"`
@@ -394,8 +402,8 @@ func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 		case got.Status == http.StatusGone:
 			r.retry(ops[i:i+1], 0, true)
 		case got.Status == http.StatusRequestEntityTooLarge && got.Sub == wire.SubBatchResponseTooLarge:
-			// The items of the other operations filled the response. This operation was
-			// not executed.
+			// The results of the other operations have filled the response, and the
+			// service has not executed this operation.
 			r.retry(ops[i:i+1], 0, false)
 		case got.Status == http.StatusRequestTimeout, got.Status == http.StatusServiceUnavailable:
 			r.retry(ops[i:i+1], bulkPause, false)

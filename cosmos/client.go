@@ -24,20 +24,20 @@ import (
 // and the user's, azcore's retries, the choice of a region, the budget, the signature,
 // azcore's logging, and the transport.
 
-// The name and the version of this package in the user agent.
+// These constants name this package and its version in the user agent.
 const (
 	moduleName    = "changefeed"
 	moduleVersion = "v0.1.0"
 	// restVersion is the version of the REST API. The SDKs for .NET and Java use the
 	// same.
 	restVersion = "2020-07-15"
-	// tracingNamespace is the resource provider's name in the spans of Azure SDKs.
+	// tracingNamespace is the name of the resource provider in the spans of Azure SDKs.
 	tracingNamespace = "Microsoft.DocumentDB"
 )
 
-// The timeouts of the default transport, which equal those of the SDK for Go. An
-// unreachable region is given up soon. A request lasts a little longer than the gateway's
-// limit of 60 s.
+// These are the timeouts of the default transport. They equal those of the SDK for Go. An
+// unreachable region is given up after 5 s. A request may last a little longer than the
+// gateway's limit of 60 s.
 const (
 	connectTimeout = 5 * time.Second
 	requestTimeout = 65 * time.Second
@@ -58,9 +58,9 @@ func passes(r *http.Response, err error) bool {
 	case http.StatusRequestTimeout, statusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
 		http.StatusGatewayTimeout:
 		return true
-	case http.StatusGone: // a partition is being moved
+	case http.StatusGone: // the service is moving the partition
 		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubCompletingMigration)
-	case http.StatusNotFound: // a replica is catching up
+	case http.StatusNotFound: // the replica lacks the session's latest writes
 		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubReadSessionNotAvailable)
 	}
 	return false
@@ -116,22 +116,23 @@ func newClient(a *Account) (*client, error) {
 	return c, err
 }
 
-// call is one operation: its request and its charge.
+// call is one request to the service, with the sum of its charges.
 type call struct {
 	// op is the name of the operation in spans and errors.
 	op string
 	// path is the escaped path of the request's URL.
 	path   string
 	header http.Header
-	// account marks a request for the account itself. It goes to the user's endpoint.
+	// account reports whether the call reads the account itself. Such a call goes to the
+	// endpoint that the user gave.
 	account bool
-	// body makes the call a POST of this JSON. A write goes to the region of writes and
-	// does not count in the budget.
+	// body is the JSON of a POST. If nil, the call is a GET. A POST goes to the write
+	// region, and the budget does not count it.
 	body []byte
 
-	// charge is the sum over all attempts, in request units.
+	// charge is the sum of the charges of all attempts, in request units.
 	charge float64
-	// failed is the failure of the last attempt. It is nil if that did not fail.
+	// failed is the error of the last attempt, or nil if that succeeded.
 	failed error
 }
 
@@ -159,7 +160,8 @@ func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
 		if a, err = c.try(ctx, q); err != nil || !a.moved() {
 			break
 		}
-		// The account is in another region now.
+		// The region no longer has the account. Read the account's present regions and
+		// try again.
 		if refreshed, failed := c.refresh(ctx, time.Time{}); failed != nil || !refreshed {
 			break
 		}
@@ -184,10 +186,10 @@ func (c *client) try(ctx context.Context, q *call) (*answer, error) {
 		r.Raw().Header[name] = values
 	}
 	r.Raw().Header.Set("Accept", "application/json")
-	runtime.SkipBodyDownload(r) // failover reads the body, once
+	runtime.SkipBodyDownload(r) // azcore must not read the body, because failover reads it
 	r.SetOperationValue(q)
 	response, err := c.core.Pipeline().Do(r)
-	if errors.Is(err, context.DeadlineExceeded) && q.failed != nil { // the time ended in the pause between two attempts
+	if errors.Is(err, context.DeadlineExceeded) && q.failed != nil { // the deadline has passed in the pause between two attempts
 		err = fmt.Errorf("%w; before that: %w", err, q.failed)
 	}
 	if err != nil {
@@ -204,7 +206,7 @@ func (s signer) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
 	raw.Header.Set(wire.HeaderVersion, restVersion)
 	raw.Header.Set(wire.HeaderActivityID, newActivityID())
-	raw.Header.Set("Cache-Control", "no-cache") // a cache on the way could return an old response
+	raw.Header.Set("Cache-Control", "no-cache") // otherwise a cache on the way could return an old response
 	if err := s.auth.authorize(raw.Context(), raw); err != nil {
 		return nil, final{err}
 	}
@@ -237,8 +239,7 @@ func (m meter) Do(r *policy.Request) (*http.Response, error) {
 	return response, err
 }
 
-// final is an error that azcore does not retry. azcore recognises it by its method
-// NonRetriable.
+// final marks an error that azcore must not retry, by the method NonRetriable.
 type final struct{ error }
 
 // NonRetriable marks the error for azcore.

@@ -24,7 +24,7 @@ const maxBody = 128 << 20
 // errTooLarge reports that a response is too large to read.
 var errTooLarge = fmt.Errorf("the response is larger than %d MiB; use fewer items per page", maxBody>>20)
 
-// bodyRead is the body of a response after it was read.
+// bodyRead is the body of a response that is already in memory.
 type bodyRead struct {
 	*bytes.Reader
 	text []byte
@@ -36,7 +36,7 @@ func (bodyRead) Close() error { return nil }
 // readBody reads a response's body into a buffer of its length and returns the
 // connection. It returns an error if the body is truncated.
 func readBody(r *http.Response) error {
-	defer func() { _ = r.Body.Close() }() // the body was read, or an error is returned
+	defer func() { _ = r.Body.Close() }() // an error of Close does not matter: the body was read, or its error is returned
 	var (
 		text []byte
 		err  error
@@ -47,7 +47,7 @@ func readBody(r *http.Response) error {
 	case n >= 0:
 		text = uncleared(int(n))
 		_, err = io.ReadFull(r.Body, text)
-	default: // compressed, or in chunks
+	default: // the length is unknown: the body is compressed or in chunks
 		text, err = io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		if len(text) > maxBody {
 			return final{errTooLarge}
@@ -63,10 +63,12 @@ func readBody(r *http.Response) error {
 	return nil
 }
 
-// uncleared returns n bytes that are not set to zero. make would zero them, which is
-// about a twentieth of the cost to read and split a large page. The caller writes all
-// bytes before any is used. In the standard library only strings.Builder returns such
-// memory. Its text is used nowhere else here.
+// uncleared returns n bytes that are not set to zero. make would set them to zero, which
+// takes about a twentieth of the time to read and split a large page. The caller writes
+// all bytes before it uses any.
+//
+// In the standard library only strings.Builder returns such memory. Nothing else uses the
+// text of this builder.
 func uncleared(n int) []byte {
 	var b strings.Builder
 	b.Grow(max(n, 1))
@@ -79,7 +81,7 @@ func newAnswer(r *http.Response) (*answer, error) {
 	a := &answer{status: r.StatusCode, header: r.Header}
 	if b, ok := r.Body.(bodyRead); ok {
 		a.body = b.text
-	} else { // a policy of the user replaced the body
+	} else { // a policy of the user has replaced the body
 		text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		_ = r.Body.Close()
 		if err != nil {
@@ -119,7 +121,7 @@ func (a *answer) is(status int, subs ...int) bool {
 	return len(subs) == 0
 }
 
-// moved reports whether the region that responded no longer has the account.
+// moved reports whether the response shows that its region no longer has the account.
 func (a *answer) moved() bool {
 	return a.is(http.StatusForbidden, subWriteForbidden, subAccountNotFound)
 }
@@ -149,7 +151,7 @@ func waitOf(h http.Header) time.Duration {
 // was lost.
 func newActivityID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails; the process ends instead
+	_, _ = rand.Read(b[:]) // rand.Read never fails; it ends the process instead
 	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

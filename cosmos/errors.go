@@ -16,8 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// refusal describes a call, so that failure can explain a response that refuses it.
-// Refusals that need another request to explain (410, another rid) are handled in Source.
+// refusal describes a call for the error that failure returns if the service refuses the
+// call. Source itself handles refusals that only a further request can explain: 410, and
+// a page of another container.
 type refusal struct {
 	// what names the resource: "container orders of database shop in account HOST".
 	what string
@@ -56,7 +57,7 @@ func (f refusal) failure(op string, a *answer) error {
 		if f.byKey {
 			return misconfigured{err}
 		}
-		return err // a new role takes some minutes to take effect
+		return err // not final, because a new role takes effect after some minutes
 	}
 	return fmt.Errorf("%s: %w", op, inLine(a.failure))
 }
@@ -123,7 +124,8 @@ func (e *answerError) Unwrap() error { return e.err }
 // Details returns azcore's text. The processor logs it at level debug.
 func (e *answerError) Details() string { return e.err.Error() }
 
-// inLine returns err with a text of one line. It returns err itself if that has one line.
+// inLine returns err with a text of one line. If err has such a text, it returns err
+// unchanged.
 func inLine(err error) error {
 	if err == nil {
 		return nil

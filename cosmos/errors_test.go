@@ -15,7 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// response returns a refusal in the form in which the transport returns it.
+// response returns a response that refuses a call, with the given body, as the transport
+// returns it.
 func response(body string) *http.Response {
 	header := http.Header{}
 	header.Set(wire.HeaderSubStatus, "1003")
@@ -27,7 +28,8 @@ func response(body string) *http.Response {
 	}
 }
 
-// azcore prints a response over ten lines, which make a log unreadable.
+// azcore prints a refusal over ten lines, which make a log unreadable. This package's
+// error must have one line, and Details must return azcore's text.
 func TestServiceErrorIsOneLineAndKeepsItsDetails(t *testing.T) {
 	const body = `{"code":"NotFound","message":"Owner resource does not exist\r\nActivityId: 7, more"}`
 	a, err := newAnswer(response(body)) //nolint:bodyclose // the body is a text

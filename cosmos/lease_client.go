@@ -57,8 +57,8 @@ func (d *documents) open(ctx context.Context) (*azcosmos.Client, error) {
 	return client, nil
 }
 
-// drop discards a client that failed to find the account's regions. azcosmos 1.5.0 keeps
-// that error for five minutes before it retries.
+// drop makes the next call create a new client of azcosmos. azcosmos 1.5.0 keeps a
+// failure to read the account's regions for five minutes, and fails every call with it.
 func (d *documents) drop(client *azcosmos.Client) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,13 +112,15 @@ func (f fixedHost) Do(r *http.Request) (*http.Response, error) {
 	return f.Transporter.Do(r)
 }
 
-// exchange records facts about one call of azcosmos that its response does not show.
+// exchange describes one call of azcosmos: its partition key, and the number of attempts,
+// which the response does not show.
 type exchange struct {
-	// key is the partition key to send. azcosmos 1.5.0 writes invalid JSON for a key with
-	// control characters or with characters beyond U+FFFF.
+	// key is the partition key header to send. It replaces the header of azcosmos 1.5.0,
+	// which is invalid JSON if the key has control characters or characters beyond
+	// U+FFFF.
 	key string
-	// sent counts the attempts. After more than one, an earlier attempt that succeeded
-	// may be the cause of a refusal.
+	// sent is the number of attempts so far. If there were several, an earlier attempt
+	// may have succeeded and be the cause of a refusal.
 	sent atomic.Int32
 }
 
@@ -134,7 +136,8 @@ type exchangePolicy struct{}
 // Do implements [policy.Policy].
 func (exchangePolicy) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
-	// Requests of azcosmos for the account itself are not attempts.
+	// Other requests, with which azcosmos reads the account, have no exchange and do not
+	// count.
 	x, ok := raw.Context().Value(exchangeKey{}).(*exchange)
 	if ok && strings.HasPrefix(raw.URL.Path, "/dbs/") {
 		x.sent.Add(1)

@@ -61,7 +61,7 @@ func (l *Leases) Dialect() lease.Dialect { return l.options.Dialect }
 func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	p, err := l.properties(ctx)
 	if err != nil {
-		return nil, err // the callers add the operation
+		return nil, err // the callers of Open add its name
 	}
 	keyed, err := l.check(p)
 	if err != nil {
@@ -130,8 +130,8 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 	ttl := int32(-1)
 	p := azcosmos.ContainerProperties{
 		ID: d.container, DefaultTimeToLive: &ttl,
-		// Version 2 hashes all of an id. The ids of one processor's leases have a common
-		// prefix of 100 bytes and more.
+		// Version 2 hashes whole ids. Version 1 would hash only the first 100 bytes,
+		// which the ids of one processor's leases have in common.
 		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Kind: azcosmos.PartitionKeyKindHash, Version: 2},
 	}
 	o := &azcosmos.CreateContainerOptions{}
@@ -156,7 +156,8 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 	return *made.ContainerProperties, nil
 }
 
-// manage executes a call that is not about documents. azcosmos may retry it.
+// manage executes a call that does not read or write a document. azcosmos may retry such
+// a call.
 func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db *azcosmos.DatabaseClient) error) error {
 	client, err := d.open(ctx)
 	if err != nil {
@@ -176,18 +177,19 @@ func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db 
 
 var _ lease.Container = (*Leases)(nil)
 
-// presenceFor is the time for which [presence] reuses a result. When a container is
-// deleted, all of its leases are missed at once.
+// presenceFor is the time for which [presence] reuses its last result. If the container
+// was deleted, requests for all of its leases fail at nearly the same time.
 const presenceFor = 2 * time.Second
 
-// presence reports whether the lease container exists. It is safe for concurrent use.
+// presence finds out whether the lease container exists, and reuses the result for a
+// short time. It is safe for concurrent use.
 type presence struct {
 	documents *documents
 	// turn is held by the one call that reads the container.
 	turn chan struct{}
 
 	mu sync.Mutex // guards the fields below
-	// until is the time until which the last result is reused.
+	// until is the time until which the last result, there, is reused.
 	until time.Time
 	there bool
 }
@@ -204,8 +206,8 @@ func (p *presence) known() (there, fresh bool) {
 	return p.there, now.Before(p.until)
 }
 
-// confirm reads the container, unless there is a fresh result. If it returns an error,
-// the state is unknown.
+// confirm reports whether the container exists. It reads the container unless the last
+// result is fresh. If the read fails, confirm returns its error.
 func (p *presence) confirm(ctx context.Context) (there bool, err error) {
 	if there, fresh := p.known(); fresh {
 		return there, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The actions of Cosmos DB's role-based access control that calls require.
+// These are the rights that the calls require, as role-based access control names them.
 const (
 	actionMetadata  = "Microsoft.DocumentDB/databaseAccounts/readMetadata"
 	actionContainer = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/write"
@@ -36,7 +36,7 @@ func (d *documents) failure(op, action string, err error) error {
 		return fmt.Errorf("%s: there is no %s: %w", op, where, line)
 	case code == http.StatusUnauthorized:
 		return unauthorized(op, where, d.account.client.byKey, line)
-	case code == http.StatusForbidden && sub != wire.SubNone && sub < subDenied: // about the region or the account, not about rights
+	case code == http.StatusForbidden && sub != wire.SubNone && sub < subDenied: // the refusal is about the region or the account, not about a right
 	case code == http.StatusForbidden && tellsClock(err):
 		return wrongClock(op, line)
 	case code == http.StatusForbidden && d.account.credential != nil:

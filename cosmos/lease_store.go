@@ -20,7 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// leaseStore holds the leases of one processor.
+// leaseStore implements lease.Store for the leases of one processor in a lease container.
 type leaseStore struct {
 	leases *Leases
 	codec  lease.Codec
@@ -74,7 +74,8 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	for first := true; first || o.ContinuationToken != nil; first = false {
 		var page azcosmos.QueryItemsResponse
 		_, err := s.call(ctx, kindLeaseList, "", func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
-			// A pager sends one request per page, and the budget admits each of them.
+			// This pager sends one request for one page, so that the budget admits each
+			// page.
 			page, err = c.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
 			return page.Response, err
 		})
@@ -207,7 +208,7 @@ func written(l lease.Lease, res azcosmos.ItemResponse) lease.Lease {
 	l.ETag = string(res.ETag)
 	if json.Unmarshal(res.Value, &m) == nil && m.TS > 0 {
 		l.Modified = time.Unix(m.TS, 0).UTC()
-	} else { // the service did not return the document that was requested
+	} else { // the service did not return the document, although it was asked to
 		l.Modified = dateOf(res.RawResponse).Truncate(time.Second)
 	}
 	return l
@@ -220,8 +221,8 @@ var errStale = errors.New("the write found another document, and a read returned
 // more than once, the stored document may be the sent one. Then the write succeeded.
 func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x *exchange, cause error) (lease.Lease, error) {
 	o := &azcosmos.ItemOptions{}
-	// A replica may return the read before it gets the other write. A session that
-	// includes that write prevents this.
+	// Another replica might return the document as it was before the other write. The
+	// session token of the refusal prevents that.
 	if session := headerOf(cause).Get(wire.HeaderSessionToken); session != "" {
 		o.SessionToken = &session
 	}
@@ -229,7 +230,8 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	op := "read lease " + l.Token + ", which another write changed"
 	switch {
 	case err != nil && x.again():
-		// The error does not wrap "throttled", which would mean that nothing was written.
+		// The error must not wrap a ThrottledError, which would mean that nothing was
+		// written.
 		return lease.Lease{}, fmt.Errorf("%s: %v", op, err) //nolint:errorlint // see above
 	case err != nil:
 		return lease.Lease{}, s.missed(ctx, op, actionRead, err)
@@ -238,7 +240,7 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	switch {
 	case err != nil:
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, err)
-	case current.ETag == l.ETag: // an update or delete found another document
+	case current.ETag == l.ETag: // the document is unchanged, so a refused update or delete contradicts it
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, errStale)
 	case x.again() && sent != nil && bytes.Equal(s.codec.Encode(current), sent):
 		return current, nil
@@ -246,10 +248,10 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	return lease.Lease{}, l.Conflict(current)
 }
 
-// readPatiently reads a lease's document and retries while it is throttled, as long as
-// ctx lasts. If it gave up, the caller would start again with the write. A refused write
-// costs as much as a successful one. So in a container with too few request units the
-// read would never succeed.
+// readPatiently reads a lease's document and repeats a throttled read until ctx ends. If
+// it returned the 429 instead, the caller would write again. A refused write costs as
+// much as a successful one. So in a container with too few request units the read would
+// never succeed.
 func (s *leaseStore) readPatiently(ctx context.Context, l lease.Lease, o *azcosmos.ItemOptions) (res azcosmos.ItemResponse, err error) {
 	key := s.codec.PartitionKey(l)
 	for {
@@ -283,8 +285,8 @@ func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
 	s.charged += charge
 	s.mu.Unlock()
 	if code, _ := status(err); code == http.StatusTooManyRequests && x.again() && kind == kindLeaseWrite {
-		// "Throttled" would mean that nothing was written, which is true only of the last
-		// attempt.
+		// The error must not be a ThrottledError, which would mean that nothing was
+		// written. That is certain only of the last attempt.
 		err = fmt.Errorf("%v", err) //nolint:errorlint // see above
 	}
 	return x, err
@@ -295,9 +297,9 @@ func (s *leaseStore) failure(op, action string, err error) error {
 }
 
 // missed converts the error of a request for one document, as failure does. It returns
-// nil for nil. It returns feed.ErrNotFound if the document does not exist and its
-// container does. Without the check of the container, the owners of a deleted container's
-// leases would treat each lease as deleted and put it back.
+// feed.ErrNotFound only if the document does not exist and its container does. After the
+// deletion of the container, the owners of its leases would otherwise treat each lease as
+// deleted and put it back. For nil it returns nil.
 func (s *leaseStore) missed(ctx context.Context, op, action string, err error) error {
 	switch {
 	case err == nil:
@@ -308,7 +310,7 @@ func (s *leaseStore) missed(ctx context.Context, op, action string, err error) e
 	there, confirmErr := s.presence.confirm(ctx)
 	switch {
 	case confirmErr != nil:
-		// The error is not wrapped: "throttled" would mean that nothing was written.
+		// Do not wrap the error: a ThrottledError would mean that nothing was written.
 		return fmt.Errorf("%s: not found, and %s cannot be read to check whether the lease or the container is missing: %s", op,
 			s.leases.documents.what(), confirmErr.Error())
 	case !there:

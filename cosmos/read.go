@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// GET docs with A-IM returns one page of the feed. read_address.go finds the target of
-// the request, and read_page.go splits the body of the response.
+// This file requests pages of the feed: GET docs with the header A-IM. read_address.go
+// determines the target of the request, and read_page.go parses the body of the response.
 
 const (
 	// defaultItems is the number of changes in a page if the request does not set one.
@@ -101,8 +101,8 @@ func (s *Source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode
 // service, and a header cannot contain earlier times.
 func isBeginning(t time.Time) bool { return t.Unix() <= 1 }
 
-// ask sends the request for a page. If the service cannot collect that number of
-// items, ask requests fewer.
+// ask requests a page and returns the response. If the service cannot return the
+// requested number of items, ask requests fewer.
 func (s *Source) ask(ctx context.Context, p *properties, t *target, r feed.Request) (*call, *answer, error) {
 	items := r.MaxItems
 	if items <= 0 {
@@ -122,7 +122,8 @@ func (s *Source) ask(ctx context.Context, p *properties, t *target, r feed.Reque
 	}
 }
 
-// feedHeader returns the header of a read: the mode, the target and the position.
+// feedHeader returns the header of a request for a page: the mode, the target and the
+// position.
 func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Header {
 	h := s.header()
 	h.Set(wire.HeaderIntendedContainer, p.rid)
@@ -150,7 +151,7 @@ func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Heade
 	return h
 }
 
-// header returns the initial header of a request for documents or partitions. It
+// header returns the header that all requests for documents and partitions have. It
 // announces the client's capabilities.
 func (s *Source) header() http.Header {
 	return http.Header{
@@ -159,8 +160,8 @@ func (s *Source) header() http.Header {
 	}
 }
 
-// setSince requests changes from the second t on. It sends the second before t, because
-// the service returns later changes only.
+// setSince sets the header that requests changes from the second t on. The header
+// contains the second before t, because the service returns later changes only.
 func setSince(h http.Header, t time.Time) {
 	if !t.IsZero() && !isBeginning(t) {
 		h.Set("If-Modified-Since", wire.FormatTime(t.Add(-time.Second)))
@@ -179,10 +180,11 @@ func capabilities(d lease.Dialect) int {
 	return wire.CapabilityMerge | wire.CapabilityIgnoreUnknown
 }
 
-// errReroute reports that the partition came from an old list and must be found again.
+// errReroute reports that a partition from an old list was read. The caller must list the
+// partitions and find the partition again.
 var errReroute = errors.New("the partition was split or merged")
 
-// refused returns the error of a response without a page.
+// refused returns the error of a response that contains no page:
 //
 //	410/1002, 410/1007   gone, if the list of partitions confirms it; otherwise a
 //	                     split is not complete yet, which is temporary

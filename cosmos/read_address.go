@@ -16,15 +16,16 @@ import (
 type target struct {
 	// named reports whether the request names its partition, which is then used as it is.
 	named bool
-	// partition has an ID, and a Range if that is known. It is empty for a full key
-	// without a partition, because the service finds it.
+	// partition is the partition to read, with its ID, and its Range if that is known. It
+	// is empty for a full key without a partition, because the service finds that
+	// partition.
 	partition feed.Partition
 	// keys is the range to read inside the partition.
 	keys feed.Range
-	// key is the header of a full logical key.
+	// key is the value of the partition key header, for a full key.
 	key string
-	// nothing reports whether the request's key is outside of its range. The feed is then
-	// read only for its positions.
+	// nothing reports whether the request's key is outside of its range. Then the read
+	// returns positions and no changes.
 	nothing bool
 }
 
@@ -81,7 +82,7 @@ func keyComponents(key feed.PartitionKey) (components []epk.Component, header st
 			components[i] = epk.OfString(v)
 		case float64:
 			components[i] = epk.OfNumber(v)
-		} // everything else is undefined, as the zero Component is
+		} // any other component is undefined, which is the zero Component
 	}
 	return components, ascii(text), nil
 }
@@ -94,7 +95,7 @@ func ascii(text string) string {
 		switch {
 		case r < 0x80:
 			b.WriteRune(r)
-		case r > 0xFFFF: // a surrogate pair
+		case r > 0xFFFF: // two escapes, which form a surrogate pair
 			r -= 0x10000
 			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+(r>>10), 0xDC00+(r&0x3FF))
 		default:
@@ -122,9 +123,10 @@ func (t *target) address(h http.Header) {
 	h.Set(wire.HeaderEndEPK, t.keys.Max)
 }
 
-// route finds the partition of a request that names none: the only partition that holds
-// keys of its range. anew reports whether the known list is old. If there are several,
-// route returns a *feed.GoneError.
+// route finds the partition of a request that names none. It is the only partition that
+// holds keys of the request's range. If there are several, route returns a
+// *feed.GoneError. If anew is true, route lists the partitions first; charge is the cost
+// of that.
 func (s *Source) route(ctx context.Context, p *properties, t *target, anew bool) (charge float64, err error) {
 	if t.named || t.key != "" {
 		return 0, nil
@@ -138,7 +140,7 @@ func (s *Source) route(ctx context.Context, p *properties, t *target, anew bool)
 		case len(some) == 1:
 			t.partition = some[0]
 			return charge, nil
-		case anew || cost > 0: // the list is fresh
+		case anew || cost > 0: // the list was read in this call
 			return charge, &feed.GoneError{Range: t.keys}
 		}
 		anew = true
@@ -168,13 +170,13 @@ func (s *Source) sessionOf(p feed.Partition) string {
 			}
 		}
 		if best != "" {
-			return best // a parent's token is used only if p has none
+			return best // a token of a parent is used only if p has none
 		}
 	}
 	return ""
 }
 
-// vectorOf returns a partition's part of a session token, without its id.
+// vectorOf returns the text that follows the partition's id in a session token.
 func vectorOf(token, partition string) string {
 	for part := range strings.SplitSeq(token, ",") {
 		if id, vector, found := strings.Cut(strings.TrimSpace(part), ":"); found && id == partition {
@@ -184,7 +186,8 @@ func vectorOf(token, partition string) string {
 	return ""
 }
 
-// remember stores a response's session token, unless a later one is stored.
+// remember stores the session token of a response. It keeps the stored token of the
+// partition if that is later.
 func (s *Source) remember(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

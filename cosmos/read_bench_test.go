@@ -14,9 +14,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// stand starts a service that returns the same page of 1,000 items for every first read
-// of the feed, and 304 for a read after it. The service costs almost nothing, so the
-// benchmark measures the client.
+// stand starts a service for benchmarks and returns its URL. For every first read of the
+// feed it returns the same page of 1,000 items, and 304 for a read after that page. It
+// costs almost nothing, so the benchmark measures the client.
 func stand(b *testing.B) string {
 	b.Helper()
 	page := benchmarkPage()

@@ -19,7 +19,8 @@ import (
 // a page has up to three more around a document.
 const maxDepth = 128 + 3
 
-// page converts a response to a page: 200 with documents, or 304 without.
+// page converts the response a to a page. The status is 200 with documents, or 304
+// without.
 func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Request, a *answer) (feed.Page, error) {
 	page := feed.Page{
 		Continuation: feed.Continuation(a.header.Get("Etag")), LSN: -1, End: -1,
@@ -36,8 +37,8 @@ func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Requ
 	}
 	split := splitter{versions: r.Mode == feed.AllVersionsAndDeletes, keyPaths: p.keyPaths}
 	if n, err := strconv.Atoi(a.header.Get(wire.HeaderItemCount)); err == nil && n > 0 {
-		// A document has some hundred bytes of system properties. So a wrong count does
-		// not allocate a large list.
+		// A wrong count must not allocate a large list, so the body's size limits it. A
+		// document has some hundred bytes of system properties.
 		split.changes = make([]feed.Change, 0, min(n, len(a.body)/64+1))
 	}
 	if err := split.page(a.body); err != nil {
@@ -87,14 +88,15 @@ type splitter struct {
 	// versions selects the form {current, previous, metadata} of all versions and deletes
 	// mode.
 	versions bool
-	// keyPaths are the container's key paths, for the keys of deletes.
+	// keyPaths are the paths of the container's partition key. They give the order of the
+	// components in the key of a delete.
 	keyPaths []keyPath
 
 	rid     string
 	changes []feed.Change
 }
 
-// The errors of JSON text that is not a valid page.
+// These errors report JSON text that is not a valid page.
 var (
 	errNoDocuments = errors.New(`no member "Documents"`)
 	errTwice       = errors.New(`two members "Documents"`)
@@ -159,7 +161,8 @@ func (s *splitter) documents(in *jsonscan.Scanner) error {
 	return nil
 }
 
-// positions are the members with the position of a change in latest version mode.
+// positions names the members that give the position and the time of a change in latest
+// version mode.
 var positions = []string{"_lsn", "_ts"}
 
 // latest parses a document of latest version mode. If a name is repeated, it uses the

@@ -17,8 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// latestPage is a page of latest version mode. Its documents have every kind of member
-// around the position.
+// latestPage is a page of latest version mode. Its documents have members of every JSON
+// type before and after _lsn and _ts.
 const latestPage = ` {"_rid":"Gis8AYAAAAE=","Documents":[
 	{"id":"a","pk":"x","nested":{"_lsn":99,"_ts":98,"deep":[[{"_lsn":97}]]},"_rid":"r","_ts":1700000000,"_lsn":12},
 	{"id":"\u00fc\ud83d\ude00","_lsn":7,"n":[1,-2.5e10,true,false,null,""],"_etag":"\"0\"","_ts":1,"_ts":1700000001 , "_lsn":13} ],"_count":2} `
@@ -53,8 +53,8 @@ func TestPageIsSplitIntoSlicesOfItself(t *testing.T) {
 	}
 }
 
-// A truncated page must not look like a shorter one. Its missing changes would never be
-// read.
+// The splitter must refuse every truncated page. If it returned a shorter page instead,
+// the missing changes would never be read.
 func TestAPageThatIsCutOffIsNoShorterPage(t *testing.T) {
 	for name, page := range map[string]string{"latest": latestPage, "versions": versionsPage} {
 		whole := strings.TrimSpace(page)
@@ -67,8 +67,8 @@ func TestAPageThatIsCutOffIsNoShorterPage(t *testing.T) {
 	}
 }
 
-// The buffer of a response is not zeroed first, so bytes that were not written must not
-// be returned.
+// readBody must refuse a body that is shorter than its declared length. Its buffer is not
+// zeroed, so the rest of it would contain arbitrary bytes.
 func TestResponseShorterThanItsLengthIsRefused(t *testing.T) {
 	for _, size := range []int{0, 1, 7, 8, 100, 4 << 10, 1 << 20} {
 		text := bytes.Repeat([]byte("x"), size)
@@ -167,8 +167,8 @@ func TestKeysOfDeletesAreInTheOrderOfThePaths(t *testing.T) {
 	}
 }
 
-// FuzzPage checks that a page that the splitter accepts is JSON, and that its changes are
-// the documents that encoding/json finds.
+// FuzzPage checks texts that the splitter accepts as a page. They must be JSON, and the
+// changes must be the documents that encoding/json finds.
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(latestPage), false)
 	f.Add([]byte(versionsPage), true)
@@ -193,7 +193,7 @@ func FuzzPage(f *testing.F) {
 			}
 		}
 		if bytes.Count(body, []byte("ocuments")) > 1 || bytes.Contains(body, []byte(`\u`)) {
-			return // encoding/json accepts names in any case, and uses the last duplicate
+			return // encoding/json accepts names in any case and uses the last duplicate, so results may differ
 		}
 		var page struct{ Documents []json.RawMessage }
 		if err := json.Unmarshal(body, &page); err != nil || len(page.Documents) != len(s.changes) {
@@ -224,7 +224,8 @@ func benchmarkPage() []byte {
 	return b.Bytes()
 }
 
-// jsontextPositions counts the documents with a position in a page, with jsontext.
+// jsontextPositions returns the number of documents with a position in a page. It parses
+// the page with package jsontext, for comparison.
 func jsontextPositions(body []byte) (n int, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	for range 5 { // {, "_rid", its value, "Documents", [
@@ -257,7 +258,7 @@ func jsontextPositions(body []byte) (n int, err error) {
 	return n, nil
 }
 
-// BenchmarkPage compares the splitter with the official SDK.
+// BenchmarkPage compares the splitter with two other ways to parse a page.
 func BenchmarkPage(b *testing.B) {
 	body := benchmarkPage()
 	b.Run("splitter", func(b *testing.B) {
@@ -270,7 +271,7 @@ func BenchmarkPage(b *testing.B) {
 			}
 		}
 	})
-	// A decoder of tokens, for comparison. It validates too.
+	// jsontext decodes token by token. It validates the page, as the splitter does.
 	b.Run("jsontext", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()

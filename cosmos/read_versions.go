@@ -11,15 +11,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/keypath"
 )
 
-// metadata holds the members of a change in all versions and deletes mode besides its
-// images.
+// metadata holds the member "metadata" of a change in all versions and deletes mode.
 type metadata struct {
 	op      string
 	lsn     int64
 	time    time.Time
 	expired bool
 	id      string
-	// key is the partition key of a delete, as an object of names and values.
+	// key is the JSON object with the partition key of a delete: names of paths, and
+	// values.
 	key []byte
 }
 
@@ -64,7 +64,7 @@ func text(in *jsonscan.Scanner) (string, error) {
 	return t.String(), err
 }
 
-// complete fills c from its metadata.
+// complete sets the fields of c that the metadata m contains.
 func (s *splitter) complete(c *feed.Change, m *metadata) error {
 	c.LSN, c.Time, c.Expired = m.lsn, m.time, m.expired
 	switch m.op {
@@ -90,9 +90,9 @@ func (s *splitter) complete(c *feed.Change, m *metadata) error {
 	return err
 }
 
-// deletedKey returns a key in the order of the container's paths. A component that the
-// object does not name is undefined, because the item had none. Without an object there
-// is no key.
+// deletedKey returns the partition key of a delete. object contains its components by
+// path, and paths gives their order. A component that is missing in object is undefined,
+// because the item had none. If object is empty, the key is nil.
 func deletedKey(object []byte, paths []keyPath) (feed.PartitionKey, error) {
 	if object == nil {
 		return nil, nil
@@ -127,8 +127,8 @@ func parseKeyPaths(paths []string) ([]keyPath, error) {
 	return parsed, nil
 }
 
-// component returns the value of the path in the key of a delete. The members of the key
-// are named by whole paths, or nested.
+// component returns the value at the path in the key of a delete. The service names the
+// components by whole paths, or nests them.
 func (p keyPath) component(named map[string]any) any {
 	value, found := named[p.text]
 	if !found {

@@ -32,7 +32,9 @@ import (
 // failover reads the body, so that a truncated response counts as a lost connection.
 type failover struct{ regions *regions }
 
-// The sub-statuses of 403 by which a region reports that it does not have the account.
+// These are the sub-statuses of 403 by which a region refuses a request that another
+// region may accept. With subWriteForbidden it no longer accepts writes. With
+// subAccountNotFound it no longer has the account.
 const (
 	subWriteForbidden  = 3
 	subAccountNotFound = 1008
@@ -49,8 +51,9 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		began := time.Now()
 		response, err := attempt(r, host)
 		if ctxErr := r.Raw().Context().Err(); ctxErr != nil {
-			// A processor's reads have less time than an attempt may take. If a silent
-			// region were not recorded here, every read would end in it.
+			// The deadline of a processor's read is shorter than the limit of an attempt.
+			// Record a region that did not respond until then, or every later read would
+			// try it first.
 			if err != nil && errors.Is(ctxErr, context.DeadlineExceeded) && time.Since(began) >= silence {
 				f.regions.fail(host)
 			}
@@ -75,11 +78,11 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		}
 		return response, err
 	}
-	return nil, errors.New("the account has no hosts") // hosts returns at least one
+	return nil, errors.New("the account has no hosts") // not possible, because regions.hosts returns at least one
 }
 
-// attempt sends the request to a host, with the limit of one request, and reads the
-// response.
+// attempt sends the request to a host and reads the whole response. It ends after the
+// time limit of one attempt.
 func attempt(r *policy.Request, host string) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(r.Raw().Context(), requestTimeout)
 	defer cancel()
@@ -100,8 +103,8 @@ func attempt(r *policy.Request, host string) (*http.Response, error) {
 	return nil, err
 }
 
-// silence is the time without a response after which the region, not the caller's
-// deadline, is to blame. A healthy region returns a page in a fraction of it.
+// silence is the time after which a missing response counts as a failure of the region,
+// even if the caller's deadline was short. A healthy region responds in a fraction of it.
 const silence = time.Second
 
 // silentError reports that a region did not respond within the limit of a request.
@@ -117,7 +120,8 @@ func (e *silentError) Error() string {
 // Unwrap returns the underlying error.
 func (e *silentError) Unwrap() error { return e.err }
 
-// judge reports whether another region may succeed, and whether this region is down.
+// judge reports whether another region may succeed after the response r or the error err.
+// down reports whether this region must be tried last for a while.
 func judge(r *http.Response, err error) (elsewhere, down bool) {
 	if err != nil {
 		var stop interface{ NonRetriable() }
@@ -139,8 +143,8 @@ func judge(r *http.Response, err error) (elsewhere, down bool) {
 	return false, false
 }
 
-// unreachable reports whether no connection was made, or no response came over it. That
-// is a stronger sign of a failed region than a lost connection.
+// unreachable reports whether err shows that no connection was made, or that no response
+// arrived. That shows a failed region more clearly than a connection that was lost.
 func unreachable(err error) bool {
 	var (
 		dns    *net.DNSError

@@ -39,15 +39,17 @@ type regions struct {
 	endpoint  *url.URL
 	preferred []string
 	limited   bool
-	// turn is held by the one request that refreshes the topology. The others wait for
-	// it, or for the end of their contexts, or use the known topology.
+	// turn is held by the one request that refreshes the topology. Other requests use the
+	// known topology. If there is none, they wait until turn is free or their contexts
+	// end.
 	turn chan struct{}
 
 	mu    sync.Mutex // guards the fields below
 	known *topology
 	// asked is the time of the last request for the account, successful or not.
 	asked time.Time
-	// failed maps a host to the time until which it is tried last.
+	// failed maps the host of a failed region to the time until which it is tried after
+	// all others.
 	failed map[string]time.Time
 }
 
@@ -65,7 +67,7 @@ func (g *regions) current() (t *topology, asked time.Time) {
 	return g.known, g.asked
 }
 
-// learn records the result of a request for the account. t is nil if it failed.
+// learn records the result of a request for the account. t is nil if the request failed.
 func (g *regions) learn(t *topology) {
 	now := time.Now()
 	g.mu.Lock()
@@ -76,7 +78,7 @@ func (g *regions) learn(t *topology) {
 	}
 }
 
-// fail records that a host failed. It makes the topology due for a refresh.
+// fail records that a host has failed, and that the topology must be refreshed.
 func (g *regions) fail(host string) {
 	now := time.Now()
 	g.mu.Lock()
@@ -173,7 +175,7 @@ func (g *regions) accountHosts() []string {
 		return all
 	}
 	account, rest, found := strings.Cut(g.endpoint.Host, ".")
-	if !found || !strings.HasPrefix(rest, "documents.") { // documents.azure.com, .cn, .us
+	if !found || !strings.HasPrefix(rest, "documents.") { // the domains are documents.azure.com, documents.azure.cn and others
 		return all
 	}
 	for _, name := range g.preferred {
@@ -217,8 +219,9 @@ func (c *client) accountName(ctx context.Context) (string, error) {
 	return cmp.Or(known.RID, known.ID, c.endpoint.Host), nil
 }
 
-// refresh requests the account again, unless another request has done so since. If
-// another request is doing it, refresh waits only if the topology is unknown.
+// refresh reads the account again, unless another request has done so after since. If
+// another request is doing so, refresh waits for it only if the topology is unknown. done
+// reports whether this call has read the account.
 func (c *client) refresh(ctx context.Context, since time.Time) (done bool, err error) {
 	known, _ := c.regions.current()
 	select {
@@ -238,19 +241,19 @@ func (c *client) refresh(ctx context.Context, since time.Time) (done bool, err e
 		return false, nil
 	}
 	limit := requestTimeout
-	if known != nil { // a known topology needs no long wait
+	if known != nil { // with a known topology the request must not wait for long
 		limit = refreshTimeout
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	next, err := c.readAccount(limited)
-	if ctx.Err() == nil { // otherwise the caller did not wait
+	if ctx.Err() == nil { // if the caller has ended the request, the account has not failed
 		c.regions.learn(next)
 	}
 	return err == nil, err
 }
 
-// readAccount sends GET /.
+// readAccount sends GET / and returns the topology in the response.
 func (c *client) readAccount(ctx context.Context) (*topology, error) {
 	q := &call{op: "ReadAccount", path: "/", account: true}
 	a, err := c.try(ctx, q)

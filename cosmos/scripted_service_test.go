@@ -20,11 +20,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// These tests use a function as the service. It can violate the protocol, and it can use
-// parts of the protocol that `changefeed serve` does not use.
+// In the tests of this file a function acts as the service. It can violate the protocol,
+// and it can use parts of the protocol that `changefeed serve` does not use.
 
-// scripted is a transport. The function returns the responses, except for the account and
-// the container.
+// scripted is a transport that calls the function for every request. It answers requests
+// for the account and for the container itself.
 type scripted func(r *http.Request, w *httptest.ResponseRecorder)
 
 func (f scripted) Do(r *http.Request) (*http.Response, error) {
@@ -42,13 +42,13 @@ func (f scripted) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// scriptedSource returns a source whose service is a function.
+// scriptedSource returns a source on an account whose service is f.
 func scriptedSource(t *testing.T, f scripted) *cosmos.Source {
 	t.Helper()
 	return scriptedAccount(t, f).Source("shop", "orders", cosmos.SourceOptions{})
 }
 
-// scriptedAccount returns an account whose service is a function.
+// scriptedAccount returns an account whose service is f.
 func scriptedAccount(t *testing.T, f scripted) *cosmos.Account {
 	t.Helper()
 	var o cosmos.Options
@@ -60,8 +60,8 @@ func scriptedAccount(t *testing.T, f scripted) *cosmos.Account {
 	return a
 }
 
-// The list arrives in pages, and in increments that name the partitions that they
-// replace.
+// The service returns the list of partitions in several pages, and then increments that
+// name the partitions they replace. Partitions must read all of them.
 func TestPartitionListIsReadToItsEnd(t *testing.T) {
 	var asked []string
 	source := scriptedSource(t, func(r *http.Request, w *httptest.ResponseRecorder) {
@@ -79,7 +79,7 @@ func TestPartitionListIsReadToItsEnd(t *testing.T) {
 		case "|more":
 			w.Header().Set("Etag", `"1"`)
 			ranges = `{"id":"1","minInclusive":"1FFF","maxExclusive":"FF","parents":[]}`
-		case `"1"|`: // 1 was split, and its second half was split again
+		case `"1"|`: // partition 1 was split, and then its second half
 			w.Header().Set("Etag", `"2"`)
 			ranges = `{"id":"5","minInclusive":"3abc","maxExclusive":"FF","parents":["1","3"]},{"id":"3","minInclusive":"2FFF","maxExclusive":"FF","parents":["1"]},` +
 				`{"id":"2","minInclusive":"1FFF","maxExclusive":"2FFF","parents":["1"]},{"id":"4","minInclusive":"2FFF","maxExclusive":"3abc","parents":["1","3"]}`
@@ -132,8 +132,8 @@ func TestInvalidPartitionListIsRefused(t *testing.T) {
 	}
 }
 
-// During a split the service may list neither the parent nor one of the children. The
-// state is temporary.
+// During a split the service may briefly list neither the parent nor one of its children.
+// Partitions must read such a list again.
 func TestPartitionListWithAGapIsReadAgain(t *testing.T) {
 	rounds := 0
 	source := scriptedSource(t, func(_ *http.Request, w *httptest.ResponseRecorder) {
@@ -148,8 +148,9 @@ func TestPartitionListWithAGapIsReadAgain(t *testing.T) {
 	}
 }
 
-// Without a position a reader would start again. Without a complete page it would resume
-// after changes that it did not read.
+// A source must return an error for a response without a position or with an incomplete
+// page. Otherwise a reader would start over, or resume after changes that it did not
+// read.
 func TestAnswersThatLackAPartAreErrors(t *testing.T) {
 	const whole = `{"_rid":"Gis8AYAAAAE=","Documents":[{"id":"1","_ts":1,"_lsn":1}],"_count":1}`
 	for name, c := range map[string]struct {
@@ -179,7 +180,8 @@ func TestAnswersThatLackAPartAreErrors(t *testing.T) {
 	}
 }
 
-// Repeated attempts are charged too, so the page's charge includes them.
+// Two attempts fail and the third succeeds. The service charges all of them, so the
+// page's Charge must be their sum.
 func TestAPagesChargeIsTheSumOfItsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
@@ -204,7 +206,7 @@ func TestAPagesChargeIsTheSumOfItsAttempts(t *testing.T) {
 	})
 }
 
-// endless is a body without an end.
+// endless is the body of a response that never ends. read is the number of bytes read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -218,8 +220,8 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Neither the length that a server declares nor the length that it sends may exceed the
-// limit.
+// A source must refuse a response that is larger than its limit. The declared length may
+// show that, or only the number of bytes that arrive.
 func TestResponsesAreLimited(t *testing.T) {
 	for _, length := range []int64{1 << 40, -1} {
 		body := &endless{}
@@ -259,7 +261,7 @@ func TestAReadEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// countingListener counts the accepted connections.
+// countingListener is a listener that counts the connections that it accepts.
 type countingListener struct {
 	net.Listener
 	made *atomic.Int64
@@ -290,8 +292,8 @@ func TestUntrustedCertificateIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-// After a 410 the list of partitions is read again, and the operation is sent to the
-// partition that holds its key now.
+// A partition has split, so a bulk operation gets a 410. Bulk must list the partitions
+// again and send the operation to the partition that now holds its key.
 func TestBulkAsksForThePartitionsAfterAnOperationOfAGonePartition(t *testing.T) {
 	var sent []string
 	lists := 0
@@ -323,7 +325,8 @@ func TestBulkAsksForThePartitionsAfterAnOperationOfAGonePartition(t *testing.T) 
 	}
 }
 
-// The service returns the same name of an account at each of its endpoints.
+// ContainerID must contain the name that the service gives to the account, because that
+// name is the same at each of its endpoints.
 func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
 	at := func(endpoint, body string) feed.Source {
 		var o cosmos.Options
@@ -353,8 +356,8 @@ func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
 	}
 }
 
-// accountNamed is the service of an account with a container. names are the members of
-// the account's body that name the account.
+// accountNamed is the service of an account with one container. names is the part of the
+// account's JSON that contains its names.
 type accountNamed struct{ names string }
 
 func (a accountNamed) Do(r *http.Request) (*http.Response, error) {
@@ -368,7 +371,8 @@ func (a accountNamed) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// Proxies and gateways use the standard header of HTTP, which is in seconds.
+// A proxy may send a 429 with the standard header Retry-After, in seconds. The
+// ThrottledError must contain that time.
 func TestRetryAfterInSecondsIsObeyed(t *testing.T) {
 	source := scriptedSource(t, func(_ *http.Request, w *httptest.ResponseRecorder) {
 		w.Header().Set("Retry-After", "7")

@@ -40,14 +40,15 @@ type Source struct {
 	account             *Account
 	database, container string
 	options             SourceOptions
-	// turn is held by the one call that requests the container.
+	// turn is held by the one call that requests the container. Other calls wait for it.
 	turn chan struct{}
 
 	mu sync.Mutex // guards the fields below
 	// properties are the container's properties. They are nil before the first use.
 	properties *properties
-	// partitions are the live partitions of the last list. They are used only to address
-	// reads. They are listed again when the service reports that they are old.
+	// partitions are the live partitions as they were last listed. They only serve to
+	// find the partition of a read. When the service reports that they are old, they are
+	// listed again.
 	partitions []feed.Partition
 	// sessions are the session tokens of responses, by partition.
 	sessions map[string]string

@@ -12,9 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// GET /dbs/x/colls/y returns the container's rid, which is a part of the lease ids, and
-// its partition key. It is read once, and again when a response suggests that the
-// container is another one.
+// This file reads the container: GET /dbs/x/colls/y. The response contains its rid, which
+// lease ids contain, and its partition key. It is read once, and again if a response
+// suggests that the container is another one.
 
 // known returns the container's properties. It requests them at the first use.
 func (s *Source) known(ctx context.Context) (*properties, error) {
@@ -102,16 +102,16 @@ func parseContainer(body []byte) (*properties, error) {
 		p.hash = epk.MultiHash
 	case key.Kind != "" && key.Kind != "Hash":
 		return nil, fmt.Errorf("its partition key is of the kind %.40q, which is not supported", key.Kind)
-	case key.Version < 2: // a definition without a version has version 1
+	case key.Version < 2: // a missing version means version 1
 		p.hash = epk.V1
 	}
 	p.databaseRID, err = databaseOf(c.RID)
 	return p, err
 }
 
-// databaseOf returns the rid of a container's database, so that no request for the
-// database is needed. It is the first half of the container's rid: eight bytes, in base64
-// with "-" instead of "/".
+// databaseOf returns the rid of the database of a container. It is the first half of the
+// container's rid, so no request is needed. A rid is eight bytes in base64, with "-"
+// instead of "/".
 func databaseOf(container string) (string, error) {
 	b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(container, "-", "/"))
 	if err != nil || len(b) != 8 {

@@ -74,7 +74,7 @@ func (s *Source) keep(live []feed.Partition) {
 	maps.DeleteFunc(s.sessions, func(id, _ string) bool { return !named[id] })
 }
 
-// keyRange is a partition in the service's form.
+// keyRange is a partition as the service's JSON describes it.
 type keyRange struct {
 	ID      string   `json:"id"`
 	Min     string   `json:"minInclusive"`
@@ -82,13 +82,14 @@ type keyRange struct {
 	Parents []string `json:"parents"`
 }
 
-// keyRanges are the increments of a list.
+// keyRanges collects the partitions of all responses of one list.
 type keyRanges struct {
 	byID   map[string]keyRange
 	charge float64
 }
 
-// listOnce reads all increments.
+// listOnce requests the list until the service reports no more changes, and adds each
+// response to all.
 func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) error {
 	all.byID = map[string]keyRange{}
 	etag, continuation := "", ""
@@ -120,19 +121,19 @@ func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) er
 			return err
 		}
 		if continuation = a.header.Get(wire.HeaderContinuation); continuation != "" {
-			continue // the etag stays that of the increment's first page
+			continue // request the next page of this increment, with the same etag
 		}
 		next := a.header.Get("Etag")
 		if next == "" {
-			return nil // a service without an etag returns the complete list
+			return nil // without an etag, the list is complete
 		}
 		etag = next
 	}
 	return fmt.Errorf("list the partitions of %s: the list has no end after %d responses", s.what(), maxIncrements)
 }
 
-// addIncrement adds the ranges of a response. The response contains the rid of its
-// container.
+// addIncrement adds the partitions in the body of a response to all. It returns an error
+// if the body is of another container.
 func (s *Source) addIncrement(p *properties, all *keyRanges, body []byte) error {
 	var list struct {
 		RID    string     `json:"_rid"`

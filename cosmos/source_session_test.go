@@ -7,9 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A Source lives as long as its process, and partitions may split at any time. Without
-// this cleanup the Source would keep the session tokens of all partitions that ever
-// existed.
+// A Source must forget the session tokens of partitions that were split. Otherwise a
+// long-lived Source would keep the tokens of all partitions that ever existed.
 func TestSessionTokensOfRetiredPartitionsAreForgotten(t *testing.T) {
 	s := (&Account{}).Source("db", "items", SourceOptions{})
 	for n := range 1000 {

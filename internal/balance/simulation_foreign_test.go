@@ -125,8 +125,8 @@ func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
 	t.Helper()
 	rests := func(what string) {
 		t.Helper()
-		// Allow more time. A foreign host steals one lease in 13 s, ours half of its
-		// deficit in 17 s, and a handover waits for the end of a claim.
+		// Allow more time. A foreign host steals one lease in 13 s. Ours steals half of its
+		// deficit in 17 s. A handover waits for the end of a claim.
 		from := w.now
 		limit := from + 3*times.Takeover() + time.Duration(len(w.leases))*foreignInterval
 		w.run(limit)

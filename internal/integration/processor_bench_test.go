@@ -22,8 +22,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// pagesSource answers every read at once with the next of a fixed number of pages, which
-// share their changes. So a benchmark over it measures the processor alone.
+// pagesSource is a source that returns a fixed number of pages at once. All pages share
+// their changes. So a benchmark over it measures the processor alone.
 type pagesSource struct {
 	feed.Source
 	page  []feed.Change
@@ -50,8 +50,8 @@ func (s *pagesSource) Read(ctx context.Context, r feed.Request) (feed.Page, erro
 
 func position(at int64) feed.Continuation { return feed.Continuation(fmt.Sprint(at)) }
 
-// consume runs a processor whose handler does nothing until it has had n changes,
-// and reports changes/s and allocations per change.
+// consume runs a processor until its handler, which does nothing, has received n changes.
+// It reports the changes per second and the allocations per change.
 func consume(b *testing.B, cfg changefeed.Config, n int64) {
 	b.Helper()
 	var handled atomic.Int64
@@ -91,8 +91,8 @@ func perSecond(b *testing.B, n int64) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkProcessor measures the processor alone, without and with metrics. The source
-// and the leases cost almost nothing.
+// BenchmarkProcessor measures the processor alone, without metrics and with them. Its
+// source and its leases cost almost nothing.
 func BenchmarkProcessor(b *testing.B) {
 	const partitions, changes = 4, 2_000_000
 	for _, c := range []struct {
@@ -121,9 +121,9 @@ func BenchmarkProcessor(b *testing.B) {
 	}
 }
 
-// BenchmarkProcessorOverStore measures the whole path. The documents of 1 KB in 4
-// partitions of the embedded store are written before and are warm in its cache. The
-// leases are in the same store. -cpu 1 gives the figure of one core.
+// BenchmarkProcessorOverStore measures a processor over the embedded store. The store
+// holds the leases and documents of 1 KB in 4 partitions. The documents are written first
+// and are in the store's cache. -cpu 1 gives the figure of one core.
 func BenchmarkProcessorOverStore(b *testing.B) {
 	const documents = 100_000
 	db, source := loadedStore(b, documents)
@@ -154,7 +154,8 @@ func BenchmarkProcessorOverStore(b *testing.B) {
 	}
 }
 
-// loadedStore returns a store with documents that have been read once.
+// loadedStore returns a store with the given number of documents, and a source of them.
+// They have been read once, so they are in the store's cache.
 func loadedStore(b *testing.B, documents int) (*store.DB, feed.Source) {
 	b.Helper()
 	db, err := store.Open(b.TempDir(), store.Options{Memory: 512 << 20})

@@ -20,8 +20,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The example runs against a server. It creates its leases and prints the orders that are
-// written after its start.
+// The README's example on Azure Cosmos DB runs against a server. It must create its
+// leases and print the orders that are written after its start.
 func TestReadmesExampleOnAzureCosmosDBRuns(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestReadmesExampleOnAzureCosmosDBRuns(t *testing.T) {
 	written := make(chan error, 1)
 	ctx, done := context.WithCancel(t.Context())
 	defer done()
-	go func() { // ten orders a second, of which those after the start are printed
+	go func() { // writes ten orders a second; the example prints those written after its start
 		defer close(written)
 		for i := 0; ctx.Err() == nil; i++ {
 			if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d","customer":"ada","total":12}`, i), store.WriteOptions{}); err != nil {

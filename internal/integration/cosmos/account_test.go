@@ -43,7 +43,7 @@ func TestConnectionStringsAreReadAsThePortalShowsThem(t *testing.T) {
 	}
 }
 
-// An error in the user's input must not show a key.
+// An error about the user's endpoint, key or connection string must not contain the key.
 func TestAccountErrorsNeverContainTheKey(t *testing.T) {
 	const secret = "c2VjcmV0IHNlY3JldCBzZWNyZXQ=" //nolint:gosec // not a real secret
 	for want, open := range map[string]func() (*cosmos.Account, error){
@@ -91,8 +91,8 @@ func TestAccountErrorsNeverContainTheKey(t *testing.T) {
 			t.Errorf("an account is printed as %s", text)
 		}
 	}
-	// The second value has the copy in an unexported field, on which fmt calls no
-	// methods.
+	// A printed copy of an Account must not show the key either. In the second value the
+	// copy is in an unexported field, for which fmt calls no String method.
 	raw, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,8 @@ func TestAccountErrorsNeverContainTheKey(t *testing.T) {
 	}
 }
 
-// credential counts the requested scopes and returns tokens that are valid for an hour.
+// credential is a credential of Entra ID whose tokens are valid for an hour. It records
+// the scopes that were requested.
 type credential struct {
 	mu     sync.Mutex // guards all
 	asked  []string
@@ -145,8 +146,8 @@ func (c *credential) taken() string {
 	return all
 }
 
-// signed is a transport that answers for an account and keeps the last Authorization
-// header.
+// signed is a transport that answers requests for an account and records the last
+// Authorization header.
 type signed struct {
 	mu   sync.Mutex // guards last
 	last string
@@ -251,7 +252,7 @@ func TestATokenIsSharedUntilItNearsItsExpiry(t *testing.T) {
 		if err := ask(); err != nil || cred.taken() == "" || transport.token() != "aad 1.0 token-2+/=" {
 			t.Errorf("four minutes before its end no new token was requested (%v), the request has %q", err, transport.token())
 		}
-		// While no new token is available, the current one is used until its end.
+		// While Entra ID is down, the current token must be used until it expires.
 		cred.mu.Lock()
 		cred.fail = func(string) error { return errors.New("Entra ID is down") }
 		cred.mu.Unlock()
@@ -271,7 +272,8 @@ func TestATokenIsSharedUntilItNearsItsExpiry(t *testing.T) {
 	})
 }
 
-// A proxy is configured in the transport. The request must carry its target.
+// If the user's transport has a proxy, requests must go to the proxy and contain their
+// target.
 func TestRequestsPassAProxy(t *testing.T) {
 	db := changefeedtest.NewServer(t)
 	changefeedtest.NewContainer(t, db.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
@@ -314,7 +316,8 @@ func TestRequestsPassAProxy(t *testing.T) {
 	}
 }
 
-// The user's policies see the requests, and the user's name is in the user agent.
+// The policies in Options must see every request, and the application's id must be in the
+// user agent.
 func TestTheUsersPoliciesAndNameAreInThePipeline(t *testing.T) {
 	seen := &recorder{}
 	db := changefeedtest.NewServer(t)
@@ -337,7 +340,8 @@ func TestTheUsersPoliciesAndNameAreInThePipeline(t *testing.T) {
 	}
 }
 
-// Tracing shows the reads of feeds and the requests below them.
+// With a tracing provider in Options, the reads of the container, the partitions and the
+// feed must be spans, and so must their HTTP requests.
 func TestReadsAreTraced(t *testing.T) {
 	var mu sync.Mutex
 	var spans []string

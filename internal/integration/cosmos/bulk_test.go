@@ -36,7 +36,7 @@ func upserts(from, to int) []cosmos.BulkOperation {
 	return ops
 }
 
-// count returns the number of documents in the container.
+// count returns the number of documents in container c.
 func count(t *testing.T, db *store.DB, c *store.Container) int {
 	t.Helper()
 	n := 0
@@ -132,8 +132,8 @@ func TestBulkRoutesKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
 	}
 }
 
-// An answer has room for 4 MiB of items. The operations after that are not carried out
-// and must be sent again.
+// The items of a response may have 4 MiB together. The service does not execute the
+// operations whose items do not fit. Bulk must send those operations again.
 func TestBulkResendsOperationsThatDidNotFitTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, account := onServer()(t)

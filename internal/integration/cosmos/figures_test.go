@@ -24,13 +24,13 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// These tests measure the requests of a processor with defaults, and its delay from a
-// write to the handler. They print the figures of docs/performance.md and check their
-// bounds.
+// The tests in this file measure the requests of a processor with default settings, and
+// the delay from a write to the handler. They print the figures of docs/performance.md
+// and check that each is within its bounds.
 
 var figures = flag.Bool("figures", false, "also measure latencies in real time")
 
-// tally is a number of requests and their request units.
+// tally is a number of requests with the sum of their charges in request units.
 type tally struct {
 	n  int
 	ru float64
@@ -40,13 +40,13 @@ func (c tally) add(other tally) tally { return tally{c.n + other.n, c.ru + other
 
 func (c tally) String() string { return fmt.Sprintf("%d requests, %.0f RU", c.n, c.ru) }
 
-// ledger counts the requests of several transports.
+// ledger counts the requests of several transports, by the kind that kindOf returns.
 type ledger struct {
 	mu     sync.Mutex // guards counts
 	counts map[string]tally
 }
 
-// counted is a transport to one server that counts its requests.
+// counted is a transport to one server that adds its requests to the ledger.
 type counted struct {
 	*http.Client
 	ledger *ledger
@@ -60,7 +60,7 @@ func (c counted) Do(r *http.Request) (*http.Response, error) {
 	}
 	charge, err := strconv.ParseFloat(res.Header.Get(wire.HeaderRequestCharge), 64)
 	if err != nil {
-		charge = 0 // of metadata
+		charge = 0 // responses for metadata have no charge
 	}
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -80,7 +80,7 @@ func kindOf(r *http.Request) string {
 	return "others"
 }
 
-// take returns the counts since the last call.
+// take returns the counts and sets them to zero.
 func (l *ledger) take() map[string]tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +89,8 @@ func (l *ledger) take() map[string]tally {
 	return counts
 }
 
-// figureScene is a processor with defaults on a container of several partitions. Its
-// lease container is in another account.
+// figureScene is a running processor with default settings. It monitors a container of
+// several partitions. Its lease container is in another account.
 type figureScene struct {
 	ledger  *ledger
 	items   *store.Container
@@ -98,7 +98,8 @@ type figureScene struct {
 	handled *latencies
 }
 
-// latencies records the times from a write to its handler.
+// latencies is a handler that records the time from the write of each document to its
+// delivery.
 type latencies struct {
 	mu      sync.Mutex // guards the fields below
 	written map[string]time.Time
@@ -125,7 +126,7 @@ func (l *latencies) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// take returns the sorted times since the last call.
+// take returns the recorded times, sorted, and forgets them.
 func (l *latencies) take() []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +142,8 @@ func (l *latencies) count() int {
 	return len(l.took)
 }
 
-// percentile returns the time that a part of the sorted times does not exceed.
+// percentile returns the time that a share part of the sorted times does not exceed. part
+// is between 0 and 1.
 func percentile(sorted []time.Duration, part float64) time.Duration {
 	return sorted[min(int(part*float64(len(sorted))), len(sorted)-1)]
 }
@@ -183,7 +185,7 @@ func document(key, id string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"pk":%q,"text":%q}`, id, key, strings.Repeat("x", 800))
 }
 
-// write writes a document and records the time.
+// write writes a document with the key and id, and records the time of the write.
 func (s *figureScene) write(t *testing.T, key, id string) {
 	t.Helper()
 	s.handled.wrote(id)
@@ -192,7 +194,7 @@ func (s *figureScene) write(t *testing.T, key, id string) {
 	}
 }
 
-// runs runs a processor with defaults until the end of the test.
+// runs runs a processor with default settings and handler h until the end of the test.
 func runs(t *testing.T, source feed.Source, leases lease.Container, h changefeed.Handler) {
 	t.Helper()
 	p, err := changefeed.New(changefeed.Config{Processor: "figures", Source: source, Leases: leases, Handler: h, Seed: 1})
@@ -223,7 +225,7 @@ func newFigureScene(t *testing.T) *figureScene {
 	return s
 }
 
-// pass lets time pass and returns the requests in it.
+// pass waits for d and returns the requests that were sent meanwhile.
 func (s *figureScene) pass(d time.Duration) map[string]tally {
 	s.ledger.take()
 	time.Sleep(d)
@@ -231,7 +233,7 @@ func (s *figureScene) pass(d time.Duration) map[string]tally {
 	return s.ledger.take()
 }
 
-// within checks that a number of requests is within bounds.
+// within checks that n is between least and most. what names the number in messages.
 func within(t *testing.T, what string, n int, least, most float64) {
 	t.Helper()
 	if got := float64(n); got < least || got > most {
@@ -259,7 +261,7 @@ func TestFigureIdleLeaseHour(t *testing.T) {
 		within(t, "renewals of an hour", writes.n, figurePartitions*3600/13, figurePartitions*3600/13*1.12)
 		within(t, "feed reads of an hour", reads.n, 1, figurePartitions*3600/5*1.02)
 		within(t, "listings of an hour", lists.n, 3600/17*0.9, 3600/17*1.12)
-		within(t, "other requests of an hour", got["others"].n, 0, 3*3600/300) // reads of the accounts' regions, every five minutes
+		within(t, "other requests of an hour", got["others"].n, 0, 3*3600/300) // only the accounts' regions are read, every five minutes
 	})
 }
 
@@ -287,7 +289,7 @@ func TestFigureThousandChanges(t *testing.T) {
 		if n := len(s.handled.take()); n != 1000 {
 			t.Fatalf("%d of 1,000 changes are handled, within 10 s", n)
 		}
-		pages := figurePartitions * 3 // of 100 and less
+		pages := figurePartitions * 3 // three pages of at most 100 changes in each partition
 		t.Logf("1,000 changes of 1 KB at once, %d pages: feed reads %s; checkpoints %s (.NET: %d requests)", pages, burst["feed reads"], burst["lease writes"], 3*pages)
 		within(t, "checkpoints of a burst", burst["lease writes"].n, float64(pages), float64(pages+figurePartitions))
 		within(t, "reads of a burst", burst["feed reads"].n, float64(pages), float64(pages+figurePartitions*12))

@@ -15,11 +15,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// twice is a policy that sends a write again, as if its answer had been lost. An SDK or a
-// user's policy does so without the caller's knowledge.
+// twice is a policy that sends each write a second time, as if the first response had
+// been lost. An SDK or a policy of the user may do that without the caller's knowledge.
 type twice struct {
 	on *atomic.Bool
-	// between is called after the first attempt was carried out.
+	// between is called after the first attempt and before the second.
 	between *atomic.Pointer[func()]
 }
 
@@ -32,7 +32,7 @@ func (p twice) Do(r *policy.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = res.Body.Close() // the answer is lost
+	_ = res.Body.Close() // drop the response, as if it were lost
 	if f := p.between.Load(); f != nil {
 		(*f)()
 	}
@@ -42,9 +42,9 @@ func (p twice) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// An earlier attempt of the same call may cause a conflict, which must not be reported.
-// Otherwise a host would take its own acquire for another host's, and leave the lease
-// until it expires.
+// azcosmos sends a write twice, and the second attempt conflicts with the first. The
+// store must recognise its own write and report success. Otherwise a host would think
+// that another host has the lease, and leave it until it expires.
 func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -74,8 +74,8 @@ func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
 			t.Fatalf("the next write, by the ETag of that answer: %v", err)
 		}
 
-		// If another host writes between the two attempts, the result is a conflict, and
-		// Current is the other host's document.
+		// If another host writes between the two attempts, the store must return a
+		// conflict with that host's document.
 		asker := lease.NewOwner("host", 2)
 		ask := func() {
 			listing, err := theirs.List(ctx)
@@ -100,7 +100,8 @@ func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
 	})
 }
 
-// azcosmos 1.5.0 writes partition keys with such characters as invalid JSON.
+// A processor's name may contain any characters. azcosmos 1.5.0 alone would send invalid
+// JSON as the partition key of leases with some of these names.
 func TestLeasesOfProcessorsWithAnyName(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -20,8 +20,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// openAsGateway opens leases whose server answers 404 without a sub-status, as gateways
-// of Azure Cosmos DB may do. reads counts the reads of the container.
+// openAsGateway opens leases on a server that answers 404 without a sub-status, as
+// gateways of Azure Cosmos DB may do. reads is the number of times that the container's
+// properties were read.
 func openAsGateway(t *testing.T, s *changefeedtest.Server) (opened lease.Store, reads *atomic.Int64) {
 	t.Helper()
 	reads = new(atomic.Int64)
@@ -37,8 +38,9 @@ func openAsGateway(t *testing.T, s *changefeedtest.Server) (opened lease.Store, 
 	return opened, reads
 }
 
-// An owner answers feed.ErrNotFound with a put-back of its lease. That is right for a
-// deleted document and wrong for a deleted container.
+// The store must return feed.ErrNotFound for a deleted lease document, and another error
+// if the lease container was deleted. After ErrNotFound the owner of a lease puts it
+// back.
 func TestDeletedContainerIsNotADeletedLease(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, s *changefeedtest.Server) lease.Store{
 		"404/1003": func(t *testing.T, s *changefeedtest.Server) lease.Store {
@@ -91,8 +93,9 @@ func TestDeletedContainerIsNotADeletedLease(t *testing.T) {
 	}
 }
 
-// A container with many missing leases is not read once for each of them. The result of a
-// read is used for a short time only.
+// The lease container was deleted, and many of its leases are requested. The store must
+// not read the container's properties for each of them. It may reuse a result for a short
+// time only.
 func TestContainerOfMissingLeasesIsReadRarely(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -115,7 +118,8 @@ func TestContainerOfMissingLeasesIsReadRarely(t *testing.T) {
 	})
 }
 
-// A missing document proves nothing while the container cannot be read.
+// A lease document is missing, and the container's properties cannot be read. The store
+// must not return feed.ErrNotFound, because the container may have been deleted.
 func TestMissingLeaseIsReportedOnlyAfterItsContainerIsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -142,9 +146,10 @@ func TestMissingLeaseIsReportedOnlyAfterItsContainerIsRead(t *testing.T) {
 	})
 }
 
-// The owner puts no lease back and notifies the name of the missing container. It resumes
-// when the container is recreated. Changes may be delivered again then, because the new
-// container has no marker.
+// The lease container of a running processor is deleted. The processor must put no lease
+// back, and notify an error that names the container. After the container was recreated,
+// the processor must resume. It may deliver changes again, because the new container has
+// no marker.
 func TestOwnersOutliveTheirLeaseContainer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -54,7 +54,8 @@ func TestLeasesConformByKeyField(t *testing.T) {
 	}, "/partitionKey"))
 }
 
-// skipLong skips the case of thousands of creates, except in TestLeasesConform.
+// skipLong skips the case that creates thousands of leases. Only TestLeasesConform runs
+// it.
 func skipLong(t *testing.T) {
 	t.Helper()
 	if strings.Contains(t.Name(), "thousands") {
@@ -62,10 +63,12 @@ func skipLong(t *testing.T) {
 	}
 }
 
-// This test runs over TCP and in real time, where connections are kept and closed.
+// This test runs the suite over TCP and in real time, so that connections are kept and
+// closed.
 func TestLeasesConformOverLoopback(t *testing.T) { leasetest.Run(t, leasesOn(loopback, "/id")) }
 
-// loopback returns an account on a server that listens.
+// loopback returns a database and an account on a server that listens on the loopback
+// address.
 func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
 	t.Helper()
 	skipLong(t)
@@ -80,7 +83,7 @@ func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(h)
-	_ = s.Listener.Close() // it never served
+	_ = s.Listener.Close() // the server has not used its own listener yet
 	s.Listener = listener
 	s.Start()
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
@@ -92,7 +95,7 @@ func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
 	return db, a
 }
 
-// account returns the account of a server in memory.
+// account returns the account of the server s, which is reached in memory.
 func account(t testing.TB, s *changefeedtest.Server, o cosmos.Options) *cosmos.Account {
 	t.Helper()
 	if o.Transport == nil {
@@ -105,8 +108,9 @@ func account(t testing.TB, s *changefeedtest.Server, o cosmos.Options) *cosmos.A
 	return a
 }
 
-// leasesOn returns a constructor of lease containers with the partition key path. They
-// have two partitions, so that a listing takes a page of each.
+// leasesOn returns a function that creates lease containers with the partition key path,
+// on the accounts that open returns. They have two partitions, so that a listing must
+// read a page of each.
 func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
 	return leasesIn(lease.DotNet, open, path)
 }
@@ -127,7 +131,7 @@ func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Accou
 				return err
 			},
 		}
-		if path == "/id" { // other dialects need this partition key
+		if path == "/id" { // the other dialects can use this partition key only
 			f.Remove = func(ctx context.Context, id string) error {
 				_, err := c.Delete(ctx, key(id), id, store.WriteOptions{})
 				return err
@@ -137,12 +141,13 @@ func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Accou
 	}
 }
 
-// fakeKey names the leases of a processor of any monitored container.
+// fakeKey is the key of the leases of a processor. Its monitored container does not
+// exist.
 var fakeKey = lease.Key{Processor: "p", Identity: feed.Identity{
 	AccountHost: "account.example.com", Database: "db", DatabaseRID: "O7RwAA==", Container: "items", ContainerRID: "O7RwAKylJbY=",
 }}
 
-// inBubble runs a script against the leases of a server in memory.
+// inBubble runs script in a synctest bubble, with a new server in memory.
 func inBubble(t *testing.T, script func(t *testing.T, s *changefeedtest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { script(t, changefeedtest.NewServer(t)) })
@@ -153,7 +158,7 @@ func leaseContainer(t *testing.T, s *changefeedtest.Server) {
 	changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
 }
 
-// wantWords checks that an error contains words.
+// wantWords checks that err is not nil and that its text contains each of words.
 func wantWords(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -258,7 +263,7 @@ func TestLeaseErrorsNameTheMissingPart(t *testing.T) {
 	})
 }
 
-// emulatorCredential returns tokens in the form of the emulators.
+// emulatorCredential is a credential whose tokens have the form that emulators accept.
 type emulatorCredential struct{}
 
 func (emulatorCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -270,7 +275,8 @@ func (emulatorCredential) GetToken(context.Context, policy.TokenRequestOptions) 
 	return azcore.AccessToken{Token: strings.Join(parts, "."), ExpiresOn: expires}, nil
 }
 
-// plain removes TLS. Tokens are sent only over TLS, so the endpoint has https.
+// plain is a transport that sends requests for https over http. A client sends tokens to
+// https endpoints only, and the server has no TLS.
 type plain struct{ *http.Client }
 
 func (p plain) Do(r *http.Request) (*http.Response, error) {
@@ -278,8 +284,8 @@ func (p plain) Do(r *http.Request) (*http.Response, error) {
 	return p.Client.Do(r)
 }
 
-// The status 429 is returned at once. The SDK's own attempts would take minutes, in which
-// the caller's lease would expire.
+// The store must return a 429 at once as a ThrottledError. The SDK's own retries would
+// take minutes, in which the caller's lease would expire.
 func TestThrottledLeaseRequestIsAnsweredAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -313,15 +319,16 @@ func TestThrottledLeaseRequestIsAnsweredAtOnce(t *testing.T) {
 	})
 }
 
-// countRequests counts the requests that reach the server from now on.
+// countRequests returns a function that returns the number of requests that the server
+// has received since this call.
 func countRequests(s *changefeedtest.Server) func() int64 {
 	var n atomic.Int64
 	s.Fail(server.Fault{Delay: time.Nanosecond, Match: func(*http.Request) bool { n.Add(1); return false }})
 	return n.Load
 }
 
-// failingDial refuses connections of azcosmos, as if a name could not be resolved.
-// Requests of package cosmos itself to the account succeed.
+// failingDial is a transport on which connections of azcosmos fail, as if a name could
+// not be resolved. Requests that package cosmos sends itself succeed.
 type failingDial struct {
 	next  http.RoundTripper
 	fails atomic.Int64
@@ -334,9 +341,9 @@ func (f *failingDial) Do(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// azcosmos 1.5.0 keeps the error of its first read of the account for five minutes and
-// fails every call with it. A processor that starts a moment before its network would not
-// work for so long.
+// A processor starts a moment before its network works. It must open its leases as soon
+// as the network works. azcosmos 1.5.0 alone would keep its first error for five minutes
+// and fail every call with it.
 func TestFirstFailureToReachTheAccountIsNotCached(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -355,7 +362,8 @@ func TestFirstFailureToReachTheAccountIsNotCached(t *testing.T) {
 	})
 }
 
-// The SDK's own read of the account continues after its caller has given up.
+// Open must return when its context ends, although azcosmos continues to read the
+// account.
 func TestOpeningLeasesEndsWithItsContext(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -20,12 +20,13 @@ import (
 
 var dialects = []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion}
 
-// leaseOf returns a new lease that the dialect can represent.
+// leaseOf returns a new lease in the form of dialect d. If the dialect has ranges, the
+// lease covers the keys between from and to.
 func leaseOf(d lease.Dialect, from, to string) lease.Lease {
 	r := feed.Range{Min: from, Max: to}
 	switch d {
 	case lease.JavaHandleChanges:
-		return lease.Lease{Token: "0", PartitionID: "0"} // it keeps no range
+		return lease.Lease{Token: "0", PartitionID: "0"} // documents of this dialect contain no range
 	case lease.JavaLatestVersion:
 		return lease.Lease{Token: r.String(), Range: r}
 	case lease.DotNet:
@@ -33,7 +34,7 @@ func leaseOf(d lease.Dialect, from, to string) lease.Lease {
 	return lease.Lease{Token: "0", PartitionID: "0", Range: r}
 }
 
-// both is a lease container as seen over HTTP and in process.
+// both is one lease container that is opened two times: over HTTP and in the process.
 type both struct {
 	c            *store.Container
 	over, within lease.Store
@@ -53,7 +54,8 @@ func openBoth(t *testing.T, s *changefeedtest.Server, container string, d lease.
 	return both{c, over, within}
 }
 
-// document returns a lease's stored document without the members that the store adds.
+// document returns the stored document with that id, without the members that the store
+// adds.
 func (b both) document(t *testing.T, id string) map[string]any {
 	t.Helper()
 	res, err := b.c.Read(t.Context(), feed.PartitionKey{id}, id, store.ReadOptions{})
@@ -68,8 +70,9 @@ func (b both) document(t *testing.T, id string) map[string]any {
 	return members
 }
 
-// In each dialect the life of a lease writes the same documents over HTTP and in process.
-// Both show the same listing.
+// The test creates, acquires, moves, asks for and releases a lease in each dialect, over
+// HTTP and in the process. Both ways must write the same documents and list the same
+// leases.
 func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -131,7 +134,8 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 	}
 }
 
-// Leases of another dialect are found under any prefix.
+// A listing must find leases of the same processor in another dialect, also if their ids
+// have another prefix. Its Refusal must name that dialect and the remedy.
 func TestLeasesOfAnotherDialectAreRefused(t *testing.T) {
 	for _, theirs := range dialects {
 		for _, ours := range dialects {

@@ -25,9 +25,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Requests are refused and answers are lost. A caller that follows the contract sees a
-// store without faults. It repeats a write of unknown outcome and recognises its own
-// write.
+// The server refuses requests or loses responses at random. A caller that repeats a write
+// of unknown outcome and recognises its own write must see a store without faults. The
+// test runs the conformance suite through such a caller.
 func TestLeasesConformUnderFaults(t *testing.T) {
 	for name, faults := range map[string][]server.Fault{
 		"not carried out": {
@@ -52,9 +52,9 @@ func TestLeasesConformUnderFaults(t *testing.T) {
 					f.Match = func(r *http.Request) bool {
 						switch {
 						case r.Method == http.MethodDelete && f.Status != 429:
-							return false // after a delete, the deleting client cannot be identified
+							return false // after a delete, no document shows which client has deleted it
 						case f.After && strings.Contains(t.Name(), "counting"):
-							return false // a write that another write followed cannot be identified either
+							return false // a later write of another client hides which client made the first one
 						}
 						return true
 					}
@@ -67,7 +67,8 @@ func TestLeasesConformUnderFaults(t *testing.T) {
 	}
 }
 
-// insisting is a lease container that is used as the protocol requires.
+// insisting is a lease container whose stores repeat requests of unknown outcome, as the
+// contract requires of callers.
 type insisting struct{ lease.Container }
 
 func (c insisting) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
@@ -78,11 +79,11 @@ func (c insisting) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 
 type insistingStore struct{ lease.Store }
 
-// writes numbers the writes.
+// writes is the number of writes so far. It makes each write unique.
 var writes atomic.Int64
 
-// insist repeats do until its outcome is known. inDoubt reports whether an earlier
-// attempt may have been carried out.
+// insist calls do until the outcome is known, and returns the last error. inDoubt reports
+// whether an earlier attempt may have been applied.
 func insist(do func(inDoubt bool) error) error {
 	inDoubt := false
 	for range 100 {
@@ -121,8 +122,9 @@ func (s insistingStore) Update(ctx context.Context, l lease.Lease) (lease.Lease,
 	return s.write(l, func(l lease.Lease) (lease.Lease, error) { return s.Store.Update(ctx, l) })
 }
 
-// write makes every write unique by a fraction of its timestamp that the suite ignores.
-// So an earlier attempt can be distinguished from the writes of others.
+// write makes the lease's timestamp unique, by a fraction of a millisecond that the suite
+// ignores. So the store's document shows whether an earlier attempt of this write was
+// applied.
 func (s insistingStore) write(l lease.Lease, do func(lease.Lease) (lease.Lease, error)) (answer lease.Lease, err error) {
 	l.Timestamp = l.Timestamp.Truncate(time.Millisecond).Add(time.Duration(writes.Add(1)%5000) * 100 * time.Nanosecond)
 	err = insist(func(inDoubt bool) error {
@@ -136,7 +138,7 @@ func (s insistingStore) write(l lease.Lease, do func(lease.Lease) (lease.Lease, 
 	return answer, err
 }
 
-// altered changes the answers of a server, as replicas and clocks of a service do.
+// altered is a transport that passes each response to alter, which may change it.
 type altered struct {
 	*http.Client
 	alter func(r *http.Request, res *http.Response)
@@ -150,7 +152,7 @@ func (a altered) Do(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// openAltered opens leases whose answers are altered.
+// openAltered opens a lease store whose responses alter may change.
 func openAltered(t *testing.T, s *changefeedtest.Server, alter func(r *http.Request, res *http.Response)) lease.Store {
 	t.Helper()
 	o := cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: altered{s.Client(), alter}}}
@@ -161,8 +163,9 @@ func openAltered(t *testing.T, s *changefeedtest.Server, alter func(r *http.Requ
 	return opened
 }
 
-// A throttled read of the conflicting document is repeated. If the caller got 429, it
-// would write again. A refused write costs as much as the read that lacks request units.
+// After a refused write, the store reads the stored document for the conflict. If that
+// read is throttled, the store must repeat it. If it returned the 429, the caller would
+// write again, which costs more than the read.
 func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -200,9 +203,9 @@ func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
 	})
 }
 
-// A replica may not have the other write yet and show the document as the writer expected
-// it. A conflict with that document would tell an owner that its lease is unchanged. The
-// ETag would then be refused forever.
+// After a refused write, a lagging replica returns the document without the other host's
+// write. The store must not report a conflict with that document. Otherwise the owner
+// would think that its lease is unchanged, and its ETag would be refused forever.
 func TestReadOfAnOldReplicaIsNotAConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -253,8 +256,8 @@ func TestReadOfAnOldReplicaIsNotAConflict(t *testing.T) {
 	})
 }
 
-// Listing.Now is the service's clock at the first page. A later time would make leases
-// look older than they are.
+// Listing.Now must be the service's time at the first page. A later time would make
+// leases look older than they are.
 func TestListingReportsTheServicesClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Partitions: 2})
@@ -269,7 +272,7 @@ func TestListingReportsTheServicesClock(t *testing.T) {
 				}
 			}
 		})
-		for i := range 2000 { // a page has a thousand
+		for i := range 2000 { // a page holds at most a thousand
 			id := fmt.Sprint(i)
 			if _, err := opened.Create(t.Context(), lease.Lease{Token: id, PartitionID: id, Range: feed.Full()}); err != nil {
 				t.Fatal(err)
@@ -289,8 +292,8 @@ func TestListingReportsTheServicesClock(t *testing.T) {
 	})
 }
 
-// pagedFirst answers the first page of each query without a document and with a
-// continuation. The service does so for a partition in which a query finds no document.
+// pagedFirst is a transport whose first page of each query is empty and has a
+// continuation. The service does that for a partition that holds no result.
 type pagedFirst struct{ *http.Client }
 
 func (p pagedFirst) Do(r *http.Request) (*http.Response, error) {
@@ -311,8 +314,8 @@ func (p pagedFirst) Do(r *http.Request) (*http.Response, error) {
 	return p.Client.Do(r)
 }
 
-// A listing that ended at an empty page would show a false gap, and existing leases would
-// be created again.
+// A listing must continue after an empty page that has a continuation. Otherwise it would
+// show a gap that does not exist, and hosts would create existing leases again.
 func TestListingContinuesAfterAnEmptyPage(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -331,7 +334,8 @@ func TestListingContinuesAfterAnEmptyPage(t *testing.T) {
 	})
 }
 
-// With a port mapping an account may name an address that its client cannot reach.
+// The account names an address that the client cannot reach, for instance because of a
+// port mapping. With LimitToEndpoint, leases must use the given endpoint only.
 func TestLeasesStayAtTheEndpointWhenAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -29,10 +29,11 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// anotherKey is an account key that no server of these tests has.
+// anotherKey is a valid account key that no server of these tests accepts.
 var anotherKey = base64.StdEncoding.EncodeToString([]byte("another account's key"))
 
-// beginner is a processor that is about to start. It records the errors that it notifies.
+// beginner is a processor that was not started yet. It records the errors that it
+// notifies.
 type beginner struct {
 	config changefeed.Config
 	got    *delivered
@@ -58,14 +59,14 @@ func newBeginner(monitored, leases *cosmos.Account) *beginner {
 	return b
 }
 
-// errors returns the texts of the errors that were notified.
+// errors returns the texts of all errors that the processor has notified.
 func (b *beginner) errors() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return fmt.Sprint(b.told)
 }
 
-// run runs the processor for at most a time.
+// run runs the processor and returns the result of Run. It ends Run's context after most.
 func (b *beginner) run(t *testing.T, most time.Duration) error {
 	t.Helper()
 	p, err := changefeed.New(b.config)
@@ -77,7 +78,7 @@ func (b *beginner) run(t *testing.T, most time.Duration) error {
 	return p.Run(ctx)
 }
 
-// monitoredContainer creates db/items with a document.
+// monitoredContainer creates the container db/items with one document.
 func monitoredContainer(t *testing.T, s *changefeedtest.Server) *store.Container {
 	t.Helper()
 	c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}})
@@ -92,7 +93,7 @@ func addDocument(t *testing.T, c *store.Container, id string) {
 	}
 }
 
-// withKey returns the account of a server with another key.
+// withKey returns the account of the server s with the given key.
 func withKey(t *testing.T, s *changefeedtest.Server, key string) *cosmos.Account {
 	t.Helper()
 	var o cosmos.Options
@@ -104,8 +105,8 @@ func withKey(t *testing.T, s *changefeedtest.Server, key string) *cosmos.Account
 	return a
 }
 
-// Waiting heals none of these errors. A program that waits without an error shows no
-// remedy.
+// For each error that waiting cannot heal, such as a wrong key, Run must return at its
+// start. Its error must contain the remedy.
 func TestRunEndsAtItsStartWithTheRemedy(t *testing.T) {
 	const readOnly = "cmVhZGVy"
 	good := func(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
@@ -178,7 +179,8 @@ func TestRunEndsAtItsStartWithTheRemedy(t *testing.T) {
 	}
 }
 
-// TLS needs a server that listens.
+// Run must return at its start if the server's certificate is not trusted. TLS requires a
+// server that listens on a port.
 func TestRunEndsAtItsStartIfTheServersTLSCannotBeTrusted(t *testing.T) {
 	handler, err := server.New(changefeedtest.NewStore(t), server.Options{Keys: []string{wire.EmulatorKey}})
 	if err != nil {
@@ -210,7 +212,7 @@ func TestRunEndsAtItsStartIfTheServersTLSCannotBeTrusted(t *testing.T) {
 	}
 }
 
-// troubled fails requests while its function returns an error.
+// troubled is a transport on which requests fail while its function returns an error.
 type troubled struct {
 	next    policy.Transporter
 	trouble atomic.Pointer[func(r *http.Request) error]
@@ -227,8 +229,8 @@ func (x *troubled) Do(r *http.Request) (*http.Response, error) {
 
 func (x *troubled) set(trouble func(r *http.Request) error) { x.trouble.Store(&trouble) }
 
-// A transient error is notified and retried. A program may start before its network
-// works, or before a new role assignment is known everywhere. It works as soon as it can.
+// A processor may start before its network works, or before a new role has taken effect.
+// Run must notify such an error, retry, and process changes as soon as the error is gone.
 func TestRunRetriesTransientErrorsAtItsStart(t *testing.T) {
 	silent := func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }
 	failing := func(err error) func(*http.Request) error { return func(*http.Request) error { return err } }
@@ -290,8 +292,8 @@ func TestRunRetriesTransientErrorsAtItsStart(t *testing.T) {
 	}
 }
 
-// A request often times out in the delay between two attempts. The text "context deadline
-// exceeded" alone shows no cause to repair.
+// A request often times out in the delay between two attempts. Its error must contain the
+// failure of the last attempt, because "context deadline exceeded" alone shows no cause.
 func TestARequestThatTimesOutNamesItsLastFailure(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -314,8 +316,9 @@ func TestARequestThatTimesOutNamesItsLastFailure(t *testing.T) {
 	}
 }
 
-// The renewal of a key must not end a processor that works. Its leases are valid, and a
-// restart would fail in the same way.
+// A running processor gets errors that would end its start, for instance because the key
+// was renewed. Run must not return, because the leases are valid and a restart would fail
+// in the same way.
 func TestAProcessorThatHasStartedOutlivesEveryError(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		c := monitoredContainer(t, s)

@@ -18,10 +18,11 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The processor's own tests over HTTP are in changefeedtest. These tests are specific to
-// this engine.
+// The tests in this file are specific to package cosmos. Package changefeedtest has the
+// tests of the processor over HTTP.
 
-// delivered counts the delivered changes by ID.
+// delivered is a handler that counts the deliveries of each change, by the ID of its
+// item.
 type delivered struct {
 	mu     sync.Mutex // guards counts
 	counts map[string]int
@@ -55,7 +56,7 @@ func (d *delivered) wantOnce(t *testing.T, when string, n int) {
 	}
 }
 
-// host runs a processor until it is stopped.
+// host runs a processor until stop is called. stop returns the result of Run.
 func host(t *testing.T, cfg changefeed.Config) (stop func() error) {
 	t.Helper()
 	p, err := changefeed.New(cfg)
@@ -70,8 +71,9 @@ func host(t *testing.T, cfg changefeed.Config) (stop func() error) {
 	return stop
 }
 
-// Two hosts on one account share leases of each dialect. They go through a split, a merge
-// if the dialect supports it, and the end of one host.
+// Two hosts share the leases of each dialect on one account. A partition splits, two
+// merge if the dialect supports it, and one host stops. Every change must be delivered
+// exactly once.
 func TestHostsShareLeasesOfEachDialect(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -123,10 +125,10 @@ func TestHostsShareLeasesOfEachDialect(t *testing.T) {
 	}
 }
 
-// Leases of Java's first dialect contain the container's name in their IDs and outlive
-// the container. A host must not read a recreated container from positions of the deleted
-// one, which would skip changes. It returns an error with the remedy. In the other
-// dialects the leases are new.
+// In the dialect JavaHandleChanges, leases outlive the monitored container, because their
+// ids contain its name. After the container was recreated, a host must not resume from
+// their positions, which would skip changes. Run must return an error with the remedy. In
+// the other dialects the host must create new leases.
 func TestLeasesOfARecreatedContainerAreNotResumed(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -177,8 +179,8 @@ func TestLeasesOfARecreatedContainerAreNotResumed(t *testing.T) {
 	}
 }
 
-// The reads of several hosts would exceed the budget many times. No lease is lost, and
-// every change is read in the end.
+// Without a budget, the reads of several hosts would cost many times its rate. With the
+// budget no host may lose a lease, and every change must be delivered in the end.
 func TestProcessorWithinABudget(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -241,8 +243,8 @@ func TestProcessorWithinABudget(t *testing.T) {
 	})
 }
 
-// A source and a lease container of different dialects are refused by name before any
-// request.
+// New must refuse a source and a lease container of different dialects. The error must
+// name both dialects, and no request may be sent.
 func TestProcessorRefusesASourceOfAnotherDialect(t *testing.T) {
 	a, err := cosmos.WithKey("https://mine.documents.azure.com:443/", "a2V5", cosmos.Options{})
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The service may report a split while its list still has the partition. If the partition
-// were taken as gone, the processor would find no children.
+// The service may report a split while its list still has the old partition. The source
+// must return a temporary error then. After a GoneError the processor would find no
+// children.
 func TestAPartitionIsGoneOnlyWhenItIsNotListed(t *testing.T) {
 	for _, sub := range []int{wire.SubPartitionGone, wire.SubCompletingSplit} {
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
@@ -67,8 +68,8 @@ func TestARecreatedContainerIsRefused(t *testing.T) {
 	}
 }
 
-// A throttled read returns at once. A read that waited for minutes could not report the
-// throttling or end with its lease.
+// A throttled read must return a ThrottledError at once. If it waited for minutes, the
+// processor could neither report the throttling nor end the read with its lease.
 func TestAThrottledReadIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
@@ -87,7 +88,8 @@ func TestAThrottledReadIsReportedAtOnce(t *testing.T) {
 	})
 }
 
-// Proxies and gateways use the standard HTTP header, which is in seconds.
+// A proxy may send a 429 with the standard header Retry-After, in seconds. The
+// ThrottledError of a lease listing must contain that time.
 func TestRetryAfterInSecondsIsObeyedByAListing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -167,8 +169,8 @@ func TestAMissingContainerIsNotFoundByName(t *testing.T) {
 	}
 }
 
-// An empty text looks like a lost position. If it meant the beginning, every change would
-// be delivered again without notice.
+// A read after an empty continuation must be refused. If it meant the beginning, a lost
+// position would deliver every change again without notice.
 func TestAnEmptyPositionIsNotTheBeginning(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	if _, err := r.source.Read(t.Context(), feed.Request{From: feed.After("")}); !errors.Is(err, feed.ErrUnsupported) {
@@ -176,8 +178,8 @@ func TestAnEmptyPositionIsNotTheBeginning(t *testing.T) {
 	}
 }
 
-// A position may be older than the retention. The changes between are lost, and the
-// caller decides.
+// A read from a position before the retention must return a HistoryLostError. It must
+// contain the oldest position, so that the caller can decide whether to resume there.
 func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, store.ContainerProperties{Retention: time.Hour}, cosmos.Options{}, cosmos.SourceOptions{})
@@ -186,7 +188,7 @@ func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 		r.write("a", "1")
 		r.write("a", "2")
 		var lost *feed.HistoryLostError
-		for range 24 * 30 { // the store deletes history in the background
+		for range 24 * 30 { // wait, because the store deletes history in the background
 			time.Sleep(10 * time.Minute)
 			if _, err := r.source.Read(t.Context(), q); errors.As(err, &lost) {
 				break
@@ -216,7 +218,8 @@ func TestAModeThatAContainerLacksIsUnsupported(t *testing.T) {
 	}
 }
 
-// The service cannot always return as many items as requested.
+// The service refuses a page because it cannot collect the requested number of items. The
+// source must request fewer items.
 func TestAPageThatTheServiceCannotFillIsRequestedSmaller(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	for i := range 10 {

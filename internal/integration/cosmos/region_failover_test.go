@@ -22,13 +22,13 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// world is an account of several regions. One server answers under the names of all
-// regions, and each region can be made to fail.
+// world is an account of several regions, and a transport to it. One server answers for
+// all regions. A test can make each region fail.
 type world struct {
 	server *changefeedtest.Server
 	home   string
 
-	mu sync.Mutex // guards all
+	mu sync.Mutex // guards the fields below
 	// regions are the account's regions. The first one is the write region.
 	regions   []string
 	multiple  bool
@@ -37,13 +37,14 @@ type world struct {
 	documents int
 }
 
-// host returns the host name of a region.
+// host returns the host name of the account's endpoint in a region.
 func (w *world) host(region string) string {
 	account, rest, _ := strings.Cut(w.home, ".")
 	return account + "-" + region + "." + rest
 }
 
-// Do answers requests for the account and passes other requests to the server.
+// Do answers a request for the account itself. It passes any other request to the server,
+// unless the request's region fails.
 func (w *world) Do(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	trouble := w.trouble[r.URL.Host]
@@ -91,15 +92,15 @@ func (w *world) account() string {
 	return string(body)
 }
 
-// fail sets the failure of a region.
+// fail makes requests to the host fail as how describes.
 func (w *world) fail(host string, how trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble[host] = how
 }
 
-// taken returns the regions that were asked since the last call, and the number of
-// requests for the account.
+// taken returns the regions of the requests since the last call, in order. documents is
+// the number of requests for the account itself.
 func (w *world) taken() (regions string, documents int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,8 +109,9 @@ func (w *world) taken() (regions string, documents int) {
 	return regions, documents
 }
 
-// trouble is the failure of a region: a status and sub-status, an error instead of an
-// answer, or an answer that ends too early. The zero value is no failure.
+// trouble describes how a region fails. It returns a status and sub-status, returns err
+// instead of a response, cuts the response off, or hangs. The zero value means that it
+// does not fail.
 type trouble struct {
 	status, sub int
 	err         error
@@ -118,7 +120,7 @@ type trouble struct {
 
 func (f trouble) none() bool { return f == trouble{} }
 
-// answer returns the answer that a client sees.
+// answer returns the response or the error that a client gets from the failing region.
 func (f trouble) answer(r *http.Request) (*http.Response, error) {
 	switch {
 	case f.hang:
@@ -139,15 +141,15 @@ func (f trouble) answer(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// unreachable is the error of a failed connection.
+// unreachable is the error of a refused connection.
 var unreachable = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 
 type errorReader struct{}
 
 func (errorReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// newWorld returns an account with a container and three regions. The write region is
-// east.
+// newWorld returns an account of three regions, of which east is the write region, and a
+// source of a container in it.
 func newWorld(t *testing.T, o cosmos.Options) (*world, *cosmos.Source) {
 	t.Helper()
 	s := changefeedtest.NewServer(t)
@@ -189,8 +191,8 @@ func TestReadsGoToThePreferredRegions(t *testing.T) {
 	}
 }
 
-// If a region cannot answer a read, the next region does so without a delay. A region
-// that cannot be reached, or was removed from the account, is asked last for five
+// One region of the account fails. The source must read from the next region without a
+// delay. It must try a region that is unreachable or removed after all others for five
 // minutes.
 func TestAReadContinuesInTheNextRegion(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -242,8 +244,8 @@ func TestAReadContinuesInTheNextRegion(t *testing.T) {
 	}
 }
 
-// If no region answers, azcore's delays begin. Every attempt asks all regions, including
-// the write region.
+// All regions of the account fail. Each of azcore's attempts must try every region,
+// including the write region, and the delays between attempts must begin after that.
 func TestAllRegionsFailTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := cosmos.Options{PreferredRegions: []string{"west", "north"}}
@@ -265,8 +267,8 @@ func TestAllRegionsFailTogether(t *testing.T) {
 	})
 }
 
-// A region is removed from the account. The next read learns of it before the cached
-// account expires.
+// A region is removed from the account. The next read must read the account again and use
+// another region, although the cached account has not expired.
 func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, source := newWorld(t, cosmos.Options{})
@@ -286,10 +288,10 @@ func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
 			}
 		}
 		regions, documents := w.taken()
-		if documents != 1 || regions != "global north north" { // east is tried first; it was removed from the account
+		if documents != 1 || regions != "global north north" { // "global" is east, which is tried first and is no region any more
 			t.Errorf("the account was asked for %d times, the regions %q were", documents, regions)
 		}
-		time.Sleep(6 * time.Minute) // the failure has expired, and the region is still removed
+		time.Sleep(6 * time.Minute) // the failure of east has expired, but east is still removed
 		if err := readOnce(t, source); err != nil {
 			t.Fatal(err)
 		}
@@ -299,8 +301,8 @@ func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
 	})
 }
 
-// The cached account is used while the account cannot be read. Without a cached account a
-// read fails.
+// The account itself cannot be read. A source that has read it before must use the cached
+// account. A source without a cached account must return an error.
 func TestAnUnreachableAccountIsUsedAsLastRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o cosmos.Options
@@ -322,8 +324,8 @@ func TestAnUnreachableAccountIsUsedAsLastRead(t *testing.T) {
 	})
 }
 
-// A region that does not answer delays a read for at most one request timeout, with any
-// transport.
+// A region accepts a request and does not answer. With any transport, the source must try
+// the next region after one request timeout.
 func TestARegionThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, source := newWorld(t, cosmos.Options{PreferredRegions: []string{"west", "north"}})
@@ -348,13 +350,13 @@ func TestARegionThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-// A processor's read may have a shorter deadline than the pipeline. Later reads must not
-// return to the region that did not answer.
+// A region does not answer, and the deadline of the processor's read is shorter than a
+// request timeout. The read fails, but later reads must try another region first.
 func TestARegionThatHangsIsAvoidedByReadsWithADeadline(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		bounds func(context.Context) (context.Context, context.CancelFunc)
-		want   string // the region of the read that follows
+		want   string // the region that the next read uses
 	}{
 		{"a deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 10*time.Second)
@@ -400,7 +402,8 @@ func TestARegionThatHangsIsAvoidedByReadsWithADeadline(t *testing.T) {
 	}
 }
 
-// An emulator in a container names an address that is valid inside the container only.
+// An emulator in a container names an address that is valid only inside the container.
+// The error of a read must name that address and the option LimitToEndpoint.
 func TestAnUnreachableAddressOfTheAccountIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, source := newWorld(t, cosmos.Options{})

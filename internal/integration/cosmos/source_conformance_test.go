@@ -18,7 +18,8 @@ func TestSourceConformsInBubble(t *testing.T) {
 	feedtest.RunInBubble(t, feedOn(onServer(), store.DefaultHash))
 }
 
-// This test runs over TCP and in real time.
+// This test runs the suite over TCP and in real time, so that connections are kept and
+// closed.
 func TestSourceConformsOverLoopback(t *testing.T) {
 	feedtest.Run(t, feedOn(loopback, store.DefaultHash))
 }
@@ -27,9 +28,9 @@ func TestSourceConformsWithKeysOfTheFirstVersion(t *testing.T) {
 	feedtest.RunInBubble(t, feedOn(onServer(), store.HashV1))
 }
 
-// A Source hides transient failures of the service. About every third request fails at
-// random. There are enough attempts that one succeeds, and the delays are short enough
-// for the times of each case.
+// About every third request to the server fails at random. The source must hide these
+// failures, so that the whole suite passes. It gets enough attempts, with delays that fit
+// the times of each case.
 func TestSourceConformsThroughFaults(t *testing.T) {
 	feedtest.RunInBubble(t, feedOn(onServer(
 		server.Fault{Operation: "read change feed", Status: 503, Probability: 0.1, Seed: 1},
@@ -44,7 +45,8 @@ func TestSourceConformsThroughFaults(t *testing.T) {
 	), store.DefaultHash))
 }
 
-// onServer returns an account on a server in memory, with faults.
+// onServer returns a function that starts a server in memory with the given faults and
+// returns its database and account.
 func onServer(faults ...server.Fault) func(t *testing.T) (*store.DB, *cosmos.Account) {
 	return func(t *testing.T) (*store.DB, *cosmos.Account) {
 		s := changefeedtest.NewServer(t)
@@ -57,8 +59,8 @@ func onServer(faults ...server.Fault) func(t *testing.T) (*store.DB, *cosmos.Acc
 	}
 }
 
-// feedOn returns a constructor of containers that are changed in the store and read over
-// the protocol.
+// feedOn returns a function that creates fixtures for the suite. The suite changes their
+// containers in the store and reads them over the protocol.
 func feedOn(open func(t *testing.T) (*store.DB, *cosmos.Account), hash store.KeyVersion) feedtest.New {
 	return func(t *testing.T, want feedtest.Container) feedtest.Fixture {
 		db, account := open(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// alias reaches a server under another name, such as a region's, a private endpoint's or
-// a port mapping's.
+// alias is a transport that reaches a server under another name, such as the name of a
+// region, a private endpoint or a port mapping.
 type alias struct {
 	*http.Client
 	host string
@@ -30,7 +30,7 @@ func (a alias) Do(r *http.Request) (*http.Response, error) {
 	return a.Client.Do(r)
 }
 
-// aliased returns the account of a server under another name.
+// aliased returns an account of the server s that reaches it under another name.
 func aliased(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
 	t.Helper()
 	o := cosmos.Options{LimitToEndpoint: true}
@@ -42,13 +42,13 @@ func aliased(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
 	return a
 }
 
-// side is one way to reach a container, both as a source and as a lease container.
+// side is one way to reach a container: as a source and as a lease container.
 type side struct {
 	source feed.Source
 	leases lease.Container
 }
 
-// sidesOf returns the ways to reach a container of a server.
+// sidesOf returns all ways to reach container c of server s, by name.
 func sidesOf(t *testing.T, s *changefeedtest.Server, c *store.Container) map[string]side {
 	t.Helper()
 	over := func(a *cosmos.Account) side {
@@ -67,8 +67,9 @@ func container(t *testing.T, s *changefeedtest.Server, name string) *store.Conta
 	return changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: name, KeyPaths: []string{"/id"}})
 }
 
-// Each lease write would be a change to deliver, whose checkpoint is a lease write. On
-// Azure that loop costs money until it is noticed.
+// Run must refuse a lease container that is the monitored container, however both are
+// reached. Otherwise each lease write would be a change, whose checkpoint is another
+// lease write. On Azure that endless loop costs money.
 func TestTheMonitoredContainerIsRefusedAsItsOwnLeaseContainer(t *testing.T) {
 	failing := changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return errors.New("a handler that has begun the loop") })
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
@@ -107,8 +108,8 @@ func TestTheMonitoredContainerIsRefusedAsItsOwnLeaseContainer(t *testing.T) {
 	})
 }
 
-// A store numbers its containers, so containers of two servers may have the same resource
-// IDs. They are different containers.
+// Two stores number their containers alike, so containers of two servers may have the
+// same rid. They must count as different containers.
 func TestContainersOfTwoAccountsDiffer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		twin := changefeedtest.NewServer(t)
@@ -139,7 +140,8 @@ func TestContainersOfTwoAccountsDiffer(t *testing.T) {
 	})
 }
 
-// A failure to read the IDs is retried like other errors of the start.
+// While the ids of the two containers cannot be read, Run must retry. When it has read
+// them, it must refuse the monitored container as its own lease container.
 func TestTheStartWaitsUntilTheContainersAreIdentified(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		c := container(t, s, "items")

@@ -22,7 +22,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// recorder is a transport that records the requests.
+// recorder is a transport that records every request.
 type recorder struct {
 	next *http.Client
 
@@ -37,7 +37,7 @@ func (r *recorder) Do(q *http.Request) (*http.Response, error) {
 	return r.next.Do(q)
 }
 
-// taken returns the requests since the last call.
+// taken returns the requests that were sent since the last call.
 func (r *recorder) taken() []*http.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *recorder) taken() []*http.Request {
 	return all
 }
 
-// rig is a container on a server in memory, and a Source of it.
+// rig is a container on a server in memory, a Source of it, and a record of the requests.
 type rig struct {
 	*testing.T
 	server    *changefeedtest.Server
@@ -55,7 +55,7 @@ type rig struct {
 	source    *cosmos.Source
 }
 
-// newRig creates a container with a number of partitions and with documents.
+// newRig creates a rig whose container has the given properties and some documents.
 func newRig(t *testing.T, p store.ContainerProperties, o cosmos.Options, so cosmos.SourceOptions) *rig {
 	t.Helper()
 	s := changefeedtest.NewServer(t)
@@ -101,7 +101,7 @@ func TestIdentityEqualsTheStores(t *testing.T) {
 	}
 }
 
-// These are the requests on the wire, as the SDKs send them.
+// A source must send the headers that the official SDKs send for the same read.
 func TestReadsHaveTheServicesHeaders(t *testing.T) {
 	at := time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC)
 	full := func(r *rig) feed.Request { return feed.Request{Partition: r.server.Partitions("shop", "orders")[0]} }
@@ -110,7 +110,8 @@ func TestReadsHaveTheServicesHeaders(t *testing.T) {
 		request func(r *rig) feed.Request
 		source  cosmos.SourceOptions
 		options cosmos.Options
-		// want holds headers. The value "" means that the header is absent.
+		// want maps the name of a header to its value. The value "" means that the header
+		// must be absent.
 		want map[string]string
 	}{
 		{name: "from now", request: full, want: map[string]string{
@@ -172,8 +173,8 @@ func TestReadsHaveTheServicesHeaders(t *testing.T) {
 	}
 }
 
-// A range of keys is addressed by its partition, and by its borders if it is narrower. A
-// key is addressed by itself, in ASCII.
+// A read of a range must name its partition, and the range's bounds only if it is smaller
+// than the partition. A read of a key must name the key in ASCII.
 func TestRangesAndKeysAreAddressed(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{ID: "tenants", KeyPaths: []string{"/tenant", "/user"}, KeyVersion: store.MultiHash, Partitions: 2},
 		cosmos.Options{}, cosmos.SourceOptions{})
@@ -226,8 +227,8 @@ func TestRangesAndKeysAreAddressed(t *testing.T) {
 	}
 }
 
-// A key outside of the range has no changes there, and changes of other keys are not
-// returned. The position still advances.
+// A request has a key that is outside of its range. The read must return no changes,
+// neither of that key nor of others, and its position must still advance.
 func TestAKeyOutsideOfItsRangeHasNoChanges(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	r.write("a", "1")
@@ -249,9 +250,9 @@ func TestAKeyOutsideOfItsRangeHasNoChanges(t *testing.T) {
 	}
 }
 
-// A range lies in one partition until that partition splits. The Source's cached list of
-// partitions must not hide the split. A partition that a merge has created must be found,
-// too.
+// A source caches the list of partitions. After a split it must find the child that holds
+// a range, and return a GoneError for a range in both children. After a merge it must
+// find the new partition.
 func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	part := feed.Range{Min: "", Max: "10"}
@@ -266,7 +267,8 @@ func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
 	r.read(feed.Request{Range: feed.Full()})
 }
 
-// The page's charge includes failed attempts, because they were paid.
+// Some attempts of a read fail, but the service charges them. The page's Charge must
+// include them.
 func TestAPagesChargeCoversAllAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := cosmos.NewBudget(1000)
@@ -298,8 +300,9 @@ func TestOddNamesAreAddressedAndSigned(t *testing.T) {
 	}
 }
 
-// Later reads show at least the changes of earlier ones, from any replica. Children start
-// at their parent's position.
+// With session consistency, each read must send the session token of the earlier reads,
+// so that it returns at least their changes. The first read of a child must send its
+// parent's token.
 func TestSessionTokensAreCarriedBetweenReads(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{SessionToken: "0:-1#1,7:-1#9"})
 	token := func(q feed.Request) string {
