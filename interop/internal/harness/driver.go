@@ -26,7 +26,7 @@ func Run(ctx context.Context, out io.Writer, directory string, environment []str
 	return cmd.Run()
 }
 
-// Prepare runs `./run prepare` in a suite's directory. That installs and compiles the
+// Prepare runs the script `run prepare` in a suite's directory. That installs and compiles the
 // suite's dependencies. An error contains the output.
 func Prepare(ctx context.Context, directory string) error {
 	return quiet(ctx, directory, "./run", "prepare")
