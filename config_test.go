@@ -142,7 +142,7 @@ func TestDurationsAreAtMostAYear(t *testing.T) {
 		cfg := validConfig()
 		set(&cfg, year)
 		_, err := New(cfg)
-		if refusal, ok := errors.AsType[*ConfigError](err); ok && refusal.Field != "ExpirationInterval" { // the intervals contradict each other then
+		if refusal, ok := errors.AsType[*ConfigError](err); ok && refusal.Field != "ExpirationInterval" { // such an interval may contradict ExpirationInterval, and the error then names that field
 			t.Errorf("%s of a year: %v", field, err)
 		}
 	}

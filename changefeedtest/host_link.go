@@ -84,7 +84,7 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	if err := h.sleep(ctx, f.there); err != nil {
 		return none, err
 	}
-	if f.crash == crashBefore { // after the delay, so that the crash has an instant of its own
+	if f.crash == crashBefore { // after the delay: at an instant of which no other event is, so that the run is deterministic
 		h.crash()
 		return none, errCrashed
 	}

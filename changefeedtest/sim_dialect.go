@@ -8,10 +8,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// drawDialect draws the dialect of a scenario's leases. With foreign hosts the dialect is
-// .NET's. It removes the events that the dialect does not support. handleChanges supports
-// neither merges nor all versions and deletes mode. If its only lease is deleted by hand,
-// it takes that for an upgrade and stops.
+// drawDialect draws the dialect of a scenario's leases: .NET's, or one of Java's two. With
+// foreign hosts it is .NET's. It also removes the events that the dialect does not support.
+// The dialect of Java's handleChanges supports neither merges nor all versions and deletes
+// mode. A host of that dialect stops if its only lease is deleted, because that looks like
+// an upgrade by a Java host.
 func (s *scenario) drawDialect() {
 	d := newDraw(s.seed, 0, "dialect")
 	p := d.float()

@@ -40,7 +40,7 @@ func (e *Estimator) newGauges() (*gauges, error) {
 	}
 	leaseLag := gauge(0, "lease.lag", "{transaction}", "Transactions of the lease's partition that are not read yet.")
 	leaseAge := gauge(1, "lease.age", "s", "Age of the lease's oldest unread change.")
-	lag := gauge(2, "lag", "{transaction}", "Unread transactions of the processor: the largest lag of a lease in each partition, added over the partitions.")
+	lag := gauge(2, "lag", "{transaction}", "Unread transactions of the processor. In each partition the lease with the largest lag counts. The value is the sum over the partitions.")
 	age := gauge(3, "age", "s", "Age of the oldest unread change.")
 	leases := gauge(4, "leases", "{lease}", "Leases by state.")
 	g := &gauges{}

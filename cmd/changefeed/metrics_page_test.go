@@ -181,7 +181,7 @@ var metricAttributes = map[string]map[string]string{
 		"outcome":   "`ok` if the handler returned nil, and `error` otherwise",
 		"event": "`acquired`: the host begins to work on the lease. The other values are the reasons why this work ended. `shutdown`: the host was stopped. " +
 			"`handed over`: another host asked for the lease, for balance. `lost`: the host could not renew the lease in time, or another host has it. " +
-			"`gone`: the partition was split or merged. `shadowed`: the lease waits for the end of a split. " +
+			"`gone`: the partition was split or merged. `shadowed`: an older lease covers the same range until a split is complete. " +
 			"`abandoned`: the lease could not be released, so it expires",
 		"origin":    "the part that failed: `handler`, `source` (the monitored container), `leases` (the lease container) or `other`",
 		"throttled": "`true` if the request failed only because the service throttled it, and `false` otherwise",
@@ -191,7 +191,7 @@ var metricAttributes = map[string]map[string]string{
 		"processor": "the name of the processor, `Config.Processor`",
 		"lease":     "the lease token, which names the lease: the id of its partition, or its range",
 		"state": "each lease is counted as `owned` or `free`. It may also be counted as `unknown` (its lag is unknown), " +
-			"`failed` (its lag is unknown because a read failed) and `splitting` (after a split or a merge other leases replace it)",
+			"`failed` (its lag is unknown because a read failed) and `splitting` (other leases are replacing it after a split or a merge)",
 	},
 	"github.com/changefeed-go/changefeed/server": {
 		"operation": "the operation of the request, for example `read document`; `unknown` if the server does not recognise one",

@@ -176,8 +176,8 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	}
 }
 
-// An acquire must remove the mark. Otherwise the new owner would find the mark and
-// release the lease again.
+// An acquire must remove the hand-over request from the lease. Otherwise the new owner
+// would find the request and release the lease again.
 func TestRow23AcquireRemovesTheMark(t *testing.T) {
 	marked := with(aged(0, other, time.Hour).Asked(third), "colour", "blue")
 	m := planFor(Host{}, Memory{}, true, marked).Decide()
@@ -210,8 +210,8 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 }
 
 // Host A has released a lease because host B asked for it. The lease must stay reserved
-// for B. Otherwise C could take it, although C has floor leases, and B would lack one
-// again.
+// for B. Otherwise host C could acquire it, although C has the smaller share of leases
+// already, and B would still have too few.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	reserved := aged(4, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}

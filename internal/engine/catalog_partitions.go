@@ -219,7 +219,7 @@ type partition struct {
 	number uint32
 	id     string
 	keys   feed.Range
-	// lower and upper are the borders of the range keys, in binary form.
+	// lower and upper are the bounds of keys, in binary form.
 	lower, upper []byte
 	// segments has the partition's own segment and those of its ancestors, sorted by
 	// their first LSN.

@@ -52,8 +52,8 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 	return parsed, nil
 }
 
-// parsePath splits a path into its names. The text what describes the kind of path in
-// errors.
+// parsePath splits a path into its names. Errors contain the parameter what, which
+// describes the kind of path.
 func parsePath(what, path string) ([]string, error) {
 	names, err := keypath.Parse(path)
 	switch {

@@ -226,10 +226,10 @@ func (db *DB) unwritable() error {
 // group is the sequencer's working memory, reused for each group of requests.
 type group struct {
 	db *DB
-	// batch has the group's writes to the log. deferred has its writes to the index and
-	// its deletes, which follow batch. So the documents of a segment are written in the
-	// order of their keys, and Pebble need not search the memtable for the position of
-	// each.
+	// batch has the group's writes to the log. deferred has the group's writes to the
+	// index and the group's deletes. appendDeferred adds deferred to batch. So the documents
+	// of a segment come one after another, in the order of their keys, and Pebble need
+	// not search the memtable for the position of each document.
 	batch, deferred *pebble.Batch
 	// index is an iterator over the index entries before this group. files is the same
 	// without the memtables. Both are nil until the first lookup.

@@ -68,10 +68,10 @@ var itemFunctions = map[string]Function{
 	"DOCUMENTID": {class: classItem, min: 1, max: 1, eval: documentID},
 }
 
-// documentID returns the number of a document in its container, which is in the last 8
-// bytes of its _rid. The service writes the lowest byte first. The embedded store writes
-// 4 bytes with the highest first, then the same 4 bytes in reverse order. For any other
-// value the result is undefined.
+// documentID returns a document's number. The last 8 bytes of the document's _rid contain
+// it in one of two layouts. In the service's layout the lowest byte is first. In the
+// embedded store's layout the first 4 bytes contain it, highest first, and the last 4
+// bytes repeat them in reverse order. For any other value the result is undefined.
 func documentID(a []Value) Value {
 	if a[0].Kind != Object {
 		return Value{}

@@ -16,7 +16,7 @@ import (
 func authorization(key, verb, resourceType, resourceLink, xMsDate, date string) string {
 	secret, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
-		secret = []byte(key) // a key that is not base64 must still give a request, which the server refuses
+		secret = []byte(key) // not base64: sign the request anyway, so that the server can refuse it
 	}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(strings.ToLower(verb) + "\n" + strings.ToLower(resourceType) + "\n" + resourceLink + "\n" +
