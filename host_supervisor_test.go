@@ -370,7 +370,7 @@ func TestThrottledLeaseDelaysNoOtherAcquire(t *testing.T) {
 // The start is now, and two partitions merge after their positions were resolved. A
 // position of an old partition may be after changes of the merged one. So the host must
 // resolve "now" again, or those changes would be lost.
-func TestNowIsResolvedAgainForAPartitionMergedMeanwhile(t *testing.T) {
+func TestNowIsResolvedAgainForAMergedPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h := newFakeStore(), &collector{}
 		source := &lateSource{fakeSource: newFakeSource("0", "1")}

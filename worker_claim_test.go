@@ -74,7 +74,7 @@ func claiming(t *testing.T, leases *fakeStore, cfg Config) (r *running, said *no
 	return nil, nil, "", since
 }
 
-func TestStolenLeaseIsUsedOnlyAfterItsVictimsExpiryAndOneMoreRenewal(t *testing.T) {
+func TestStolenLeaseIsUsedOnlyAfterThePreviousOwnersExpiryAndOneMoreRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0", "1"), newFakeStore(), &collector{}
 		var confirmed time.Time

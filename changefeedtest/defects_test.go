@@ -62,7 +62,7 @@ func TestHostThatDiesBetweenNowAndTheFirstChangeLosesNothing(t *testing.T) {
 // A read without changes also advances the lease's position, without a write of its own.
 // Otherwise a restart would begin at an old position or at a new "now"
 // (azure-cosmos-dotnet-v3#2667).
-func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
+func TestIdleRangeKeepsItsPositionOverARestart(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
 		s.initialised()
@@ -191,7 +191,7 @@ func TestLeaseDeletedByHandIsPutBackByItsOwner(t *testing.T) {
 
 // If a lease without an owner is deleted by hand, a host recreates it after a while. The
 // new lease starts at the time of the marker, not at a new "now".
-func TestLeaseDeletedWhileNobodyOwnsItIsHealedFromTheMarker(t *testing.T) {
+func TestDeletedLeaseWithoutAnOwnerIsRecreatedAtTheMarker(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
 		s.initialised()

@@ -265,7 +265,7 @@ func isDialectError(err error) bool {
 // A Java host upgrades the leases: it creates leases of the second dialect and deletes
 // those of the first one, but not their marker. Our hosts then stop, and recreate no
 // lease.
-func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) {
+func TestUpgradeOfHandleChangesStopsTheHostsAndRecreatesNothing(t *testing.T) {
 	inBubble(t, lease.JavaHandleChanges, func(c *counter) {
 		c.write(10)
 		stop := c.run("a")

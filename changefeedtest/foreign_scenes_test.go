@@ -146,7 +146,7 @@ func TestStopDuringTheWaitAfterAStealReleasesNothing(t *testing.T) {
 // Our host steals a lease from a foreign host. While it waits, the lease document is
 // deleted, and a foreign host recreates it and uses the lease. After its wait our host
 // must not use the lease.
-func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
+func TestLeaseRecreatedDuringTheWaitIsNotUsed(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()
 		f := s.foreignFleet(false)

@@ -36,7 +36,7 @@ func spend(b *Budget, kind requestKind, workers int, charge float64, until time.
 	return total
 }
 
-func TestBudgetCapsWhatReadsAndLeasesSpendTogether(t *testing.T) {
+func TestBudgetLimitsReadsAndLeaseRequestsTogether(t *testing.T) {
 	for _, readCharge := range []float64{1, 20, 400} {
 		synctest.Test(t, func(t *testing.T) {
 			const rate, span = 100, 100.0
@@ -65,7 +65,7 @@ func TestBudgetCapsWhatReadsAndLeasesSpendTogether(t *testing.T) {
 
 // A very expensive read overdraws the budget for minutes. The renewal of a lease must not
 // wait for that, because a lease lasts one minute.
-func TestRenewalDoesNotWaitForWhatReadsHaveSpent(t *testing.T) {
+func TestRenewalDoesNotWaitForTheBudgetOfReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(20)
 		dear, err := b.admit(t.Context(), kindFeed)

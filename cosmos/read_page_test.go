@@ -55,7 +55,7 @@ func TestPageIsSplitIntoSlicesOfItself(t *testing.T) {
 
 // The splitter must refuse every truncated page. If it returned a shorter page instead,
 // the missing changes would never be read.
-func TestAPageThatIsCutOffIsNoShorterPage(t *testing.T) {
+func TestTruncatedPageIsNotAShorterPage(t *testing.T) {
 	for name, page := range map[string]string{"latest": latestPage, "versions": versionsPage} {
 		whole := strings.TrimSpace(page)
 		for i := range whole {

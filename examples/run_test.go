@@ -144,7 +144,7 @@ func TestOrdersCreatesTheContainerAndContinuesInALaterRun(t *testing.T) {
 	}
 }
 
-func TestMinimalPrintsWhatIsWrittenFromNowOn(t *testing.T) {
+func TestMinimalPrintsLaterWrites(t *testing.T) {
 	endpoint, write := shop(t)
 	p := start(t, "minimal", endpoint, t.TempDir())
 	// The example does not print when it has started. So the test writes orders until the
@@ -169,7 +169,7 @@ func TestMinimalPrintsWhatIsWrittenFromNowOn(t *testing.T) {
 	p.end()
 }
 
-func TestTypedSetsAsideWhatItCannotDecode(t *testing.T) {
+func TestTypedSetsAsideUndecodableChanges(t *testing.T) {
 	endpoint, _ := shop(t)
 	p := start(t, "typed", endpoint, t.TempDir())
 	p.until(func(lines []string) bool { return count(lines, " ordered for ") == 39 })
@@ -267,7 +267,7 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-func TestPullGoesOnWhereTheLastRunEnded(t *testing.T) {
+func TestPullResumesAfterTheLastRun(t *testing.T) {
 	endpoint, write := shop(t)
 	dir := t.TempDir()
 	for i, want := range []string{"40 changes since the last run", "0 changes since the last run", "2 changes since the last run"} {

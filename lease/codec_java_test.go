@@ -121,7 +121,7 @@ func TestStartTimeIsOneSecondAfterJavas(t *testing.T) {
 // Java decodes a position with the Base64 alphabet for URLs in one place and with the
 // basic one in another. Encoded positions must be valid in both, also if the database has
 // an unusual name.
-func TestPositionsAreReadByBothAlphabetsWhateverTheNames(t *testing.T) {
+func TestPositionsWithAnyNamesAreReadByBothAlphabets(t *testing.T) {
 	for _, name := range []string{"shop", "a~b", "a>b", "a?>~b", "~~~", "café", "shop€", "\U0001F511", "a\x7fb", `q"uote`} {
 		for pad := range 3 {
 			k := testKey
@@ -183,7 +183,7 @@ func TestUnknownMembersOfAPositionAndADocumentAreKept(t *testing.T) {
 
 // A Java host that upgrades a lease without a position writes a null position. It must be
 // decoded as no position.
-func TestNullPositionIsNoPosition(t *testing.T) {
+func TestNullIsNotAPosition(t *testing.T) {
 	c := codecIn(t, JavaLatestVersion, 0)
 	for state, start := range map[string]feed.Start{
 		`{"V":1,"Rid":"x","Mode":"INCREMENTAL","StartFrom":{"Type":"BEGINNING"},"Continuation":{"V":1,"Rid":"x",` +

@@ -35,7 +35,7 @@ func TestTrustEndsByEitherClock(t *testing.T) {
 	}
 }
 
-func TestTrustIsOverBeforeAnybodyMayTakeTheLease(t *testing.T) {
+func TestTrustEndsBeforeAnotherHostMayAcquireTheLease(t *testing.T) {
 	for e := 3 * time.Second; e < 5*time.Minute; e += time.Second {
 		terms := Terms{Expiration: e}
 		if m := terms.Margin(); m < 2*time.Second || m < e/10 {

@@ -367,7 +367,7 @@ func TestTokenIsAcceptedInEveryFormThatSDKsWrite(t *testing.T) {
 	}
 }
 
-func TestAdminAPIAndStrangersTokensAreRefused(t *testing.T) {
+func TestAdminAPIAndForeignTokensAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
 	token := ts.token("p", "All", "dbs/shop", "")

@@ -291,7 +291,7 @@ func TestBulkRequestsThatReadItemsWaitForASlot(t *testing.T) {
 	})
 }
 
-func TestAnswersThatBeganMeanwhileEndAWaitForALane(t *testing.T) {
+func TestAnswersThatBeganEndAWaitForASlot(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
 		for range cap(g.budget.slots[readSlots]) {

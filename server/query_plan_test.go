@@ -33,7 +33,7 @@ var merged = []string{
 // A query whose rows must be merged is answered 400/1004 with its plan, for one partition
 // and for two. With one partition the plan must be the same, because the client uses it
 // after a split, too.
-func TestQueriesThatHaveToBeMergedAreAnsweredWithTheirPlan(t *testing.T) {
+func TestQueriesThatNeedAMergeAreAnsweredWithTheirPlan(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		ts := newTestServer(t, Options{})
 		ts.withItems(partitions, 3, 3)

@@ -275,7 +275,7 @@ func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 // A query without a partition key must be refused unless a header allows a query over all
 // partitions. The service does the same, because a client that forgets the key would read
 // and pay for all documents.
-func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
+func TestQueryOverAllPartitionsNeedsItsHeader(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		ts := newTestServer(t, Options{})
 		ts.withItems(partitions, 10, 5)
@@ -295,7 +295,7 @@ func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 // A query selects a prefix of a hierarchical key, whose documents may be in several
 // partitions. The plan must contain a range. If it were a single point, clients would
 // query only one partition.
-func TestAPlanOfAPrefixOfAKeyIsNoPoint(t *testing.T) {
+func TestPlanOfAKeyPrefixIsNotAPoint(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
 	planned := headers{wire.HeaderQueryPlan: "True", wire.HeaderQueryFeatures: java}

@@ -232,7 +232,7 @@ func TestNoCommandPrintsAKey(t *testing.T) {
 	}
 }
 
-func TestAKeyInTheWrongPlaceIsNotPrinted(t *testing.T) {
+func TestMisplacedKeyIsNotPrinted(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("a key as long as those of accounts are, which are sixty-four b.."))
 	connection := "AccountEndpoint=http://127.0.0.1:9/;AccountKey=c2hvcnQ=;"
 	for _, args := range [][]string{

@@ -155,7 +155,7 @@ func TestDemoNamesTheProcessThatUsesItsDirectory(t *testing.T) {
 	})
 }
 
-func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
+func TestDemoRemovesItsFilesOnASignal(t *testing.T) {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP, and child processes inherit that
 		signals = append(signals, syscall.SIGHUP)

@@ -115,7 +115,7 @@ func TestLagFailsWhenALeaseCannotBeReadAndShowsTheOthers(t *testing.T) {
 }
 
 // `lag` also shows leases that hosts of Java's processor have written.
-func TestLagKnowsTheLeasesOfJava(t *testing.T) {
+func TestLagReadsJavasLeases(t *testing.T) {
 	s := leasesOf(t)
 	s.edit(func(db *store.DB) {
 		codec, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "java", Identity: s.identity}, false)

@@ -249,7 +249,7 @@ func (a *account) deliver(processor string, d lease.Dialect, enough func(id stri
 
 // The leases are converted from dialect to dialect. After each conversion, a host resumes
 // where the previous host stopped. No change is lost or delivered twice.
-func TestHostsGoOnBehindAConversion(t *testing.T) {
+func TestHostsResumeAfterAConversion(t *testing.T) {
 	a := newAccount(t)
 	next := 0
 	for _, hop := range []struct {
@@ -282,7 +282,7 @@ func TestHostsGoOnBehindAConversion(t *testing.T) {
 }
 
 // After `leases check --repair`, hosts can work with the leases, and they lose no change.
-func TestHostsGoOnBehindARepair(t *testing.T) {
+func TestHostsResumeAfterARepair(t *testing.T) {
 	a := newAccount(t)
 	want := map[string]bool{}
 	for i := range 7 {

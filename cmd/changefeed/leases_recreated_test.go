@@ -73,7 +73,7 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 
 // Two partitions with leases of handleChanges merge. These leases have no ranges, so
 // their hosts wait forever. `leases check` must report that as damage.
-func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
+func TestLeasesOfMergedPartitionsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		java := codecOf(t, lease.JavaHandleChanges, s.identity)

@@ -100,7 +100,7 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 	}
 }
 
-func TestHelpIsNoError(t *testing.T) {
+func TestHelpIsNotAnError(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}, {"demo", "--help"}, {"tail", "-h"}, {"help"}, {"help", "tail"}, {"help", "leases", "ls"}, {"completion"}} {
 		code, out, errOut := command(t, args...)
 		if code != exitOK || !strings.Contains(out, "Usage:") || errOut != "" {

@@ -89,7 +89,7 @@ func replicateWithin(t *testing.T, dir string) {
 
 // --data applies to both sides of a replication, even if environment variables name other
 // accounts, because flags override variables.
-func TestReplicateTakesTheStoreOfAFlagBeforeAnAccountOfTheEnvironment(t *testing.T) {
+func TestReplicatePrefersAStoreFlagToAnAccountInTheEnvironment(t *testing.T) {
 	t.Setenv("COSMOS_FROM_ENDPOINT", "http://127.0.0.1:1/")
 	dir := filepath.Join(t.TempDir(), "no store")
 	code, _, errOut := command(t, "replicate", "--data", dir, "--from", "d/a", "--to", "d/b")

@@ -43,7 +43,7 @@ func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 // A host that steals a lease must wait until the lease would have expired: E + 1 s after
 // the victim's last write. The wait counts from the time at which the listing was
 // received.
-func TestStolenLeaseWaitsUntilItsVictimsLastWriteHasExpired(t *testing.T) {
+func TestStolenLeaseWaitsUntilThePreviousOwnersLastWriteHasExpired(t *testing.T) {
 	for _, age := range []time.Duration{-3 * time.Second, 0, 13 * time.Second, 45 * time.Second, 60 * time.Second} {
 		p := planFor(Host{}, Memory{}, true, aged(0, worker7, age), aged(1, worker7, age))
 		wantSteal(t, "at age "+age.String(), p, time.Hour+61*time.Second-age, "idA", "idB")
@@ -141,7 +141,7 @@ func TestStealsHalfOfItsDeficitInACycle(t *testing.T) {
 // A steal meets a conflict, which returns the present document. If the owner has renewed
 // the lease, the wait must count from that renewal. If another host has taken it, this
 // host must leave it.
-func TestRefusedStealIsJudgedAgain(t *testing.T) {
+func TestRefusedStealIsDecidedAgain(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, 20*time.Second), aged(1, worker7, 20*time.Second)}
 	p := planFor(Host{}, Memory{}, true, leases...)
 	l := wantSteal(t, "at first", p, time.Hour+41*time.Second, "idA", "idB")

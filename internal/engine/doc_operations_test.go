@@ -303,7 +303,7 @@ func TestItemsOfKeysWithOneHashStayApart(t *testing.T) {
 	}
 }
 
-func TestItemsReturnsEachItemOnceWhateverHappensMeanwhile(t *testing.T) {
+func TestItemsReturnsEachItemOnceDuringChanges(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
 	const n = 60
 	for i := range n {

@@ -142,7 +142,7 @@ func TestAnItemThatTakesTooLongIsAnError(t *testing.T) {
 	})
 }
 
-func TestAConditionOfAPatchThatTakesLongIsAnError(t *testing.T) {
+func TestSlowPatchConditionIsAnError(t *testing.T) {
 	f, err := query.Condition(`FROM c WHERE EXISTS(SELECT VALUE undefined FROM a IN c.list JOIN b IN c.list JOIN d IN c.list)`)
 	if err != nil {
 		t.Fatal(err)

@@ -210,7 +210,7 @@ func deliver(d *deliveries, host, at, operation, id, n string) {
 	d.line([]string{"change", host, at, operation, "k", id, n})
 }
 
-func TestAChangeThatNobodyDeliveredIsMissing(t *testing.T) {
+func TestUndeliveredChangeIsReportedAsMissing(t *testing.T) {
 	d := newDeliveries(false)
 	for n, id := range []string{"a", "b", hot + "k", hot + "k", "c"} {
 		d.wrote(written{"create", "k", id, int64(n)})
@@ -223,7 +223,7 @@ func TestAChangeThatNobodyDeliveredIsMissing(t *testing.T) {
 	}
 }
 
-func TestEachVersionAndDeleteThatNobodyDeliveredIsMissing(t *testing.T) {
+func TestUndeliveredVersionsAndDeletesAreReportedAsMissing(t *testing.T) {
 	d := newDeliveries(true)
 	d.wrote(written{"create", "k", "a", 1})
 	d.wrote(written{"replace", "k", "a", 2})
@@ -234,7 +234,7 @@ func TestEachVersionAndDeleteThatNobodyDeliveredIsMissing(t *testing.T) {
 	}
 }
 
-func TestAChangeDeliveredAheadOfAnEarlierOneOfItsKeyIsFound(t *testing.T) {
+func TestChangeDeliveredOutOfOrderIsFound(t *testing.T) {
 	d := newDeliveries(false)
 	d.wrote(written{"create", "k", "a", 1})
 	d.wrote(written{"create", "k", "b", 2})

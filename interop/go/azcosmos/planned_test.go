@@ -103,7 +103,7 @@ func TestJoinsAndSubqueries(t *testing.T) {
 
 // This SDK does not support query plans. So the server must refuse a query over several
 // partitions that needs a plan, as the service does.
-func TestWhatNeedsAPlanOrIsntThereIsRefused(t *testing.T) {
+func TestQueriesThatNeedAPlanAndMissingResourcesAreRefused(t *testing.T) {
 	env.Scenario(t, "query-refused", func(t *testing.T) {
 		c, _ := orchard(t)
 		for _, query := range []string{

@@ -111,7 +111,7 @@ func TestMoreHostsThanPartitions(t *testing.T) {
 	}
 }
 
-func TestAFewRecordsOfOnesOwnByTheirOwnFields(t *testing.T) {
+func TestRecordsOfAFileWithOtherFields(t *testing.T) {
 	in := file(t, "odd name?.ndjson", `{"no":1,"a/b":"x","new key":null}
 {"no":2,"a/b":true,"new key":"y"}
 {"no":3,"a/b":4.5,"new key":"y"}`)
@@ -123,7 +123,7 @@ func TestAFewRecordsOfOnesOwnByTheirOwnFields(t *testing.T) {
 
 // If no host reads the records, the copy makes no progress. The run must give up, and the
 // report must count all documents as missing.
-func TestACopyThatStandsStillIsGivenUpAndReported(t *testing.T) {
+func TestStalledCopyEndsWithAReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, at, data := threeRecords(t)
 		defer closeStore(t, db)

@@ -314,7 +314,7 @@ func TestReplicateStopsAtTwoDocumentsThatWouldBecomeOneAndNamesThem(t *testing.T
 // In the source, a document leaves its target key, and another document with the same id
 // takes the key. The copy of the first may be older than that. The replication must not
 // report a collision.
-func TestReplicateLetsAPlaceBeTakenThatItsDocumentHasLeft(t *testing.T) {
+func TestReplicateAcceptsAnItemAtTheFormerKeyOfAnother(t *testing.T) {
 	for _, versions := range []bool{false, true} {
 		onStage(t, func(s *stage) {
 			cfg := s.config()

@@ -71,7 +71,7 @@ func TestARefusedReplicationMakesNothing(t *testing.T) {
 
 // A replication's target is deleted, but its leases remain. A new run must refuse to
 // create the target again, because the leases record documents as copied.
-func TestATargetThatIsGoneIsNotMadeAgainBesideItsLeases(t *testing.T) {
+func TestMissingTargetIsNotRecreatedWhileLeasesExist(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill(10)
 		s.run(s.config())

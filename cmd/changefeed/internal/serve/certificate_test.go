@@ -115,7 +115,7 @@ func TestCertificateIsForEveryNameThatClientsUse(t *testing.T) {
 	}
 }
 
-func TestCertificateOfOnesOwnIsTakenOrRefusedByName(t *testing.T) {
+func TestGivenCertificateIsUsedOrRefusedByName(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "own")
 	if _, err := certificateIn(base, localHosts, time.Now()); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func (e ender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestForeignDirectoryIsNoDataDirectory(t *testing.T) {
+func TestForeignDirectoryIsNotADataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func TestServedTokensAreThoseOfTheIssuerOfTheFlags(t *testing.T) {
 	}
 }
 
-func TestIssuersThatCantBeBelievedAreRefusedBeforeAnythingIsServed(t *testing.T) {
+func TestUntrustworthyIssuersAreRefusedAtTheStart(t *testing.T) {
 	for _, c := range []Config{{AADIssuer: "http://login.example.com/"}, {AADAudiences: []string{"https://cosmos.azure.com"}}} {
 		c.TLS, c.Listen, c.Partitions, c.Out, c.Log = plain, "127.0.0.1:0", 1, io.Discard, io.Discard
 		if err := Run(t.Context(), c); !errors.As(err, new(*ConfigError)) {

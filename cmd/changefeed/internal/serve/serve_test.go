@@ -195,7 +195,7 @@ func TestServedDataStayAndBelongToOneProcess(t *testing.T) {
 	}
 }
 
-func TestServedMetricsAreOnAListenerOfTheirOwn(t *testing.T) {
+func TestMetricsHaveTheirOwnListener(t *testing.T) {
 	r := start(t, Config{TLS: plain, Metrics: "127.0.0.1:0"})
 	r.get(r.values["endpoint"])
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.values["metrics"], http.NoBody)

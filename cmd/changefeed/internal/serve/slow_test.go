@@ -256,7 +256,7 @@ func answered(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
-func TestHeadersAndBodyHaveTimesOfTheirOwn(t *testing.T) {
+func TestHeadersAndBodyHaveSeparateTimeLimits(t *testing.T) {
 	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
 		c := dial()
 		// The headers take nearly all of their time, and so does the body. The server
