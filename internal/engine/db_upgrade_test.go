@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,8 +157,13 @@ func TestDirectoryOfFormatThreeEnforcesItsUniqueKeys(t *testing.T) {
 		fs := vfs.NewCrashableMem()
 		unpackInto(t, "format3.zip", fs, "db")
 		fs = fs.CrashClone(vfs.CrashCloneCfg{})
+		var mu sync.Mutex // guards images: Pebble deletes files in another goroutine
 		var images []*vfs.MemFS
-		hooked := &hookFS{FS: fs, before: func(fileOp) { images = append(images, fs.CrashClone(vfs.CrashCloneCfg{})) }}
+		hooked := &hookFS{FS: fs, before: func(fileOp) {
+			mu.Lock()
+			defer mu.Unlock()
+			images = append(images, fs.CrashClone(vfs.CrashCloneCfg{}))
+		}}
 		var log bytes.Buffer
 		db, err := engine.Open("db", engine.Options{FS: hooked, PurgeInterval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
