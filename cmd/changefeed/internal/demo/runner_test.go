@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"html"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -193,5 +195,22 @@ func closeStore(t *testing.T, db *store.DB) {
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// `make picture` draws the README's picture from the demo's output. The first lines of the
+// output are the same in every run, so the picture must contain them.
+func TestPictureShowsTheDemosFirstLines(t *testing.T) {
+	_, said := play(t, Config{Records: 3000, Seed: 1})
+	picture, err := os.ReadFile("../../../../docs/demo.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(said, "\n")
+	for _, line := range lines[:min(5, len(lines))] {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if text == "" || !strings.Contains(html.UnescapeString(string(picture)), text) {
+			t.Errorf("docs/demo.svg lacks %q; run make picture", text)
+		}
 	}
 }
