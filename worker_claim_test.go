@@ -181,7 +181,7 @@ func TestStolenLeaseThatVanishesIsNotPutBack(t *testing.T) {
 					t.Errorf("%+v", doc)
 				}
 				if n := len(source.requests()); n != 0 || len(said.all) != 0 {
-					t.Errorf("%d reads, %+v of what it has lost", n, said.all)
+					t.Errorf("%d reads and the notifications %+v, want none", n, said.all)
 				}
 			})
 		})

@@ -18,12 +18,11 @@ import (
 // and then ends the handler's context. One request timeout later it leaves the lease to
 // expire: while a handler runs, no other host may begin.
 //
-//	answer to the release   what is done
-//	success                 over
-//	mine                    sent again with the new ETag
-//	unknown, throttled      the same write again, until the drain timeout or the
-//	                        expiration is over
-//	taken, absent, moved    over
+//	answer to the release   action
+//	success                 none; the worker is over
+//	mine                    sends the release again with the new ETag, until giveUp
+//	unknown, throttled      repeats the same write, until giveUp
+//	taken, absent, moved    none; the worker is over
 type ending struct {
 	w      *worker
 	begun  bool
@@ -36,7 +35,8 @@ type ending struct {
 	drainOver          bool
 
 	// sending reports whether trust was given up. If so, the release or delete is
-	// repeated until the time giveUp.
+	// repeated until the time giveUp. That is one expiration later, or at abandonAt if
+	// that is earlier.
 	sending    bool
 	giveUp     time.Duration
 	over       bool

@@ -205,19 +205,23 @@ func (lw *leaseWriter) settled() bool { return !lw.calls.busy && !lw.inDoubt && 
 
 // outcome is the meaning of the answer to a write of a lease document.
 //
-//	answer                     outcome   action of the owner of the lease
-//	success                    applied   takes the ETag; trust runs from the start of the
-//	                                     attempt; the position is durable
-//	conflict, our owner text,  mine      an earlier attempt, or a request: takes the document,
-//	  a position we sent                 writes again at once, hands over on a request
-//	conflict, our owner text,  moved     somebody edited the position: stops without a write;
-//	  another position                   the lease expires
-//	conflict, otherwise        taken     lost: stops without a write
-//	not found                  absent    deleted: puts the document back while trust lasts
-//	throttled                  refused   not applied: writes again after retry-after; the
-//	                                     lease is kept
+//	answer                     outcome   action of the lease's owner
+//	success                    applied   keeps the new ETag; trust runs from the start of
+//	                                     the attempt; the position is durable
+//	conflict, our owner text,  mine      keeps the document in the store and writes again
+//	  a position we sent                 at once; hands the lease over if another host
+//	                                     has asked for it
+//	conflict, our owner text,  moved     stops without a write; the lease expires
+//	  another position
+//	conflict, otherwise        taken     stops without a write; the lease is lost
+//	not found                  absent    puts the document back while trust lasts
+//	throttled                  refused   keeps the lease; writes again after the delay
+//	                                     that the store asks for
 //	anything else              unknown   repeats the write with the same ETag and position
 //	                                     while trust lasts
+//
+// The outcome is mine if an earlier attempt was applied, or if another host has asked for
+// the lease. It is moved if an operator edited the position.
 //
 // A create that finds the document, and a delete that does not find it, have succeeded. A
 // release is repeated after mine and unknown, and is over otherwise.

@@ -89,7 +89,7 @@ func TestAnswersToARenewalBesideAForeignHost(t *testing.T) {
 			s.vanish("0")
 			return nil
 		}, nil, "mine", 0},
-		"not found, and made anew before it is put back": {func(s *fakeStore, w fakeWrite) error {
+		"not found, and recreated before it is put back": {func(s *fakeStore, w fakeWrite) error {
 			s.vanish("0")
 			again := w.lease
 			again.Owner = foreigner

@@ -16,13 +16,17 @@ import (
 // foreign is a host of another implementation on our leases. It imitates the .NET
 // processor or Java's where they differ from our protocol:
 //
-//	both    every interval: a share by the ceiling of leases per owner; a free lease, else a
-//	        stolen one, which is used at once; no trust: they continue until a write fails;
-//	        children of a gone lease run at once, and it is deleted unconditionally
-//	.NET    keeps properties and copies them to children, hand-over requests included; clears
-//	        the Owner that it listed when an acquire fails; waits for its handler before release
-//	Java    drops properties; has a null timestamp for a while; releases before its handler ends;
-//	        after a refused write it writes the old position if the lease has no owner
+//	both    Their share is the number of leases per owner, rounded up. In every interval
+//	        they acquire free leases up to it. If none is free and they have less than
+//	        their share, they steal one and work on it at once. They have no trust: they
+//	        work until a write fails. They start the children of a gone lease at once,
+//	        and delete the gone lease unconditionally.
+//	.NET    It keeps properties and copies them to children, even hand-over requests. If
+//	        an acquire fails, it clears the Owner that it listed. It waits for its
+//	        handler before it releases a lease.
+//	Java    It drops properties. Its timestamp is null for a while. It releases a lease
+//	        before its handler ends. After a refused write, it writes the old position
+//	        if the lease has no owner.
 //
 // It also has habits: at random it steals, releases and pauses, acquires leases as an old
 // listing showed them, and writes back the position at which it began. It checkpoints

@@ -32,7 +32,7 @@ type foreignWork struct {
 
 	// Only the reading goroutine uses these fields.
 	position int64
-	at       feed.Continuation // whether the work began without a continuation, and no page was handled yet
+	at       feed.Continuation // the position of the next read
 	started  bool              // the work began at the start, and no page was handled yet
 }
 

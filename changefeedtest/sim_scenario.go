@@ -233,7 +233,8 @@ func sorted(events []event) []event {
 	return events
 }
 
-// storeEvery is the number of seeds per seed that runs on the embedded store.
+// storeEvery selects the seeds that run on the embedded store: the multiples of
+// storeEvery. The other seeds run on the engine in memory.
 const storeEvery = 20
 
 // memory returns the scenario's engine in memory.

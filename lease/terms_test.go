@@ -69,7 +69,7 @@ func TestJudgeOfConflicts(t *testing.T) {
 		{"a first position", at(me, "8"), "", "8", Mine},
 		{"an operator moved it", at(me, "3"), "7", "8", Moved},
 		{"an operator erased it", at(me, ""), "7", "8", Moved},
-		{"another host of ours owns it", at(other, "8"), "7", "8", Lost},
+		{"another of our hosts owns it", at(other, "8"), "7", "8", Lost},
 		{"a foreign host stole it", at("WORKER-7", "7"), "7", "8", Lost},
 		{"a foreign host cleared the owner", at("", "7"), "7", "8", Lost},
 		{"my name, another run", at(NewOwner("me", 0x99999999), "7"), "7", "8", Lost},

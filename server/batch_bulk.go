@@ -165,8 +165,9 @@ func chainsOf(ops []batchOp) [][]int {
 	return chains
 }
 
-// bulkOne carries out one operation of a bulk request and returns its result. It returns
-// an error in r if the key is not permitted or the item does not fit into the answer.
+// bulkOne carries out one operation of a bulk request and returns its result. If the
+// operation fails, r.err is the reason. It also fails if the key is not permitted or the
+// item does not fit into the answer.
 func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
 		// A panic here must be recovered here. The goroutine of the request recovers only

@@ -19,7 +19,7 @@ import (
 )
 
 var replicationKills = flag.Int("crash.replicate", 0,
-	"how often the server is killed under a replication (0: 3 times, or never with -short)")
+	"number of times that the test kills the server during a replication; if 0, it is 3, or the test is skipped with -short")
 
 // replication is a copy during which its server is killed several times.
 type replication struct {
@@ -276,7 +276,7 @@ func (r *replication) compare(t *testing.T, s *server) {
 	for w := range killWriters {
 		for i := range killItems {
 			if id := killedID(w, i); copied[id] != r.state.acked[w][i] {
-				t.Errorf("copy of %s has version %d instead of %d (0: deleted)", id, copied[id], r.state.acked[w][i])
+				t.Errorf("copy of %s has version %d instead of %d (0 means deleted)", id, copied[id], r.state.acked[w][i])
 			}
 		}
 	}

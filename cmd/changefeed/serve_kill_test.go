@@ -22,7 +22,7 @@ import (
 // Each document must then be as the last acknowledged write left it. A write that was
 // sent but not acknowledged may also have been carried out.
 
-var serverKills = flag.Int("crash.server", 0, "how often the server's process is killed (0: 3 times, or never with -short)")
+var serverKills = flag.Int("crash.server", 0, "number of times that the test kills the server's process; if 0, it is 3, or the test is skipped with -short")
 
 const (
 	killWriters = 32
@@ -183,7 +183,7 @@ func verifyKilled(t *testing.T, s *server, container string, state *killState) {
 			acked, tried := state.acked[w][i], state.tried[w][i]
 			got := found[killedID(w, i)]
 			if got != acked && got != tried {
-				t.Errorf("document %s has version %d; %d was acknowledged, %d was on its way (0: deleted, -1: none)", killedID(w, i), got, acked, tried)
+				t.Errorf("document %s has version %d; %d was acknowledged, %d was on its way (0 means deleted, and -1 none)", killedID(w, i), got, acked, tried)
 			}
 			state.acked[w][i] = got
 			delete(found, killedID(w, i))

@@ -11,7 +11,7 @@
 // A [Fixture] holds the functions that change the container. A function that the engine
 // does not support is nil. The cases that need it are skipped, and the skip names it.
 //
-// Package leasetest is the suite of an engine's lease container.
+// For an engine's lease container, use package leasetest.
 package feedtest
 
 import (

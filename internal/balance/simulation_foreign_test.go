@@ -148,13 +148,13 @@ func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
 	for i := range ours {
 		w.join(w.uniform(times.Acquire), Host{})
 		if i == 0 {
-			rests("the first of ours comes")
+			rests("the first of our hosts joins")
 			if len(w.leases) > foreign && w.have1(w.hosts[foreign]) == 0 {
 				t.Fatal("it has no lease")
 			}
 		}
 	}
-	rests("the others of ours come")
+	rests("the others of our hosts join")
 	for i := range foreign {
 		if i%2 == 0 {
 			w.stop(w.hosts[i])

@@ -150,7 +150,7 @@ func TestRefusedStealIsDecidedAgain(t *testing.T) {
 	l = wantSteal(t, "renewed meanwhile", p, time.Hour+63*time.Second, l.ID)
 	l.ETag, l.Owner = "3", other
 	p.Amend(l)
-	wantMove(t, "taken by another of ours meanwhile: one each of two", p, MoveNone)
+	wantMove(t, "taken by another of our hosts meanwhile: one each of two", p, MoveNone)
 	if lease.Judge(l, me, l.Continuation, l.Continuation) != lease.Lost {
 		t.Error("the conflict with another owner is not judged as lost")
 	}

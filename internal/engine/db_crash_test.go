@@ -24,7 +24,7 @@ import (
 //   - The store opens and Check finds nothing.
 //   - The store can be written again and crash again, also during its recovery.
 
-var crashPoints = flag.Int("crash.points", 0, "number of power losses that the crash test simulates (0: 1000, 100 with -short, 40 with -race)")
+var crashPoints = flag.Int("crash.points", 0, "number of power losses that the crash test simulates; if 0, it is 1000, or 100 with -short, or 40 with -race")
 
 // crashLife is the number of crashes that one store goes through. A new store then
 // replaces it, because a store grows with every load.

@@ -89,7 +89,7 @@ func verifyItems(t *testing.T, c *engine.Container, n int, k *known, versions ma
 					v = acked
 				}
 				if v != acked && v != acked+1 {
-					t.Fatalf("%v: version %d was acknowledged, but version %d is present (0: none)", i, acked, v)
+					t.Fatalf("%v: version %d was acknowledged, but version %d is present (0 means none)", i, acked, v)
 				}
 				if d := k.delivered[i]; v < d.version || err == nil && v == d.version && res.LSN != d.lsn {
 					t.Fatalf("%v: version %d at LSN %d was delivered, but version %d at LSN %d is present", i, d.version, d.lsn, v, res.LSN)

@@ -303,9 +303,9 @@ type crashReader struct {
 	at map[string]feed.Continuation
 }
 
-// step reads a page of each partition. If no partition has a change, step waits for a
-// change in one of them. A waiting reader receives a write as early as possible, which is
-// when the store could deliver it too early.
+// step reads a page of each partition. If no partition has a change, step reads them
+// again and waits for changes. A waiting reader receives a write as soon as the store
+// delivers it. So it also receives a write that the store delivers before it is durable.
 func (r *crashReader) step(ctx context.Context) error {
 	fresh, err := r.read(ctx, 0)
 	if err == nil && !fresh {

@@ -24,7 +24,7 @@ import (
 // checks the properties that db_crash_test.go lists. In contrast to the tests there,
 // files, locks and the operating system are real.
 
-var crashKills = flag.Int("crash.n", 0, "number of times that the kill test kills the writing process (0: 50, or 5 with -short or -race)")
+var crashKills = flag.Int("crash.n", 0, "number of times that the kill test kills the writing process; if 0, it is 50, or 5 with -short or -race")
 
 const (
 	killDirEnv  = "CHANGEFEED_KILL_DIR"

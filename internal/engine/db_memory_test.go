@@ -25,7 +25,7 @@ import (
 // store and reads all documents, first as a feed and then item by item. The test checks
 // the peak of the child's resident memory.
 
-var memoryDocuments = flag.Int("memory.documents", 0, "number of documents of 1 KB that the memory test loads (0: 40000, or none with -short or -race)")
+var memoryDocuments = flag.Int("memory.documents", 0, "number of documents of 1 KB that the memory test loads; if 0, it is 40000, or the test is skipped with -short or -race")
 
 const (
 	memoryDirEnv  = "CHANGEFEED_MEMORY_DIR"

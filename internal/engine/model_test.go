@@ -41,8 +41,8 @@ import (
 //     nothing.
 
 var (
-	modelSeeds = flag.Int("model.seeds", 0, "number of seeds that the model test runs (0: 60, or 10 with -short or -race)")
-	modelSeed  = flag.Uint64("model.seed", 0, "the only seed that the model test runs (0: see -model.seeds)")
+	modelSeeds = flag.Int("model.seeds", 0, "number of seeds that the model test runs; if 0, it is 60, or 10 with -short or -race")
+	modelSeed  = flag.Uint64("model.seed", 0, "the only seed that the model test runs; if 0, the test runs as many as -model.seeds")
 )
 
 const modelSteps = 250

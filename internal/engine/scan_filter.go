@@ -282,11 +282,11 @@ var errStopped = errors.New("the visit was ended")
 
 // ItemFilter selects the documents of a visit.
 type ItemFilter struct {
-	// New returns a function that reports whether a document is visited. New is called
-	// once for each goroutine that reads documents. Documents are evaluated before the
-	// visits, in the order in which they were written. A judge receives one document at a
-	// time, which is valid only during the call and must not be changed. An error of the
-	// judge is returned unchanged.
+	// New returns a judge: a function that reports whether a document is visited. New is
+	// called once for each goroutine that reads documents. Documents are evaluated before
+	// the visits, in the order in which they were written. A judge receives one document
+	// at a time, which is valid only during the call and must not be changed. An error of
+	// the judge is returned unchanged.
 	New func() (judge func(body []byte) (bool, error))
 	// AsStored allows judges to receive documents with one additional member, _lsn, at
 	// the end. That saves a copy of each document.

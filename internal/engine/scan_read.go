@@ -34,7 +34,9 @@ const (
 // chunkReader reads and filters a part of a chunk's documents in one goroutine, in the
 // order of the log.
 type chunkReader struct {
-	b     *chunkScan
+	b *chunkScan
+	// judge is a function from ItemFilter.New. It reports whether a document passes the
+	// filter. It is nil with AnyOrder.
 	judge func(body []byte) (bool, error)
 	order []logAddress
 	// room is the largest size of kept in bytes. kept has the documents in hits, one
@@ -91,8 +93,8 @@ func (b *chunkScan) read(ctx context.Context) error {
 	return nil
 }
 
-// prepare resets the readers and gives each of the first n a judge, unless AnyOrder is
-// set.
+// prepare resets the readers. Unless AnyOrder is set, it also sets the judge function of
+// the first n readers.
 func (b *chunkScan) prepare(n int) {
 	for len(b.readers) < n {
 		b.readers = append(b.readers, &chunkReader{})
@@ -118,7 +120,7 @@ func (b *chunkScan) readTogether(ctx context.Context, n int) {
 	for i, r := range b.readers[:n] {
 		r.order = b.order[i*len(b.order)/n : (i+1)*len(b.order)/n]
 		readers.Go(func() {
-			// Without this recover, a panic of a judge would end the process.
+			// Without this recover, a panic of r.judge would end the process.
 			// readTogether repeats the panic in the goroutine of the request.
 			defer func() {
 				if v := recover(); v != nil {

@@ -83,7 +83,9 @@ func needsLoop(s *syntax.Source) bool {
 // from compiles FROM with where as its condition.
 func (c *compiler) from(q *syntax.Select, where syntax.Expr) *from {
 	p := &from{}
-	depth := map[int]int{} // number of loops until a binding has a value
+	// depth is the number of nested loops inside which a binding has a value. It is 0 for
+	// a binding that needs no loop.
+	depth := map[int]int{}
 	for _, s := range sourcesOf(q) {
 		l := loop{at: s.Binding - 1, in: c.innerOf(s.Binding)}
 		l.each = c.each(s)

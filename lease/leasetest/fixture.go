@@ -12,7 +12,7 @@
 // A function that the implementation does not support is nil in its [Fixture]. The cases
 // that need it are skipped, and the skip names it.
 //
-// Package feedtest is the suite of an engine's change feed.
+// For an engine's change feed, use package feedtest.
 package leasetest
 
 import (

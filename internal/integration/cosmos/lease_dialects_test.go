@@ -127,7 +127,7 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 					t.Errorf("over HTTP the listing is\n%+v\nin process\n%+v", got, want)
 				}
 				if bound := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}); bound.Dialect() != d {
-					t.Errorf("the lease container says that it is in %s", bound.Dialect())
+					t.Errorf("the lease container reports the dialect %s", bound.Dialect())
 				}
 			})
 		})

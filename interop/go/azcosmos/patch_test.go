@@ -26,7 +26,7 @@ func TestPatch(t *testing.T) {
 		ok(t, err)
 		read, err := c.ReadItem(ctx, pk("p"), "1", nil)
 		ok(t, err)
-		equal(t, read.ETag, answer.ETag, "ETag of what was read")
+		equal(t, read.ETag, answer.ETag, "ETag of the item that was read")
 		for _, body := range [][]byte{answer.Value, read.Value} {
 			got := decode[map[string]any](t, body)
 			for key, want := range map[string]string{

@@ -178,7 +178,7 @@ func nextSecond(t *testing.T, c collection) int64 {
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); stamp() == began; <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatal("the server's clock stands still")
+			t.Fatal("the server's clock has stopped")
 		}
 	}
 	return began

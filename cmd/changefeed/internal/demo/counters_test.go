@@ -49,7 +49,7 @@ func TestAPauseIsMeasuredFromTheWriteOrTheLastWork(t *testing.T) {
 		play func(t *testing.T, c *counters)
 		want time.Duration
 	}{
-		{"an idle partition doesn't stand still", func(t *testing.T, c *counters) {
+		{"the idle time before a write does not count", func(t *testing.T, c *counters) {
 			deliver(t, c, batch(left, 1))
 			time.Sleep(time.Hour)
 			c.wrote("2", 2)

@@ -6,7 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// plan is the write that all changes of one document in a batch amount to.
+// plan combines all changes of one document in a batch. The target receives only their
+// result.
 type plan struct {
 	document
 	// gone reports whether the document was deleted. It then has no body, and may have no

@@ -108,7 +108,7 @@ func TestABatchIsCollapsedToOnePlanForEachDocument(t *testing.T) {
 			[]string{`["x"]/1 ["B"] left [] there`, `["y"]/1 ["B"] left [] there`},
 			2,
 		},
-		"versions say where a document was": {
+		"versions contain a document's old key": {
 			rules{moves: true, empty: true, ends: []end{{all, 100}}},
 			[]feed.Change{
 				{Op: feed.Create, Current: doc("1", "x", "A")},

@@ -49,12 +49,12 @@ func TestARefusedReplicationMakesNothing(t *testing.T) {
 			change func(cfg *Config)
 			want   string
 		}{
-			"no versions":            {func(cfg *Config) { cfg.From.Container, cfg.Versions = "latest only", true }, "versions"},
-			"the leases' own name":   {func(cfg *Config) { cfg.Leases = cfg.To }, "the target and the lease container"},
-			"a key that is no path":  {func(cfg *Config) { cfg.Key = []string{"/a/"} }, "key"},
-			"a throughput too small": {func(cfg *Config) { cfg.Throughput = 10 }, "create container"},
-			"no lease database":      {func(cfg *Config) { cfg.Leases.Database = "nowhere" }, "no database nowhere"},
-			"too many keys":          {func(cfg *Config) { cfg.Key = []string{"/a", "/b", "/c", "/d"} }, ""},
+			"no versions":              {func(cfg *Config) { cfg.From.Container, cfg.Versions = "latest only", true }, "versions"},
+			"the leases' own name":     {func(cfg *Config) { cfg.Leases = cfg.To }, "the target and the lease container"},
+			"a key that is not a path": {func(cfg *Config) { cfg.Key = []string{"/a/"} }, "key"},
+			"a throughput too small":   {func(cfg *Config) { cfg.Throughput = 10 }, "create container"},
+			"no lease database":        {func(cfg *Config) { cfg.Leases.Database = "nowhere" }, "no database nowhere"},
+			"too many keys":            {func(cfg *Config) { cfg.Key = []string{"/a", "/b", "/c", "/d"} }, ""},
 		} {
 			cfg := s.config()
 			cfg.To.Database, cfg.To.Container, cfg.Leases.Database = "other", "copy", "other"

@@ -28,10 +28,10 @@ import (
 // request.
 
 var (
-	loadConnections = flag.Int("load.connections", 0, "how many connections the load test has (0: a small run that measures nothing); a tenth of them are bad")
-	loadPhase       = flag.Duration("load.phase", 5*time.Second, "how long each phase of the load test is")
-	loadPhases      = flag.Int("load.phases", 5, "how many pairs of phases, without and with bad clients, the load test has")
-	loadPause       = flag.Duration("load.pause", 100*time.Millisecond, "how long a client of the load test waits between two requests")
+	loadConnections = flag.Int("load.connections", 0, "number of connections of the load test, a tenth of them bad; if 0, a small test runs that measures nothing")
+	loadPhase       = flag.Duration("load.phase", 5*time.Second, "duration of each phase of the load test")
+	loadPhases      = flag.Int("load.phases", 5, "number of pairs of phases of the load test, without and with bad clients")
+	loadPause       = flag.Duration("load.pause", 100*time.Millisecond, "time that a client of the load test waits between two requests")
 )
 
 // startLoad starts a server with the limits of `changefeed serve --memory --tls off`, and
@@ -327,7 +327,7 @@ func TestBadClientsHardlySlowTheOthers(t *testing.T) {
 	}
 	slices.Sort(ratios)
 	median := ratios[len(ratios)/2]
-	t.Logf("%d connections, %d of them bad: p99 of the others is %.2f of what it is without [%.2f..%.2f]; bar 2", *loadConnections, bad,
+	t.Logf("%d connections, %d of them bad: p99 of the others is %.2f times the p99 without bad clients [%.2f..%.2f]; bar 2", *loadConnections, bad,
 		median, ratios[0], ratios[len(ratios)-1])
 	if median > 2 {
 		t.Errorf("the p99 is %.2f times as long", median)

@@ -71,7 +71,7 @@ func TestTheDefaultOfMemoryIsThatOfTheControlGroupOrTheMachine(t *testing.T) {
 		want float64
 	}{
 		"no control group":          {fstest.MapFS{"proc/meminfo": machine}, machineShare * (16 << 30)},
-		"nothing is known":          {fstest.MapFS{}, machineShare * unknownMemory},
+		"an unknown machine":        {fstest.MapFS{}, machineShare * unknownMemory},
 		"a control group alone":     {fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("1073741824\n")}, groupShare * (1 << 30)},
 		"version 2":                 {fstest.MapFS{"proc/meminfo": machine, "proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/memory.max": file("1073741824\n")}, groupShare * (1 << 30)},
 		"version 2, from above":     {fstest.MapFS{"proc/meminfo": machine, "proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/memory.max": file("max\n"), "sys/fs/cgroup/a/memory.max": file("536870912\n")}, groupShare * (512 << 20)},

@@ -71,8 +71,9 @@ type Config struct {
 	MaxHeader int
 	// EnforceThroughput answers 429 when a container's own throughput is used up.
 	EnforceThroughput bool
-	// ServeAllQueries answers cross-partition queries that SDKs otherwise must send to
-	// each partition and merge.
+	// ServeAllQueries makes the server answer cross-partition queries whose rows must be
+	// merged, such as those with ORDER BY. If false, the server rejects them, as the
+	// service does. SDKs then query each partition and merge the rows.
 	ServeAllQueries bool
 	// Metrics is the address of the Prometheus endpoint, host:port. If empty, there is
 	// none.
