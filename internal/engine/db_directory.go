@@ -168,42 +168,52 @@ const (
 )
 
 // ownerOnlyFS is the operating system's file system. Only the owner may read the files
-// that it creates.
+// that it creates, from the moment at which they exist.
 type ownerOnlyFS struct{ vfs.FS }
 
-// Create creates a file that only the owner may read.
+// Create creates a file that only the owner may read. As in Pebble's own file systems, it
+// removes a file that has the name already.
 func (p ownerOnlyFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := p.FS.Create(name, category)
-	return ownerOnly(f, name, err)
+	if err := p.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return p.OpenReadWrite(name, category)
 }
 
 // OpenReadWrite opens a file and restricts it to the owner. It creates the file if the
 // file does not exist.
 func (p ownerOnlyFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	f, err := p.FS.OpenReadWrite(name, category, opts...)
-	return ownerOnly(f, name, err)
+	if err := reserve(name); err != nil {
+		return nil, err
+	}
+	return p.FS.OpenReadWrite(name, category, opts...)
 }
 
 // Lock creates a file that only the owner may read, and locks it.
 func (p ownerOnlyFS) Lock(name string) (io.Closer, error) {
-	lock, err := p.FS.Lock(name)
-	return ownerOnly(lock, name, err)
+	if err := reserve(name); err != nil {
+		return nil, err
+	}
+	return p.FS.Lock(name)
 }
 
 // Unwrap returns the underlying file system. Pebble looks for it.
 func (p ownerOnlyFS) Unwrap() vfs.FS { return p.FS }
 
-// ownerOnly restricts the newly opened file f to its owner. If the file belongs to
-// another user, its mode does not change. A non-nil err is returned unchanged.
-func ownerOnly[F io.Closer](f F, name string, err error) (F, error) {
-	if err != nil {
-		return f, err
+// reserve creates an empty file that only the owner may read. An existing file is
+// restricted to its owner, unless it belongs to another user.
+func reserve(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, ownerOnlyFile)
+	switch {
+	case err == nil:
+		return f.Close()
+	case !errors.Is(err, fs.ErrExist):
+		return err
 	}
-	if err := os.Chmod(name, ownerOnlyFile); err != nil && !errors.Is(err, fs.ErrPermission) {
-		var none F
-		return none, errors.Join(err, f.Close())
+	if err := os.Chmod(name, ownerOnlyFile); !errors.Is(err, fs.ErrPermission) {
+		return err
 	}
-	return f, nil
+	return nil
 }
 
 // makeDirectory creates the directory of a store if it does not exist. It reports whether
