@@ -10,6 +10,7 @@ VALE_BIN      := $(BIN)/vale-$(VALE)
 
 SEEDS         ?= 100000
 SEED          ?=
+FIRST         ?= 1
 N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
@@ -84,17 +85,17 @@ bench:
 fuzz:
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-## sim: run SEEDS=n seeds of the simulation; SEED=n replays one with its trace
+## sim: run SEEDS=n seeds of the simulation from seed FIRST=m on; SEED=n replays one with its trace
 sim:
 ifeq ($(SEED),)
-	$(GO) test ./changefeedtest -run '^TestSimulation$$' -timeout 0 -v -sim.seeds=$(SEEDS)
+	$(GO) test ./internal/simulation -run '^TestSimulation$$' -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST)
 else
-	$(GO) test ./changefeedtest -run '^TestSimulation$$' -timeout 0 -v -sim.seed=$(SEED) -sim.trace
+	$(GO) test ./internal/simulation -run '^TestSimulation$$' -timeout 0 -v -sim.seed=$(SEED) -sim.trace
 endif
 
 ## mutate: check that a test fails for each mutant; MUTANT=regexp selects some, PART=K/N every N-th
 mutate:
-	$(GO) run ./changefeedtest/internal/mutate -seeds 500 $(if $(MUTANT),-run '$(MUTANT)') $(if $(PART),-part '$(PART)')
+	$(GO) run ./internal/mutate -seeds 500 $(if $(MUTANT),-run '$(MUTANT)') $(if $(PART),-part '$(PART)')
 
 ## crash: kill a writing process N times, and lose power N*20 times in memory
 crash:

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -120,10 +121,17 @@ type Config struct {
 	// redeliveries, batches, checkpoints, leases and their moves, errors, and request
 	// units. If nil, there are no metrics.
 	Metrics metric.MeterProvider
-	// Seed makes jitter and the suffix of the instance name reproducible, for
-	// simulations. Two runs with the same Instance must not share it. If zero, the seed
-	// is random.
-	Seed uint64
+	// seed makes jitter and the suffix of the instance name reproducible. Package seed
+	// sets it. If zero, the seed is random.
+	seed uint64
+}
+
+func init() {
+	seed.Set = func(config any, n uint64) {
+		if cfg, ok := config.(*Config); ok {
+			cfg.seed = n
+		}
+	}
 }
 
 // Checkpointing configures when positions are written. In addition, every renewal of a

@@ -32,7 +32,7 @@ func (u *unlisted) List(ctx context.Context) (lease.Listing, error) {
 // before Run and after it.
 func probed(t *testing.T, cfg Config) *Processor {
 	t.Helper()
-	cfg.Processor, cfg.Instance, cfg.Seed = "test", "host", 1
+	cfg.Processor, cfg.Instance, cfg.seed = "test", "host", 1
 	if cfg.Handler == nil {
 		cfg.Handler = &collector{}
 	}

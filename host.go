@@ -32,7 +32,7 @@ type host struct {
 }
 
 func newHost(cfg Config) *host {
-	seed := cfg.Seed
+	seed := cfg.seed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}

@@ -17,7 +17,7 @@ import (
 // runOnce runs a new processor and returns the error with which Run ends by itself.
 func runOnce(t *testing.T, cfg Config) error {
 	t.Helper()
-	cfg.Processor, cfg.Seed, cfg.Handler = "test", 1, &collector{}
+	cfg.Processor, cfg.seed, cfg.Handler = "test", 1, &collector{}
 	p, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -335,7 +335,7 @@ func TestTwoProcessorsOfDifferentNamesEachGetEverything(t *testing.T) {
 		source := onePartition(10)
 		one, two := &collector{}, &collector{}
 		start(t, Config{Processor: "one", Source: source, Leases: newFakeStore(), Handler: one, Start: fromBeginning})
-		start(t, Config{Processor: "two", Source: source, Leases: newFakeStore(), Handler: two, Start: fromBeginning, Seed: 2})
+		start(t, Config{Processor: "two", Source: source, Leases: newFakeStore(), Handler: two, Start: fromBeginning, seed: 2})
 		pause(10 * time.Second)
 		if len(one.got()) != 10 || len(two.got()) != 10 {
 			t.Errorf("%v %v", one.got(), two.got())

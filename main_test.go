@@ -35,8 +35,8 @@ func start(t *testing.T, cfg Config) *running {
 	if cfg.Processor == "" {
 		cfg.Processor = "test"
 	}
-	if cfg.Seed == 0 {
-		cfg.Seed = 1
+	if cfg.seed == 0 {
+		cfg.seed = 1
 	}
 	if cfg.Instance == "" {
 		cfg.Instance = "host"

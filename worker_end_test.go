@@ -176,7 +176,7 @@ func TestStopCalledInsideTheHandlerDoesNotDeadlock(t *testing.T) {
 			}
 			return nil
 		})
-		p, err := New(Config{Processor: "p", Source: source, Leases: leases, Handler: h, Start: fromBeginning, MaxItems: 1, Seed: 1})
+		p, err := New(Config{Processor: "p", Source: source, Leases: leases, Handler: h, Start: fromBeginning, MaxItems: 1, seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,7 @@ func TestHandlersContextEndsInTimeThoughTheWorkerIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
 		p, err := New(Config{
-			Processor: "p", Source: onePartition(1), Leases: leases, Handler: h, Start: fromBeginning, Seed: 1,
+			Processor: "p", Source: onePartition(1), Leases: leases, Handler: h, Start: fromBeginning, seed: 1,
 			Notify: func(n Notification) {
 				if n.Event == Failed {
 					<-block
@@ -214,7 +214,7 @@ func TestHandlersContextIsTimedFromTheStartOfASlowAcquire(t *testing.T) {
 			return nil
 		}
 		p, err := New(Config{
-			Processor: "p", Source: onePartition(1), Leases: leases, Handler: h, Start: fromBeginning, Seed: 1,
+			Processor: "p", Source: onePartition(1), Leases: leases, Handler: h, Start: fromBeginning, seed: 1,
 			Notify: func(n Notification) {
 				if n.Event == Failed {
 					<-block

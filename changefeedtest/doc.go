@@ -32,8 +32,6 @@
 //		totals.verify(t)
 //	}
 //
-// The processor is tested by the same simulation. TestSimulation of this package runs
-// thousands of seeds and checks the invariants that check.go lists. The named tests are
-// scripts of known defects of other processors. The directory testdata/mutants holds
-// patches. Each of them removes one rule, and a test must fail because of it.
+// The processor itself is tested by the same simulation: thousands of seeds run in each
+// test of this module.
 package changefeedtest

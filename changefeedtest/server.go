@@ -2,17 +2,11 @@ package changefeedtest
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/memnet"
-	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/internal/testkit"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -34,9 +28,6 @@ type Server struct {
 	client  *http.Client
 }
 
-// servers is the number of servers started in the process.
-var servers atomic.Int64
-
 // NewServer starts a server over an empty store in memory. When the test ends, the server
 // stops, and the store is checked and closed as by [NewStore].
 //
@@ -51,7 +42,7 @@ var servers atomic.Int64
 // throttled requests, add a fault.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	return NewServerOver(t, newStore(t, store.Options{IgnoreThroughput: true}), server.Options{})
+	return NewServerOver(t, testkit.NewStore(t, store.Options{IgnoreThroughput: true}), server.Options{})
 }
 
 // NewServerOver starts a server over the caller's store. The caller closes the store
@@ -59,64 +50,11 @@ func NewServer(t testing.TB) *Server {
 // [Server.Key] is the first of o.Keys. If o has no keys, it is the emulators' key.
 func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	t.Helper()
-	host := fmt.Sprintf("account-%d.changefeed.test", servers.Add(1))
-	s := &Server{Endpoint: "http://" + host + "/", Key: wire.EmulatorKey, DB: db, t: t}
-	if len(o.Keys) > 0 {
-		s.Key = o.Keys[0]
+	account := testkit.Serve(t, db, o)
+	return &Server{
+		Endpoint: account.Endpoint, Key: account.Key, DB: db,
+		t: t, handler: account.Handler, client: account.Client,
 	}
-	o.PublicEndpoint = s.Endpoint
-	var err error
-	if s.handler, err = server.New(db, o); err != nil {
-		t.Fatalf("cannot create the server: %v", err)
-	}
-	var network memnet.Network
-	listener, err := network.Listen(host + ":80")
-	if err != nil {
-		t.Fatalf("cannot start the server: %v", err)
-	}
-	transport := &http.Transport{DialContext: network.Dial, MaxIdleConnsPerHost: 64}
-	s.client = &http.Client{Transport: transport}
-	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: time.Minute}
-	srv.RegisterOnShutdown(s.handler.Drain)
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(listener) }()
-	t.Cleanup(func() {
-		s.awaitClients()
-		transport.CloseIdleConnections()
-		// A client that is still connected when the test ends was not closed by the test.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if srv.Shutdown(ctx) != nil {
-			_ = srv.Close() // error: the listeners are closed already
-		}
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("the server ended: %v", err)
-		}
-	})
-	return s
-}
-
-// clientRetries is longer than the time in which an SDK repeats a request on its own. By
-// default azcore retries three times, within at most 12 s.
-const clientRetries = time.Minute
-
-// awaitClients waits, in a bubble, until clients have finished the requests that they
-// send on their own. With the first request after five minutes, azcosmos reads the
-// account again in the background. If the server stopped during such a request, the SDK
-// would wait for its next attempt after the bubble's main goroutine has ended. Then fake
-// time would no longer advance.
-func (s *Server) awaitClients() {
-	if inBubble() {
-		s.handler.Faults().Clear()
-		time.Sleep(clientRetries) // fake time
-	}
-}
-
-// inBubble reports whether the goroutine runs in a testing/synctest bubble.
-func inBubble() (in bool) {
-	defer func() { in = recover() == nil }()
-	synctest.Wait() // panics outside of a bubble
-	return true
 }
 
 // Client returns the HTTP client for the server's network, the only way to reach the

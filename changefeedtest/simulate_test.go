@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -136,5 +137,80 @@ func TestStoreSplitsOnDemand(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// watcher is an observer like that of a user. It counts the changes of its lease.
+type watcher struct {
+	projection *projection
+	calls      *lifecycle
+	open       bool
+}
+
+// lifecycle counts the calls of all observers of a simulation.
+type lifecycle struct {
+	mu                   sync.Mutex // guards the fields below
+	made, opened, closed int
+	wrong                string
+}
+
+func (l *lifecycle) count(n *int, wrong string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*n++
+	if wrong != "" {
+		l.wrong = wrong
+	}
+}
+
+func (w *watcher) Open(context.Context, lease.Lease) error {
+	w.open = true
+	w.calls.count(&w.calls.opened, "")
+	return nil
+}
+
+func (w *watcher) Handle(ctx context.Context, b *changefeed.Batch) error {
+	if !w.open {
+		w.calls.count(new(int), "a batch came to an observer that was not open")
+	}
+	return w.projection.Handle(ctx, b)
+}
+
+func (w *watcher) Close(context.Context, changefeed.Reason) error {
+	if !w.open {
+		w.calls.count(new(int), "an observer was closed that was not open")
+	}
+	w.open = false
+	w.calls.count(&w.calls.closed, "")
+	return nil
+}
+
+func TestSimulateRunsTheUsersObservers(t *testing.T) {
+	for seed := range uint64(20) {
+		p, calls := &projection{items: map[string]int64{}}, &lifecycle{}
+		written := map[string]bool{}
+		report := changefeedtest.Simulate(t, changefeedtest.Simulation{
+			Seed: seed,
+			Observer: func(string, lease.Lease) (changefeed.Observer, error) {
+				calls.count(&calls.made, "")
+				return &watcher{projection: p, calls: calls}, nil
+			},
+			Document: func(n int) (feed.PartitionKey, map[string]any) {
+				id := fmt.Sprint("order-", n%200)
+				written[id] = true
+				return feed.PartitionKey{id}, map[string]any{"id": id, "pk": id}
+			},
+		})
+		for id := range written {
+			if p.items[id] == 0 {
+				t.Errorf("seed %d: item %s was not delivered", seed, id)
+			}
+		}
+		if calls.wrong != "" {
+			t.Errorf("seed %d: %s", seed, calls.wrong)
+		}
+		if calls.made < report.Partitions || calls.opened > calls.made || calls.closed > calls.opened || calls.closed == 0 {
+			t.Errorf("seed %d: %d observers were made, %d opened and %d closed, for %d partitions", seed, calls.made, calls.opened, calls.closed, report.Partitions)
+		}
 	}
 }

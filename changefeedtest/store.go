@@ -1,9 +1,9 @@
 package changefeedtest
 
 import (
-	"context"
 	"testing"
 
+	"github.com/changefeed-go/changefeed/internal/testkit"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -15,39 +15,12 @@ import (
 // [store.Container.Merge] change the partitions while processors read.
 func NewStore(t testing.TB) *store.DB {
 	t.Helper()
-	return newStore(t, store.Options{})
-}
-
-func newStore(t testing.TB, o store.Options) *store.DB {
-	t.Helper()
-	db, err := store.OpenMemory(o)
-	if err != nil {
-		t.Fatalf("cannot open a store in memory: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := db.Check(context.Background()); err != nil {
-			t.Errorf("the store is damaged: %v", err)
-		}
-		if err := db.Close(); err != nil {
-			t.Errorf("cannot close the store: %v", err)
-		}
-	})
-	return db
+	return testkit.NewStore(t, store.Options{})
 }
 
 // NewContainer creates a container. It creates the database first if the database does
 // not exist.
 func NewContainer(t testing.TB, db *store.DB, database string, p store.ContainerProperties) *store.Container {
 	t.Helper()
-	ctx := context.Background()
-	if _, err := db.Database(ctx, database); err != nil {
-		if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil {
-			t.Fatalf("cannot create database %s: %v", database, err)
-		}
-	}
-	c, err := db.CreateContainer(ctx, database, p)
-	if err != nil {
-		t.Fatalf("cannot create container %s: %v", p.ID, err)
-	}
-	return c
+	return testkit.NewContainer(t, db, database, p)
 }

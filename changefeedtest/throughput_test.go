@@ -1,4 +1,4 @@
-package changefeedtest
+package changefeedtest_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -38,7 +39,7 @@ func tightEngine(t *testing.T, db *store.DB, items, leases *store.Container, ove
 	if !over {
 		return func() (feed.Source, lease.Container) { return db.Source(items), db.Leases(leases) }
 	}
-	s := NewServerOver(t, db, server.Options{})
+	s := changefeedtest.NewServerOver(t, db, server.Options{})
 	return func() (feed.Source, lease.Container) {
 		a, err := cosmos.WithKey(s.Endpoint, s.Key, cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: s.Client()}})
 		if err != nil {
@@ -52,17 +53,17 @@ func restOnATightLeaseContainer(t *testing.T, over bool) {
 	t.Helper()
 	const hosts, partitions = 3, 4
 	ctx, stop := context.WithCancel(context.Background())
-	db := NewStore(t)
-	items := NewContainer(t, db, "shop", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: partitions})
-	leases := NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 20})
+	db := changefeedtest.NewStore(t)
+	items := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: partitions})
+	leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 20})
 	engine := tightEngine(t, db, items, leases, over)
 	var throttled atomic.Int64
 	var held [hosts]atomic.Int64
 	ended := make(chan error, hosts)
 	for i := range hosts {
 		source, container := engine()
-		p, err := changefeed.New(changefeed.Config{
-			Processor: "tight", Instance: fmt.Sprintf("host-%d", i), Seed: uint64(i) + 1,
+		cfg := changefeed.Config{
+			Processor: "tight", Instance: fmt.Sprintf("host-%d", i),
 			Source: source, Leases: container,
 			Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil }),
 			Notify: func(n changefeed.Notification) {
@@ -80,13 +81,16 @@ func restOnATightLeaseContainer(t *testing.T, over bool) {
 				case changefeed.Failed:
 				}
 			},
-		})
+		}
+		changefeedtest.Seed(&cfg, uint64(i)+1)
+		p, err := changefeed.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		go func() { ended <- p.Run(ctx) }()
 	}
-	sleep(10 * time.Minute)
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
 	for i := range held {
 		if n := held[i].Load(); n < partitions/hosts || n > (partitions+hosts-1)/hosts {
 			t.Errorf("host %d has %d of %d leases", i, n, partitions)
@@ -109,7 +113,8 @@ func restOnATightLeaseContainer(t *testing.T, over bool) {
 // initialised reports whether the marker exists. It waits until the container has throughput again.
 func initialised(t *testing.T, source feed.Source, leases lease.Container) bool {
 	t.Helper()
-	sleep(time.Minute)
+	time.Sleep(time.Minute)
+	synctest.Wait()
 	identity, err := source.Identity(t.Context())
 	if err != nil {
 		t.Fatal(err)

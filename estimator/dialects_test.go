@@ -34,9 +34,11 @@ func lagging(t *testing.T, d lease.Dialect, mode feed.Mode, retention time.Durat
 	w.db, w.account = s.DB, account
 	source := account.Source("db", "items", cosmos.SourceOptions{Dialect: d})
 	w.source, w.leases = &watched{Source: source}, account.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d})
-	p, err := changefeed.New(changefeed.Config{
-		Processor: "projector", Source: source, Leases: w.leases, Mode: mode, Handler: taken, Seed: 1, Instance: "host",
-	})
+	cfg := changefeed.Config{
+		Processor: "projector", Source: source, Leases: w.leases, Mode: mode, Handler: taken, Instance: "host",
+	}
+	changefeedtest.Seed(&cfg, 1)
+	p, err := changefeed.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

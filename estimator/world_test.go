@@ -119,9 +119,11 @@ func (w *world) create(leases ...lease.Lease) {
 // processor runs the processor "projector" with handler h until stop is called.
 func (w *world) processor(h changefeed.Handler) (stop func()) {
 	w.t.Helper()
-	p, err := changefeed.New(changefeed.Config{
-		Processor: "projector", Source: w.source.Source, Leases: w.leases, Instance: "host", Start: feed.Beginning(), Handler: h, Seed: 1,
-	})
+	cfg := changefeed.Config{
+		Processor: "projector", Source: w.source.Source, Leases: w.leases, Instance: "host", Start: feed.Beginning(), Handler: h,
+	}
+	changefeedtest.Seed(&cfg, 1)
+	p, err := changefeed.New(cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -197,7 +197,9 @@ func (s *figureScene) write(t *testing.T, key, id string) {
 // runs runs a processor with default settings and handler h until the end of the test.
 func runs(t *testing.T, source feed.Source, leases lease.Container, h changefeed.Handler) {
 	t.Helper()
-	p, err := changefeed.New(changefeed.Config{Processor: "figures", Source: source, Leases: leases, Handler: h, Seed: 1})
+	cfg := changefeed.Config{Processor: "figures", Source: source, Leases: leases, Handler: h}
+	changefeedtest.Seed(&cfg, 1)
+	p, err := changefeed.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,0 @@
-//go:build race
-
-package changefeedtest
-
-const raceEnabled = true

@@ -1,0 +1,474 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// checker checks the invariants of the lease protocol at every step of a simulation. It
+// keeps a copy of the lease documents, built from the applied writes, and the answers
+// that each host received. The invariants are:
+//
+//	 1 exclusive use         no two workers use overlapping ranges
+//	 2 no skip               every change up to a position is acknowledged
+//	 3 delivery              every change after the marker is handled
+//	 4 order                 a worker receives changes in order and without gaps
+//	 5 forward               a position never decreases
+//	 6 owners                a host changes Owner, hand-over requests and properties
+//	                         only where the protocol allows it
+//	 7 trust                 no use after a release, a delete, or the end of trust;
+//	                         no new batch after a hand-over request was seen
+//	 8 gone leases           are deleted only when their children exist, at their position
+//	 9 shadowed leases       are not acquired
+//	10 free leases           have no worker on their last owner (part of 7)
+//	11 coverage, 12 stability and 13 cost are checked at rest, see check_rest.go
+//	14 one write             a host sends one write of a lease at a time
+//	15 moves                 redeliver no change; an expired lease is acquired in time
+//
+// Exclusive use is not checked after an operation that breaks it by the protocol. See
+// operatorDeletes.
+type checker struct {
+	world *world
+
+	mu        sync.Mutex // guards the fields below; never held during I/O
+	exclusive bool
+	docs      map[string]lease.Lease // the stored lease documents, by token
+	history   map[string][]lease.Lease
+	marker    bool
+	floor     int64 // changes after this LSN must be delivered
+	tenures   map[tenureKey]*tenure
+	inFlight  map[tenureKey]int
+	acquiring map[tenureKey]attempt
+	creates   int // number of creates that are in progress
+	uses      []*use
+	steals    map[tenureKey]time.Time // for stolen leases: the previous owner's last write
+	orderly   bool                    // exclusive use is also checked between our hosts and foreign ones
+	visits    visits
+	lastRead  map[string]time.Time
+	lastWrite map[string]time.Time // time of the owner's last write, by token
+	writtenAt map[string]time.Time // time of anybody's last write, by token
+	deletedAt time.Time            // time of an operator's last delete
+	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
+	overwritten map[string]bool
+	changedAt   time.Time // time at which an owner or a hand-over request last changed, or a worker last started
+	moves       int
+	found       []violation
+	cost        costs
+}
+
+// attempt is the first try of an acquire whose answer was lost. since is its time, and
+// etag is the ETag that it replaces. Later tries of the acquire have the same ETag.
+type attempt struct {
+	since time.Time
+	etag  string
+}
+
+// violation describes an invariant that did not hold: its number, the time since the
+// start of the run, and a message.
+type violation struct {
+	invariant int
+	at        time.Duration
+	text      string
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("invariant %d at %.6f s: %s", v.invariant, v.at.Seconds(), v.text)
+}
+
+func newChecker(w *world) *checker {
+	return &checker{
+		world: w, exclusive: true,
+		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
+		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
+		lastRead: map[string]time.Time{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
+		overwritten: map[string]bool{},
+		cost:        newCosts(),
+	}
+}
+
+// violate records the violation of an invariant, given by its number. The caller holds
+// c.mu.
+func (c *checker) violate(invariant int, format string, args ...any) {
+	if len(c.found) < 20 {
+		c.found = append(c.found, violation{
+			invariant: invariant, at: time.Since(c.world.trace.origin), text: fmt.Sprintf(format, args...),
+		})
+	}
+}
+
+// fail locks c.mu and records the violation of an invariant, given by its number.
+func (c *checker) fail(invariant int, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.violate(invariant, format, args...)
+}
+
+func (c *checker) violations() []violation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]violation(nil), c.found...)
+}
+
+// moved returns the number of times that the owner of a lease changed.
+func (c *checker) moved() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moves
+}
+
+func (c *checker) failed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.found) > 0
+}
+
+// leaseWrite is one write of a host to the lease store.
+type leaseWrite struct {
+	host   *host
+	op     string
+	lease  lease.Lease
+	start  time.Time
+	before lease.Lease // the replaced document; set when the store applies the write
+	age    time.Duration
+	// acquires reports whether the write acquires a lease that the host's last listing
+	// shows as free or expired.
+	acquires bool
+}
+
+// tenure returns the host's right to use a lease that it acquired or renewed by w.
+// attempt is when w was sent. answer is the document in the store's answer. A foreign
+// host may have replaced it before the answer arrived. The caller holds c.mu.
+func (c *checker) tenure(w *leaseWrite, attempt time.Time, answer lease.Lease) *tenure {
+	return &tenure{
+		attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
+		previousWrite: c.steals[tenureKey{w.host, w.lease.Token}],
+		overwritten:   c.overwritten[answer.ETag],
+	}
+}
+
+// ownersWrite reports whether the write is one that a host sends only as the owner, one
+// at a time. The create of a free lease is not such a write: a child, a lease at
+// bootstrap, or a lease that heals a gap. The host that creates it does not own it, and an
+// existing lease stays as it is. So a host may split a parent that was created late while
+// its worker on the shadowed child releases the child.
+func (w *leaseWrite) ownersWrite() bool { return w.op != opCreate || w.lease.Owner != "" }
+
+// sent checks a write before it leaves the host.
+func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
+	w := &leaseWrite{host: h, op: op, lease: l, start: time.Now()}
+	if h.crashed() {
+		return w
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := tenureKey{h, l.Token}
+	if w.ownersWrite() {
+		c.inFlight[key]++
+		if c.inFlight[key] > 1 {
+			c.violate(14, "%s: %d writes of lease %s at a time", h.id, c.inFlight[key], l.Token)
+		}
+	}
+	t := c.tenures[key]
+	mine := h.text() != "" && l.Owner == h.text()
+	w.acquires = mine && !c.holds(t) && c.seenFree(h, l)
+	switch op {
+	case opCreate:
+		c.creates++
+		if l.Owner == "" && h.starting() && !c.deletedAt.IsZero() {
+			// The host creates the leases that its first listing did not show. It cannot
+			// detect that the lease has existed and was deleted by hand.
+			c.exclusive = false
+		}
+		if mine && (!c.trusted(t) || !c.confirmed(t)) {
+			c.violate(6, "%s: puts back lease %s, which it does not trust", h.id, l.Token)
+		}
+		c.childSent(h, l)
+	case opDelete:
+		c.checkGiveUp(h, t, l.Token, "delete")
+	case opUpdate:
+		switch {
+		case l.Owner == "":
+			c.checkGiveUp(h, t, l.Token, "release")
+		// After a conflict that shows that an acquire was applied, the host writes the
+		// lease once more. The tenure begins with that write. It may be late if nobody
+		// wrote in between.
+		case mine && t != nil && !t.givenUp && !t.unproven && !c.trusted(t) && !w.acquires:
+			c.violate(7, "%s: writes lease %s after trust ended", h.id, l.Token)
+		}
+	}
+	return w
+}
+
+// seenFree reports whether the host's last listing shows the lease as free, as expired,
+// or as a foreign owner's. Then the host may acquire or steal it.
+func (c *checker) seenFree(h *host, l lease.Lease) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, seen := range h.listing.Leases {
+		if seen.Token == l.Token {
+			return !lease.Ours(seen.Owner) || h.listing.Now.IsZero() ||
+				h.listing.Now.Sub(seen.Modified) >= c.world.times.takeover()
+		}
+	}
+	return false
+}
+
+// updateListing replaces a lease in the host's last listing. l is the current document,
+// which the store returned with a conflict.
+func (h *host) updateListing(l lease.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listing.Leases = slices.Clone(h.listing.Leases)
+	for i := range h.listing.Leases {
+		if h.listing.Leases[i].Token == l.Token {
+			h.listing.Leases[i] = l
+		}
+	}
+}
+
+// checkGiveUp checks a release or a delete at the moment at which the host sends it. The
+// host's worker must have stopped. At the first try, the host must still trust the lease.
+func (c *checker) checkGiveUp(h *host, t *tenure, token, what string) {
+	if t != nil && !t.givenUp && !c.trusted(t) {
+		c.violate(7, "%s: sends a %s of lease %s after trust ended", h.id, what, token)
+	}
+	if t != nil && !c.confirmed(t) {
+		c.violate(7, "%s: sends a %s of the stolen lease %s before it is confirmed", h.id, what, token)
+	}
+	for _, u := range c.uses {
+		if u.host == h && u.token == token && u.ctx.Err() == nil {
+			c.violate(7, "%s: sends a %s of lease %s during a %s", h.id, what, token, u.what)
+		}
+	}
+	if t != nil {
+		t.givenUp = true
+	}
+}
+
+// childSent checks the create of a child lease. The host must own the parent, and must
+// still trust it.
+func (c *checker) childSent(h *host, l lease.Lease) {
+	if !c.marker || l.Owner != "" || h.text() == "" {
+		return
+	}
+	parts := c.world.engine.partitions()
+	for _, a := range c.docs {
+		// The host that replaces a gone lease may also own the lease of a partition with
+		// the same range, which came from a split and a merge. That lease is not the
+		// parent.
+		if !ancestor(a, l) || a.Owner != h.text() || !isGone(parts, a.PartitionID, a.Range.OrFull()) {
+			continue
+		}
+		if t := c.tenures[tenureKey{h, a.Token}]; t != nil && !c.trusted(t) {
+			c.violate(7, "%s: creates child %s of lease %s after trust ended", h.id, l.Token, a.Token)
+		}
+		if at := a.Start(feed.Now()); a.Continuation == "" && at.Kind() == feed.StartNow {
+			a = a.StartingAt(c.defaultStart()) // foreign hosts drop the start; our children have it again
+		}
+		if l.Continuation != a.Continuation || l.Properties[lease.PropertyStart] != a.Properties[lease.PropertyStart] {
+			c.violate(8, "%s: creates child %s at %q, lease %s is at %q",
+				h.id, l.Token, l.Continuation, a.Token, a.Continuation)
+		}
+		if bound := a.Properties[lease.PropertyBound]; bound != "" && bound != l.Properties[lease.PropertyBound] {
+			c.violate(8, "%s: creates child %s with the bound %q, that of lease %s is %q",
+				h.id, l.Token, l.Properties[lease.PropertyBound], a.Token, bound)
+		}
+	}
+}
+
+// addLateCreates adds by to the number of creates whose callers have given up but which
+// have not arrived yet. It ignores other calls.
+func (c *checker) addLateCreates(which call, by int) {
+	if which.op != opCreate {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.creates += by
+}
+
+// answered records that the host received the answer to a write, or gave up waiting for
+// it.
+func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
+	if w.host.crashed() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := tenureKey{w.host, w.lease.Token}
+	if w.ownersWrite() && c.inFlight[key] > 0 {
+		c.inFlight[key]--
+	}
+	if w.op == opCreate {
+		c.creates--
+	}
+	owner := w.host.text()
+	if err == nil {
+		delete(c.acquiring, key)
+		c.succeeded(w, key, answer, owner)
+		return
+	}
+	if current, ok := conflictWith(err); ok {
+		w.host.updateListing(current)
+	}
+	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
+		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
+			c.tenures[key] = c.tenure(w, first.since, current)
+			c.tenures[key].unproven = true
+		}
+		c.sawRequest(c.tenures[key], current)
+		return
+	} else if ok && owner != "" {
+		delete(c.tenures, key) // another host owns the lease, and this host has learned that
+	}
+	// Attempts on the same document are one acquire while the trust from the first one
+	// would last. After that, the host has begun a new acquire.
+	if first := c.acquiring[key]; w.acquires && (first.etag != w.lease.ETag || w.start.Sub(first.since) >= c.world.times.trust()) {
+		c.acquiring[key] = attempt{since: w.start, etag: w.lease.ETag}
+	}
+}
+
+// succeeded updates the host's tenure after a successful write.
+func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, owner string) {
+	t := c.tenures[key]
+	switch {
+	case w.op == opDelete || w.op == opUpdate && w.lease.Owner == "":
+		delete(c.tenures, key)
+	case owner == "" || w.lease.Owner != owner:
+		// A hand-over request, a child or a freed lease changes nobody's trust.
+	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
+		c.tenures[key] = c.tenure(w, w.start, answer)
+	case t == nil || t.givenUp || t.unproven:
+		c.tenures[key] = c.tenure(w, w.start, answer)
+	case c.trusted(t):
+		t.attempt = w.start
+	}
+	if owner != "" && answer.Owner == owner {
+		c.sawRequest(c.tenures[key], answer)
+	}
+}
+
+// sawRequest records when the host first saw a hand-over request in its lease. If l has
+// no request, it forgets the time. That happens when the document was deleted by hand and
+// its owner recreated it without the request.
+func (c *checker) sawRequest(t *tenure, l lease.Lease) {
+	switch {
+	case t == nil:
+	case l.Wanted() == "":
+		t.askedAt = time.Time{}
+	case t.askedAt.IsZero():
+		t.askedAt = time.Now()
+	}
+}
+
+// listed counts a listing of the leases that the host received.
+func (c *checker) listed(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cost.lists[h]++
+}
+
+// marked records that the marker was written. initialised reports whether the marker
+// exists now.
+func (c *checker) marked(initialised bool) {
+	last := c.world.engine.lastLSN()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if initialised && !c.marker && c.world.start.Kind() == feed.StartNow {
+		c.floor = last
+	}
+	c.marker = initialised
+}
+
+// ancestor reports whether a shadows l: a's range contains that of l, or a is the
+// partition's own lease for the same range.
+func ancestor(a, l lease.Lease) bool {
+	if a.Token == l.Token {
+		return false
+	}
+	if a.Range == l.Range {
+		return a.PartitionID != "" && l.PartitionID == ""
+	}
+	return a.Range.Contains(l.Range)
+}
+
+// shadowed reports whether the store holds an ancestor of l. The caller holds c.mu.
+func (c *checker) shadowed(l lease.Lease) bool {
+	for _, a := range c.docs {
+		if ancestor(a, l) {
+			return true
+		}
+	}
+	return false
+}
+
+// lsn returns the position of a lease as an LSN. If the lease has no continuation, lsn
+// converts its start.
+func (c *checker) lsn(l lease.Lease) int64 {
+	if l.Continuation != "" {
+		n, err := strconv.ParseInt(strings.Trim(string(l.Continuation), `"`), 10, 64)
+		if err != nil {
+			c.violate(2, "lease %s has position %q", l.Token, l.Continuation)
+		}
+		return n
+	}
+	switch start := l.Start(c.defaultStart()); start.Kind() {
+	case feed.StartBeginning:
+		return 0
+	case feed.StartTime:
+		return c.world.journal.before(start.Time())
+	case feed.StartContinuation, feed.StartNow:
+		c.violate(2, "lease %s has no position and no start", l.Token)
+	}
+	return c.promised()
+}
+
+// promised returns the LSN after which every change must be delivered: that of the marker
+// or of the configured start time.
+func (c *checker) promised() int64 {
+	if c.world.start.Kind() == feed.StartTime {
+		return c.world.journal.before(c.world.start.Time())
+	}
+	return c.floor
+}
+
+// otherProperties returns a copy of a lease's properties without the hand-over request.
+func otherProperties(l lease.Lease) map[string]string {
+	p := maps.Clone(l.Properties)
+	delete(p, lease.PropertyWanted)
+	return p
+}
+
+// learn records the text by which a host names itself as an owner. It checks that the
+// text has the host's form and that no other host uses it.
+func (c *checker) learn(h *host, text string) {
+	if h.text() == text {
+		return
+	}
+	if h.text() != "" || !lease.Ours(text) || !strings.HasPrefix(text, h.instance+"/") {
+		c.violate(6, "%s: writes the owner text %q", h.id, text)
+		return
+	}
+	for _, other := range c.world.everyHost() {
+		if other != h && other.text() == text {
+			c.violate(6, "%s: has the owner text %q of %s", h.id, text, other.id)
+		}
+	}
+	h.mu.Lock()
+	h.owner = text
+	h.mu.Unlock()
+}
+
+func (h *host) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.owner
+}

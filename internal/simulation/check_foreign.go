@@ -1,0 +1,84 @@
+package simulation
+
+import (
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Foreign hosts weaken one check. Guarantees that need no clock hold with foreign hosts
+// as without them: no change is skipped, no position is ahead of delivery, and every
+// range finds an owner. The rules for our own hosts hold, too.
+//
+// Exclusive use holds between two of our hosts, with one exception. A foreign host takes
+// a lease from one of our hosts and frees it. Another of our hosts acquires it. The first
+// one learns of this only at its next write. So a tenure counts as overwritten from the
+// foreign host's write on, even if the answer to its acquire has not arrived yet.
+//
+// Exclusive use between our hosts and a foreign one is not checked. Exceptions are the
+// tests whose foreign hosts act in an order for which the wait after a steal suffices.
+
+// comparable reports whether two overlapping uses of a range violate exclusive use. The
+// caller holds c.mu.
+func (c *checker) comparable(a, b *use) bool {
+	if a.foreign || b.foreign {
+		return c.orderly && a.foreign != b.foreign
+	}
+	for _, u := range []*use{a, b} {
+		if t := c.tenures[tenureKey{u.host, u.token}]; t != nil && t.overwritten {
+			return false
+		}
+	}
+	return true
+}
+
+// confirmed reports whether a host may use its lease. A lease that was not stolen needs
+// no confirmation. A stolen lease needs a successful write that was sent late enough. By
+// then the previous owner, if it followed our protocol, would have stopped. The clocks of
+// the store and of the host differ by less than the margin.
+func (c *checker) confirmed(t *tenure) bool {
+	return t.previousWrite.IsZero() || t.attempt.Sub(t.previousWrite) >= c.world.times.trust()
+}
+
+// stole records whether an update took a lease from a live foreign owner, and when that
+// owner last wrote it. The caller holds c.mu.
+func (c *checker) stole(w *leaseWrite, before, after lease.Lease, wrote time.Time) {
+	if after.Owner == "" || after.Owner == before.Owner || after.Owner != w.host.text() {
+		return
+	}
+	key := tenureKey{w.host, after.Token}
+	delete(c.steals, key)
+	if before.Owner != "" && !lease.Ours(before.Owner) && w.age < c.world.times.takeover() {
+		c.steals[key] = wrote
+		c.visits.stolen++
+	}
+}
+
+// defaultStart returns the start of a lease whose document records none. Our hosts always
+// record a start, but foreign hosts drop it or create leases without one. Foreign hosts
+// have the same configuration as ours.
+func (c *checker) defaultStart() feed.Start {
+	if len(c.world.everyForeignHost()) > 0 {
+		return c.world.start
+	}
+	return feed.Now()
+}
+
+// visits counts the actions of foreign hosts in one run.
+type visits struct {
+	hosts       int // foreign hosts that joined
+	stolen      int // leases that our hosts stole from live foreign owners
+	overwritten int // leases that foreign hosts took from our hosts, or freed
+	fell        int // positions that foreign hosts moved back
+	dropped     int // foreign writes that dropped properties
+}
+
+func (c *checker) visited() visits {
+	foreignHosts := len(c.world.everyForeignHost())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.visits
+	v.hosts = foreignHosts
+	return v
+}

@@ -1,0 +1,146 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// use is a worker's use of a lease: a read in progress, or a batch in a handler. It ends
+// when ctx ends.
+type use struct {
+	host *host
+	// foreign reports whether the host is one of another implementation.
+	foreign bool
+	token   string
+	r       feed.Range
+	what    string
+	ctx     context.Context //nolint:containedctx // only its end is checked
+}
+
+// tenure is a host's right to a lease. It contains only what the host can conclude from
+// the answers that it received.
+type tenure struct {
+	// id and r identify the lease's partition or range.
+	id string
+	r  feed.Range
+	// attempt is when the host sent its last successful write of the lease.
+	attempt time.Time
+	// unproven reports whether the host concluded from a conflict that its acquire was
+	// applied. The host's next successful write then begins the tenure, however late it
+	// is.
+	unproven bool
+	// givenUp reports whether the host has sent a release or a delete of the lease. The
+	// checker does not check later tries of it.
+	givenUp bool
+	// askedAt is when the host first saw a hand-over request in the lease. It is zero if
+	// the host saw none.
+	askedAt time.Time
+	// previousWrite is when the previous owner, a live foreign host, last wrote the lease
+	// that this host stole. It is zero if the lease was not stolen.
+	previousWrite time.Time
+	// overwritten reports whether a foreign host has written the lease after the owner's
+	// last write. The owner has not noticed that yet. Another of our hosts may acquire
+	// the lease meanwhile.
+	overwritten bool
+}
+
+type tenureKey struct {
+	host  *host
+	token string
+}
+
+// trusted reports whether the host still trusts its lease, because its last successful
+// write is recent enough.
+func (c *checker) trusted(t *tenure) bool {
+	return t != nil && time.Since(t.attempt) < c.world.times.trust()
+}
+
+// holds reports whether the host trusts its lease and has sent neither a release nor a
+// delete.
+func (c *checker) holds(t *tenure) bool { return c.trusted(t) && !t.givenUp }
+
+// readBegins records that a worker sends a read, and checks that it may. It returns nil
+// for a gone lease, because such a read returns only GoneError.
+func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.Request) *use {
+	parts := c.world.engine.partitions()
+	if h.crashed() || isGone(parts, r.Partition.ID, r.Range) {
+		return nil
+	}
+	keys := r.Range.OrFull()
+	for _, p := range parts {
+		if p.ID == r.Partition.ID {
+			keys = keys.Intersect(p.Range)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastRead[token] = time.Now()
+	return c.begin(&use{host: h, token: token, r: keys, what: "read", ctx: ctx})
+}
+
+// begin records that a worker begins to use a lease, and checks that it may. The caller
+// holds c.mu.
+func (c *checker) begin(u *use) *use {
+	t := c.tenures[tenureKey{u.host, u.token}]
+	switch {
+	case u.foreign:
+	case t == nil:
+		c.violate(7, "%s: a %s of lease %s, which it does not hold", u.host.id, u.what, u.token)
+	case t.givenUp:
+		c.violate(7, "%s: a %s of lease %s after its release or delete was sent", u.host.id, u.what, u.token)
+	case !c.trusted(t):
+		c.violate(7, "%s: a %s of lease %s after trust ended", u.host.id, u.what, u.token)
+	case !c.confirmed(t):
+		c.violate(7, "%s: a %s of lease %s, which it stole %s after the previous owner's last write and has not confirmed",
+			u.host.id, u.what, u.token, t.attempt.Sub(t.previousWrite))
+	}
+	for _, other := range c.uses {
+		if other.host == u.host && other.token == u.token && other.what != u.what {
+			continue // the worker reads the next page while its handler handles a batch
+		}
+		if other.ctx.Err() == nil && other.r.Overlaps(u.r) && c.exclusive && c.comparable(u, other) {
+			c.violate(1, "%s: a %s of lease %s (%s) during a %s of lease %s (%s) by %s",
+				u.host.id, u.what, u.token, u.r, other.what, other.token, other.r, other.host.id)
+		}
+	}
+	c.uses = append(c.uses, u)
+	c.trustedByOthers(u)
+	return u
+}
+
+// trustedByOthers checks that no other host trusts a lease of the same keys, because that
+// host could begin to use it at any moment. It ignores gone leases, which no host uses.
+func (c *checker) trustedByOthers(u *use) {
+	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.overwritten {
+		return
+	}
+	for key, t := range c.tenures {
+		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.overwritten || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
+			continue
+		}
+		c.violate(1, "%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",
+			u.host.id, u.what, u.token, u.r, key.host.id, key.token, t.r)
+	}
+}
+
+// ends records that a use has ended. It ignores nil.
+func (c *checker) ends(u *use) {
+	if u == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.uses = slices.DeleteFunc(c.uses, func(other *use) bool { return other == u })
+}
+
+// forgetHost removes all uses and tenures of a crashed host.
+func (c *checker) forgetHost(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.uses = slices.DeleteFunc(c.uses, func(u *use) bool { return u.host == h })
+	maps.DeleteFunc(c.tenures, func(key tenureKey, _ *tenure) bool { return key.host == h })
+}

@@ -1,0 +1,340 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// storeEngine is the embedded store over a file system in memory that can lose power. At
+// a power loss everything that was not synced is lost, and the store is reopened from the
+// rest. Both happen at one moment of fake time. For the hosts it looks like a failover of
+// a service: waiting reads fail, but answered writes are kept.
+type storeEngine struct {
+	avad bool
+	// dialect is the dialect of the lease documents.
+	dialect lease.Dialect
+
+	mu         sync.Mutex // guards the fields below
+	fs         *vfs.MemFS
+	db         *store.DB
+	items      *store.Container
+	documents  *store.Container
+	generation int
+	last       int64
+}
+
+var _ engine = (*storeEngine)(nil)
+
+const (
+	storeDirectory = "data"
+	storeDatabase  = "sim"
+	storeRetention = 240 * time.Hour
+)
+
+func newStoreEngine(ctx context.Context, partitions int, mode feed.Mode) (*storeEngine, error) {
+	e := &storeEngine{fs: vfs.NewCrashableMem(), avad: mode == feed.AllVersionsAndDeletes}
+	db, err := store.Open(storeDirectory, e.options(e.fs))
+	if err != nil {
+		return nil, err
+	}
+	items := store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: partitions}
+	if e.avad {
+		items.Retention = storeRetention
+	}
+	_, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: storeDatabase})
+	if err == nil {
+		_, err = db.CreateContainer(ctx, storeDatabase, items)
+	}
+	if err == nil {
+		_, err = db.CreateContainer(ctx, storeDatabase, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	}
+	if err == nil {
+		err = e.use(ctx, e.fs, db)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return e, nil
+}
+
+// options returns options without background work. Nothing expires in these tests, and a
+// timer that fires every second of fake time would take most of the running time.
+func (e *storeEngine) options(fs vfs.FS) store.Options {
+	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: -1}
+}
+
+// use makes db the engine's store.
+func (e *storeEngine) use(ctx context.Context, fs *vfs.MemFS, db *store.DB) error {
+	items, err := db.Container(ctx, storeDatabase, "items")
+	if err != nil {
+		return err
+	}
+	documents, err := db.Container(ctx, storeDatabase, "leases")
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fs, e.db, e.items, e.documents = fs, db, items, documents
+	e.generation++
+	return nil
+}
+
+// powerLoss discards everything that the store has not synced, and reopens the store.
+func (e *storeEngine) powerLoss(ctx context.Context) error {
+	e.mu.Lock()
+	fs, old := e.fs, e.db
+	e.mu.Unlock()
+	left := fs.CrashClone(vfs.CrashCloneCfg{})
+	if err := old.Close(); err != nil {
+		return fmt.Errorf("cannot close the store after a power loss: %w", err)
+	}
+	db, err := store.Open(storeDirectory, e.options(left))
+	if err != nil {
+		return fmt.Errorf("cannot open the store after a power loss: %w", err)
+	}
+	if err := db.Check(ctx); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return e.use(ctx, left, db)
+}
+
+func (e *storeEngine) container() *store.Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.items
+}
+
+func (e *storeEngine) source() feed.Source     { return movingSource{e} }
+func (e *storeEngine) leases() lease.Container { return movingContainer{e} }
+
+func (e *storeEngine) commit(ctx context.Context, writes ...itemWrite) (int64, time.Time, error) {
+	ops := make([]store.Operation, len(writes))
+	for i, w := range writes {
+		if w.document == nil {
+			ops[i] = store.Operation{Kind: store.OpDelete, ID: w.id}
+			continue
+		}
+		body, err := json.Marshal(w.document)
+		if err != nil {
+			return 0, time.Time{}, err
+		}
+		ops[i] = store.Operation{Kind: store.OpUpsert, Body: body}
+	}
+	results, err := e.container().Batch(ctx, writes[0].key, ops)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	at := e.now().Truncate(time.Second)
+	for _, r := range results {
+		if !r.Modified.IsZero() {
+			at = r.Modified
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = results[0].LSN
+	return e.last, at, nil
+}
+
+func (e *storeEngine) lastLSN() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
+}
+
+func (e *storeEngine) partitions() []feed.Partition {
+	p, err := e.container().Partitions(context.Background())
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func (e *storeEngine) split(ctx context.Context, id string) error {
+	_, err := e.container().Split(ctx, id, "")
+	return err
+}
+
+func (e *storeEngine) merge(ctx context.Context, left, right string) error {
+	_, err := e.container().Merge(ctx, left, right)
+	return err
+}
+
+// epk returns the EPK of a key of one string. Simulations write no other keys.
+func (e *storeEngine) epk(key feed.PartitionKey) string {
+	text, _ := key[0].(string)
+	return epk.Hex(epk.V2.EPK(epk.V2.AppendPoint(nil, []epk.Component{epk.OfString(text)})))
+}
+
+func (e *storeEngine) now() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.db.Now()
+}
+
+func (e *storeEngine) close() error {
+	e.mu.Lock()
+	db := e.db
+	e.mu.Unlock()
+	return errors.Join(db.Check(context.Background()), db.Close())
+}
+
+// movingSource is the change feed of the store that is open now. The store is another one
+// after each power loss.
+type movingSource struct{ e *storeEngine }
+
+func (s movingSource) current() feed.Source {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	return s.e.db.Source(s.e.items)
+}
+
+// Identity implements [feed.Source].
+func (s movingSource) Identity(ctx context.Context) (feed.Identity, error) {
+	return s.current().Identity(ctx)
+}
+
+// Partitions implements [feed.Source].
+func (s movingSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	return s.current().Partitions(ctx)
+}
+
+// Read implements [feed.Source].
+func (s movingSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	return s.current().Read(ctx, r)
+}
+
+// CheckStart implements [feed.Source].
+func (s movingSource) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
+	return s.current().CheckStart(ctx, from, mode)
+}
+
+// SplitRange implements [feed.Source].
+func (s movingSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	return s.current().SplitRange(ctx, r, n)
+}
+
+// movingContainer is the lease container of the store that is open now. The store is
+// another one after each power loss.
+type movingContainer struct{ e *storeEngine }
+
+// Dialect implements [lease.Container].
+func (c movingContainer) Dialect() lease.Dialect { return c.e.dialect }
+
+// Open implements [lease.Container].
+func (c movingContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	s := &movingStore{e: c.e, key: k}
+	_, err := s.current(ctx)
+	return s, err
+}
+
+// movingStore is one processor's lease store in the store that is open now.
+type movingStore struct {
+	e   *storeEngine
+	key lease.Key
+
+	mu         sync.Mutex // guards the fields below
+	generation int
+	open       lease.Store
+}
+
+func (s *movingStore) current(ctx context.Context) (lease.Store, error) {
+	s.e.mu.Lock()
+	generation, container := s.e.generation, s.e.db.Leases(s.e.documents).In(s.e.dialect)
+	s.e.mu.Unlock()
+	s.mu.Lock()
+	open, known := s.open, s.generation
+	s.mu.Unlock()
+	if known == generation {
+		return open, nil
+	}
+	open, err := container.Open(ctx, s.key)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open, s.generation = open, generation
+	return open, nil
+}
+
+// Charged implements [lease.Store]. It does not count the charges of closed stores.
+func (s *movingStore) Charged() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		return 0
+	}
+	return s.open.Charged()
+}
+
+// List implements [lease.Store].
+func (s *movingStore) List(ctx context.Context) (lease.Listing, error) {
+	open, err := s.current(ctx)
+	if err != nil {
+		return lease.Listing{}, err
+	}
+	return open.List(ctx)
+}
+
+// Mark implements [lease.Store].
+func (s *movingStore) Mark(ctx context.Context, initialised bool) error {
+	open, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	return open.Mark(ctx, initialised)
+}
+
+// Create implements [lease.Store].
+func (s *movingStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	open, err := s.current(ctx)
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	return open.Create(ctx, l)
+}
+
+// Update implements [lease.Store].
+func (s *movingStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	open, err := s.current(ctx)
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	return open.Update(ctx, l)
+}
+
+// Delete implements [lease.Store].
+func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
+	open, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	return open.Delete(ctx, l)
+}
+
+// engine returns the engine of a scenario. Every twentieth seed runs on the embedded
+// store, and the others on the engine in memory. The embedded store's clock is right.
+func (s *scenario) engine(ctx context.Context) (engine, error) {
+	if s.seed%storeEvery == 0 {
+		s.offset, s.rate, s.clockless = 0, 0, false
+		e, err := newStoreEngine(ctx, s.partitions, s.mode)
+		if err == nil {
+			e.dialect = s.dialect
+		}
+		return e, err
+	}
+	return s.memory(), nil
+}

@@ -1,0 +1,173 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// These errors are the answers of services in a rough run.
+
+var (
+	errRetryWith  = errors.New("retry with (449)")
+	errConnection = errors.New("connection reset")
+	errInternal   = errors.New("internal server error (500)")
+)
+
+// faults draws the faults of a call.
+func (r *run) faults(c call, d *draw, f *fault) {
+	now := time.Since(r.world.trace.origin)
+	switch {
+	case isLeaseOp(c.op) && now < r.down(&r.leasesDown), !isLeaseOp(c.op) && now < r.down(&r.sourceDown):
+		r.world.inject()
+		outage(d, f)
+		return
+	case !d.chance(r.scenario.odds.request * 4):
+		return
+	}
+	r.world.inject()
+	t := r.scenario.times.timeout
+	switch p := d.intn(10); {
+	case p < 3: // slow, up to the request timeout
+		f.there = d.span(0, t/2)
+		f.back = d.span(0, t/2)
+	case p < 4:
+		f.refusal = &feed.ThrottledError{RetryAfter: d.span(10*time.Millisecond, t/2)}
+	case p < 5:
+		f.refusal = []error{errUnavailable, errRetryWith, errConnection, errInternal}[d.intn(4)]
+	case p < 6:
+		f.lost = true
+	case c.op == opRead && p < 7:
+		f.refusal = &feed.GoneError{Partition: c.key}
+	case !c.write:
+		f.refusal = errConnection
+	case p < 7:
+		f.instead = []error{errUnavailable, errRetryWith, errConnection, errInternal}[d.intn(4)]
+	case p < 8:
+		f.silent = true
+	case p < 9:
+		f.late = d.span(time.Millisecond, t)
+	default:
+		f.again = true
+	}
+}
+
+// down returns the end of an outage.
+func (r *run) down(until *time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *until
+}
+
+// outage draws the fault of a call to a service that is down: it refuses the request or
+// drops it.
+func outage(d *draw, f *fault) {
+	switch d.intn(3) {
+	case 0:
+		f.lost = true
+	case 1:
+		f.refusal = &feed.ThrottledError{RetryAfter: d.span(100*time.Millisecond, 5*time.Second)}
+	default:
+		f.refusal = errUnavailable
+	}
+}
+
+func isLeaseOp(op string) bool {
+	return slices.Contains([]string{opOpen, opList, opGet, opMark, opCreate, opUpdate, opDelete}, op)
+}
+
+// torn draws whether a listing is combined from two listings.
+func (r *run) torn(host string, n int) (time.Duration, bool) {
+	d := newDraw(r.scenario.seed, uint64(n), "torn", host)
+	if !d.chance(r.scenario.odds.torn) {
+		return 0, false
+	}
+	r.world.inject()
+	return d.span(time.Millisecond, r.scenario.times.timeout/4), true
+}
+
+// handle draws what the handler does with a batch.
+func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling {
+	odds := r.scenario.odds
+	d := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN)<<8+uint64(attempt), "handling", o.host.id, o.lease.Token)
+	does := handling{takes: d.span(100*time.Microsecond, 15*time.Millisecond)}
+	does.checkpoint = d.chance(odds.manual) || r.world.isCalm()
+	if r.scenario.late && !r.world.isCalm() {
+		late := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN), "late checkpoint", o.host.id, o.lease.Token)
+		if late.chance(lateShare) {
+			does.checkpoint = false
+			does.later = late.span(time.Millisecond, r.scenario.times.expiration)
+		}
+	}
+	switch {
+	case r.scenario.handler != nil:
+		does.call, does.checkpoint = r.userHandler(o.host).Handle, false
+	case o.user != nil:
+		does.call, does.checkpoint = o.user.Handle, false
+	}
+	if r.world.isCalm() {
+		return does
+	}
+	switch {
+	case d.chance(odds.panics):
+		does.exits = d.chance(0.5)
+		does.panics = !does.exits
+	case d.chance(odds.fails):
+		does.err = errHandler
+	case d.chance(odds.slow):
+		// The handler returns at the latest when the faults end.
+		does.takes = min(d.span(time.Second, 2*r.scenario.times.expiration), time.Until(r.calmAt)-does.takes)
+		does.ignoresContext = d.chance(odds.ignoresContext)
+	default:
+		return does
+	}
+	r.world.inject()
+	return does
+}
+
+// lateShare is the share of the batches that are checkpointed from another goroutine, in
+// seeds with such checkpoints.
+const lateShare = 0.5
+
+// editLease writes an unknown property to a lease, as another tool may.
+func (r *run) editLease(ctx context.Context, n int) {
+	l, ok := r.pickLease(ctx, n)
+	if !ok {
+		return
+	}
+	properties := map[string]string{"note": "kept"}
+	maps.Copy(properties, l.Properties)
+	l.Properties = properties
+	if stored, err := r.operator.Update(ctx, l); err == nil {
+		r.world.inject()
+		r.world.check.operatorWrites(stored)
+		r.world.trace.add("operator", "poke", l.Token, "", 0)
+	}
+}
+
+// deleteLease deletes a lease as an operator may.
+func (r *run) deleteLease(ctx context.Context, n int) {
+	l, ok := r.pickLease(ctx, n)
+	if !ok {
+		return
+	}
+	if err := r.operator.Delete(ctx, l); err == nil {
+		r.world.inject()
+		r.world.check.operatorDeletes(l)
+		r.world.trace.add("operator", "delete", l.Token, "", 0)
+	}
+}
+
+func (r *run) pickLease(ctx context.Context, n int) (lease.Lease, bool) {
+	listing, err := r.operator.List(ctx)
+	if err != nil || len(listing.Leases) == 0 {
+		return lease.Lease{}, false
+	}
+	return listing.Leases[n%len(listing.Leases)], true
+}

@@ -1,0 +1,298 @@
+package simulation
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// host is one simulated host: a processor whose calls all go over a simulated link.
+//
+// A crash is final. After it no call of the host reaches the engine, no answer reaches
+// the host, and the results of its handlers are ignored. Its goroutines are still
+// stopped, so that the test can end, but the checker ignores their work.
+type host struct {
+	world    *world
+	id       string // unique in the run
+	instance string // the instance name; several hosts may have the same one
+	joined   time.Time
+
+	cancel context.CancelFunc
+	dead   chan struct{} // closed by a crash
+	done   chan struct{} // closed when Run has returned
+	err    error         // returned by Run; valid after done
+
+	mu      sync.Mutex // guards the fields below
+	calls   map[callName]int
+	writes  int
+	isDead  bool
+	leaving bool
+	gate    chan struct{} // closed when the pause ends; nil if not paused
+	crashAt int           // number of the lease write at which the host crashes; 0 if it does not crash
+	after   bool          // crash after that write was applied, not before
+	owner   string        // owner text, once a write has shown it
+	listing lease.Listing // the last one received
+	runs    int           // number of workers started
+	listed  chan struct{} // closed by the next listing of the partitions; nil without waiters
+}
+
+type callName struct{ op, key string }
+
+// count counts a call, and returns the number of calls with the same operation and key so
+// far.
+func (h *host) count(op, key string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls[callName{op, key}]++
+	return h.calls[callName{op, key}]
+}
+
+// partitionsListed returns a channel that is closed when the host next lists the
+// partitions.
+func (h *host) partitionsListed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.listed == nil {
+		h.listed = make(chan struct{})
+	}
+	return h.listed
+}
+
+// listsPartitions records that the host lists the partitions.
+func (h *host) listsPartitions() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.listed != nil {
+		close(h.listed)
+		h.listed = nil
+	}
+}
+
+func (h *host) crashed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isDead
+}
+
+func (h *host) closedGate() chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.gate
+}
+
+// alive reports whether the host has neither crashed nor been stopped.
+func (h *host) alive() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.isDead && !h.leaving
+}
+
+// starting reports whether the host is in its first start: no listing has shown the
+// marker to it yet.
+func (h *host) starting() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.listing.Initialized.IsZero()
+}
+
+// crash crashes the host. Its leases stay owned until they expire.
+func (h *host) crash() {
+	h.mu.Lock()
+	if h.isDead {
+		h.mu.Unlock()
+		return
+	}
+	h.isDead = true
+	h.mu.Unlock()
+	h.world.trace.add(h.id, "crash", "", "", 0)
+	h.world.check.forgetHost(h)
+	close(h.dead)
+	h.cancel()
+}
+
+// leave stops the host regularly. Its Run then releases its leases.
+func (h *host) leave() {
+	h.mu.Lock()
+	h.leaving = true
+	h.mu.Unlock()
+	h.world.trace.add(h.id, "leave", "", "", 0)
+	h.cancel()
+}
+
+// pause freezes the host, until resume is called.
+func (h *host) pause() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gate == nil {
+		h.gate = make(chan struct{})
+	}
+}
+
+func (h *host) resume() {
+	h.mu.Lock()
+	gate := h.gate
+	h.gate = nil
+	h.mu.Unlock()
+	if gate != nil {
+		close(gate)
+	}
+}
+
+// run runs the host's processor, and records its result in h.err.
+func (h *host) run(ctx context.Context, cfg changefeed.Config) {
+	defer close(h.done)
+	p, err := changefeed.New(cfg)
+	if err == nil {
+		err = p.Run(ctx)
+	}
+	h.err = err
+	h.world.trace.add(h.id, "returned", "", outcome(err), 0)
+	h.world.check.returned(h, err)
+}
+
+// hostSource is the monitored container as a host reaches it, over its link.
+type hostSource struct {
+	host  *host
+	inner feed.Source
+	waits bool
+}
+
+// Identity implements [feed.Source].
+func (s *hostSource) Identity(ctx context.Context) (feed.Identity, error) {
+	return send(ctx, call{host: s.host, op: opIdentity}, s.inner.Identity)
+}
+
+// Partitions implements [feed.Source].
+func (s *hostSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	s.host.listsPartitions()
+	return send(ctx, call{host: s.host, op: opPartitions}, s.inner.Partitions)
+}
+
+// Read implements [feed.Source].
+func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	token := r.Partition.ID
+	if token == "" {
+		token = r.Range.String()
+	}
+	c := call{host: s.host, op: opRead, key: token}
+	if r.From.Kind() == feed.StartNow {
+		c.op = opNow
+	} else {
+		u := s.host.world.check.readBegins(ctx, s.host, token, r)
+		defer s.host.world.check.ends(u)
+	}
+	if !s.waits {
+		r.Wait = 0
+	}
+	return send(ctx, c, func(ctx context.Context) (feed.Page, error) {
+		if s.host.world.refuses && r.From.Kind() == feed.StartTime {
+			return feed.Page{}, feed.ErrUnsupported
+		}
+		return s.inner.Read(ctx, r)
+	})
+}
+
+// CheckStart implements [feed.Source].
+func (s *hostSource) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
+	return s.inner.CheckStart(ctx, from, mode)
+}
+
+// SplitRange implements [feed.Source].
+func (s *hostSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	return s.inner.SplitRange(ctx, r, n)
+}
+
+// hostContainer is the lease container as a host reaches it, over its link.
+type hostContainer struct {
+	host  *host
+	inner lease.Container
+}
+
+// Dialect implements [lease.Container].
+func (c *hostContainer) Dialect() lease.Dialect { return c.inner.Dialect() }
+
+// Open implements [lease.Container].
+func (c *hostContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	return send(ctx, call{host: c.host, op: opOpen}, func(ctx context.Context) (lease.Store, error) {
+		inner, err := c.inner.Open(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		return &hostStore{host: c.host, inner: inner}, nil
+	})
+}
+
+// hostStore is the lease store as a host reaches it, over its link. It passes each write
+// to the checker three times: when the host sends it, when the store applies it, and when
+// the host receives the answer.
+type hostStore struct {
+	host  *host
+	inner lease.Store
+}
+
+// Charged implements [lease.Store].
+func (s *hostStore) Charged() float64 { return s.inner.Charged() }
+
+// List implements [lease.Store].
+func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
+	l, err := send(ctx, call{host: s.host, op: opList}, s.host.world.lister(s.host, s.inner))
+	if err == nil {
+		s.host.mu.Lock()
+		s.host.listing = l
+		s.host.mu.Unlock()
+		s.host.world.check.listed(s.host)
+	}
+	return l, err
+}
+
+// Mark implements [lease.Store].
+func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
+	check := s.host.world.check
+	_, err := send(ctx, call{host: s.host, op: opMark, write: true}, func(ctx context.Context) (struct{}, error) {
+		err := s.inner.Mark(ctx, initialised)
+		if err == nil {
+			check.marked(initialised)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Create implements [lease.Store].
+func (s *hostStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(ctx, opCreate, l, func(ctx context.Context) (lease.Lease, error) { return s.inner.Create(ctx, l) })
+}
+
+// Update implements [lease.Store].
+func (s *hostStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(ctx, opUpdate, l, func(ctx context.Context) (lease.Lease, error) { return s.inner.Update(ctx, l) })
+}
+
+// Delete implements [lease.Store].
+func (s *hostStore) Delete(ctx context.Context, l lease.Lease) error {
+	_, err := s.write(ctx, opDelete, l, func(ctx context.Context) (lease.Lease, error) {
+		return lease.Lease{}, s.inner.Delete(ctx, l)
+	})
+	return err
+}
+
+func (s *hostStore) write(ctx context.Context, op string, l lease.Lease,
+	carry func(context.Context) (lease.Lease, error),
+) (lease.Lease, error) {
+	check := s.host.world.check
+	w := check.sent(s.host, op, l)
+	answer, err := send(ctx, call{host: s.host, op: op, key: l.Token, write: true},
+		func(ctx context.Context) (lease.Lease, error) {
+			answer, err := carry(ctx)
+			if err == nil {
+				check.applied(w, answer)
+			}
+			return answer, err
+		})
+	check.answered(w, answer, err)
+	return answer, err
+}

@@ -1,0 +1,300 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// handling describes how a simulated handler handles one batch.
+type handling struct {
+	takes time.Duration
+	// ignoresContext reports whether the handler continues to its end even if its context
+	// ends.
+	ignoresContext bool
+	// err, panics and exits make the handler fail: with an error, with a panic, or with
+	// runtime.Goexit. The batch is then not handled.
+	err    error
+	panics bool
+	exits  bool
+	// checkpoint reports whether the handler itself calls Checkpoint for the batch. It
+	// applies to manual checkpoints only.
+	checkpoint bool
+	// later, if positive, is the time after the handler's return at which another
+	// goroutine checkpoints the batch. If the host lists the partitions earlier, the
+	// checkpoint happens during that listing. It applies to manual checkpoints only.
+	later time.Duration
+	// call is called with the batch in the middle of the handling. It may be nil.
+	call func(ctx context.Context, b *changefeed.Batch) error
+}
+
+// simObserver is the handler of one worker: one run of one lease on one host. It checks
+// that the worker delivers the changes that follow the lease's position at its start.
+type simObserver struct {
+	world *world
+	host  *host
+	lease lease.Lease
+	run   int
+	user  changefeed.Observer // the user's observer of the worker; nil if there is none
+
+	// The processor never calls two methods of one observer at the same time. So these
+	// fields need no mutex.
+	position int64 // LSN of the last change of the last handled batch
+	first    bool  // whether no batch has been handled yet
+	failed   []int // journal indexes of the last failed batch's changes
+	attempt  int
+	handed   []int // journal indexes of changes that were handled and not yet acknowledged, with manual checkpoints
+	closed   bool
+	older    *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
+}
+
+// observe returns the observer for a worker that host h starts on lease l.
+func (w *world) observe(h *host, l lease.Lease) (*simObserver, error) {
+	h.mu.Lock()
+	h.runs++
+	run := h.runs
+	h.mu.Unlock()
+	o := &simObserver{world: w, host: h, lease: l, run: run, first: true}
+	w.check.mu.Lock()
+	o.position = w.check.lsn(l)
+	w.check.changedAt = time.Now() // a worker starts, even if its host owned the lease before
+	w.check.mu.Unlock()
+	w.trace.add(h.id, "begin", l.Token, string(l.Continuation), 0)
+	if w.observer == nil || h.crashed() {
+		return o, nil
+	}
+	var err error
+	o.user, err = w.observer(h.id, l)
+	return o, err
+}
+
+// Open implements [changefeed.Observer].
+func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
+	if l.Token != o.lease.Token {
+		o.world.check.fail(4, "%s: observer of lease %s opened for %s", o.host.id, o.lease.Token, l.Token)
+	}
+	if err := o.pass(ctx, 0); err != nil || o.user == nil {
+		return err
+	}
+	return o.user.Open(ctx, l)
+}
+
+// pass waits while the observer's host is paused, or until ctx ends.
+func (o *simObserver) pass(ctx context.Context, call int64) error {
+	return o.host.pass(ctx, ctx.Done(), newDraw(o.world.seed, uint64(call), o.host.id, "resume", o.lease.Token, strconv.Itoa(o.run)))
+}
+
+// Close implements [changefeed.Observer].
+func (o *simObserver) Close(ctx context.Context, r changefeed.Reason) error {
+	if o.closed {
+		o.world.check.fail(4, "%s: observer of lease %s closed twice", o.host.id, o.lease.Token)
+	}
+	o.closed = true
+	o.world.trace.add(o.host.id, "close", o.lease.Token, r.String(), 0)
+	if o.user == nil || o.host.crashed() {
+		return nil
+	}
+	return o.user.Close(ctx, r)
+}
+
+var errHandler = errors.New("the handler failed")
+
+// Handle implements [changefeed.Observer].
+func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
+	w := o.world
+	w.pending.Add(1)
+	defer w.pending.Done()
+	handed := time.Now()
+	if err := o.pass(ctx, b.Changes[0].LSN); err != nil {
+		return err
+	}
+	u, entries := o.begins(ctx, b, handed)
+	o.attempt++
+	does := handling{takes: o.base(b)}
+	w.mu.Lock()
+	handle := w.handle
+	w.mu.Unlock()
+	if handle != nil {
+		does = handle(o, b, o.attempt)
+	}
+	panicked, err := o.works(ctx, b, entries, does)
+	w.check.ends(u)
+	if o.host.crashed() {
+		return errCrashed
+	}
+	w.trace.add(o.host.id, "handled", o.lease.Token, outcome(err), b.Changes[0].LSN)
+	if err == nil && does.exits {
+		o.failed = entries
+		runtime.Goexit()
+	}
+	if err != nil {
+		o.failed = entries
+		if panicked != nil {
+			panic(panicked)
+		}
+		return err
+	}
+	o.failed, o.attempt, o.first = nil, 0, false
+	o.position = b.Changes[len(b.Changes)-1].LSN
+	if does.call == nil || !w.checkpoint.Manual {
+		w.journal.note(entries, true, !w.checkpoint.Manual)
+	}
+	if w.checkpoint.Manual {
+		o.handed = append(o.handed, entries...)
+		if does.later > 0 {
+			o.acknowledgeLater(ctx, b, does.later)
+		}
+		if does.checkpoint {
+			return o.acknowledge(ctx, b)
+		}
+	}
+	return nil
+}
+
+// acknowledgeLater starts a goroutine that checkpoints the batch as a user might. It does
+// so after the given delay, or when the host next lists the partitions. A host lists them
+// while it splits a lease, and the split must not undo the checkpoint.
+func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch, after time.Duration) {
+	w, handed, asked := o.world, slices.Clone(o.handed), o.host.partitionsListed()
+	d := newDraw(w.seed, uint64(b.Changes[0].LSN), "later", o.host.id, o.lease.Token)
+	delay := d.span(1, 10*time.Millisecond)
+	w.pending.Go(func() {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-asked:
+			time.Sleep(delay)
+		}
+		if o.host.crashed() {
+			return
+		}
+		w.journal.note(handed, false, true)
+		err := b.Checkpoint(context.WithoutCancel(ctx))
+		w.trace.add(o.host.id, "late checkpoint", o.lease.Token, outcome(err), b.Changes[len(b.Changes)-1].LSN)
+	})
+}
+
+// acknowledge checkpoints the batch as a user would. It then checkpoints an older batch,
+// which must have no effect. A failed checkpoint does not fail the batch, because its
+// changes were handled.
+func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) error {
+	o.world.journal.note(o.handed, false, true)
+	o.handed = nil
+	err := b.Checkpoint(ctx)
+	if err != nil {
+		o.world.trace.add(o.host.id, "checkpoint", o.lease.Token, outcome(err), 0)
+	}
+	older := o.older
+	o.older = b
+	if err != nil || older == nil {
+		return nil
+	}
+	if err := older.Checkpoint(ctx); err != nil {
+		o.world.check.fail(5, "%s: an older checkpoint of lease %s fails after a newer one: %v", o.host.id, o.lease.Token, err)
+	}
+	return nil
+}
+
+// base returns how long the handler takes for a batch if no fault happens.
+func (o *simObserver) base(b *changefeed.Batch) time.Duration {
+	d := newDraw(o.world.seed, uint64(b.Changes[0].LSN), "handler", o.host.id, o.lease.Token)
+	return d.span(100*time.Microsecond, 20*time.Millisecond)
+}
+
+// works calls the simulated handler. It returns a panic of the handler as panicked, so
+// that the caller can record the batch and panic again.
+func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []int, does handling) (panicked any, err error) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			err = errHandler
+		}
+	}()
+	return nil, o.handles(ctx, b, entries, does)
+}
+
+func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
+	wait := ctx
+	if does.ignoresContext {
+		wait = context.WithoutCancel(ctx)
+	}
+	if err := o.host.sleep(wait, does.takes); err != nil {
+		return err
+	}
+	if does.call != nil {
+		if err := o.calls(ctx, b, entries, does); err != nil {
+			return err
+		}
+	}
+	if does.panics {
+		panic(fmt.Sprintf("handler panic on lease %s", o.lease.Token))
+	}
+	return does.err
+}
+
+// calls calls the handler of the simulation's user. With manual checkpoints, the handler
+// may checkpoint the batch at any moment. If the answer is lost or the host crashes, the
+// simulation cannot detect whether the batch is handled. So in that mode it only checks
+// that no position is ahead of delivery.
+func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
+	if !o.world.checkpoint.Manual {
+		return does.call(ctx, b)
+	}
+	o.world.journal.note(entries, false, true)
+	err := does.call(ctx, b)
+	o.world.journal.note(entries, true, true)
+	return err
+}
+
+// begins records that a batch is given to the handler, and checks that it is the next
+// batch that the lease is due. handed is when the processor delivered the batch. A paused
+// host may have held it since.
+func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed time.Time) (*use, []int) {
+	w, c := o.world, o.world.check
+	ids := make([]string, len(b.Changes))
+	for i := range b.Changes {
+		id, err := b.Changes[i].ID()
+		if err != nil {
+			c.fail(4, "%s: lease %s: cannot get the id of a change: %v", o.host.id, o.lease.Token, err)
+		}
+		ids[i] = id
+	}
+	r := o.lease.Range.OrFull()
+	var since time.Time
+	if start := o.lease.Start(feed.Now()); o.first && start.Kind() == feed.StartTime {
+		since = start.Time() // the start time may have been in the future when the run began
+	}
+	entries, wrong := w.journal.match(r, o.position, since, b.Changes, ids)
+	if wrong != "" {
+		c.fail(4, "%s: lease %s, after %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
+	}
+	if o.failed != nil && !slices.Equal(o.failed, entries) {
+		c.fail(4, "%s: lease %s: the batch differs from the one that failed", o.host.id, o.lease.Token)
+	}
+	if o.closed {
+		c.fail(4, "%s: lease %s: a batch after the close", o.host.id, o.lease.Token)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.failed == nil {
+		if t := c.tenures[tenureKey{o.host, o.lease.Token}]; t != nil && !t.askedAt.IsZero() && handed.After(t.askedAt) {
+			c.violate(7, "%s: lease %s: a new batch %s after the answer with a hand-over request",
+				o.host.id, o.lease.Token, handed.Sub(t.askedAt))
+		}
+	}
+	c.cost.batches[o.lease.Token]++
+	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
+}
+
+// String returns the change's LSN and item, for messages.
+func (r record) String() string {
+	return fmt.Sprintf("change %d of item %s", r.lsn, r.item)
+}

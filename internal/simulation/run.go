@@ -1,0 +1,368 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// run executes a scenario.
+type run struct {
+	scenario *scenario
+	world    *world
+	operator lease.Store // the lease store of an operator with a tool
+	calmAt   time.Time
+
+	handlers map[*host]changefeed.Handler // the user's; guarded by mu
+
+	// Only the run's own goroutine uses these fields.
+	writes   draw
+	items    []itemWrite // existing items
+	nextItem int
+	crashed  int
+	topology int
+	visitors []*host // in the order of the plan
+
+	mu                     sync.Mutex    // guards the fields below
+	leasesDown, sourceDown time.Duration // the ends of outages
+}
+
+// simulate runs a scenario in the current bubble and returns its statistics.
+func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
+	w := s.world(e, keepTrace)
+	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes")}
+	r.calmAt = time.Now().Add(s.active)
+	w.faults, w.handle, w.observer = r.faults, r.handle, s.observer
+	if s.odds.torn > 0 {
+		w.torn = r.torn
+	}
+	if err := r.open(ctx); err != nil {
+		w.check.fail(11, "cannot open the leases: %v", err)
+	}
+	r.prepare(ctx)
+	r.act(ctx)
+	if !w.check.failed() {
+		r.rest(ctx)
+	}
+	r.end()
+	return r.summary()
+}
+
+// open opens the operator's lease store.
+func (r *run) open(ctx context.Context) error {
+	id, err := r.world.engine.source().Identity(ctx)
+	if err != nil {
+		return err
+	}
+	r.operator, err = r.world.engine.leases().Open(ctx, lease.Key{Processor: "sim", Identity: id, Mode: r.world.mode})
+	return err
+}
+
+// prepare writes the changes that exist before the first host joins.
+func (r *run) prepare(ctx context.Context) {
+	for range 20 {
+		r.write(ctx)
+	}
+}
+
+// act executes the scenario's events.
+func (r *run) act(ctx context.Context) {
+	for i, e := range r.scenario.events {
+		// Each event has an offset of its own, so no event happens at the same instant as
+		// something else.
+		d := newDraw(r.scenario.seed, uint64(i), "event")
+		sleepUntil(r.world.trace.origin.Add(e.at + d.span(0, time.Microsecond)))
+		if r.world.check.failed() {
+			return
+		}
+		r.happen(ctx, e)
+	}
+	sleepUntil(r.calmAt)
+}
+
+func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }
+
+// happen executes one event.
+func (r *run) happen(ctx context.Context, e event) {
+	w := r.world
+	switch e.kind {
+	case eventWrite:
+		r.write(ctx)
+	case eventJoin:
+		r.join(e.n) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
+	case eventLeave:
+		if hosts := w.living(); len(hosts) > 1 {
+			hosts[e.n%len(hosts)].leave()
+		}
+	case eventCrash, eventCrashWrite, eventCrashAnswer:
+		r.crash(e) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
+	case eventPause:
+		if hosts := w.living(); len(hosts) > 0 {
+			h := hosts[e.n%len(hosts)]
+			w.inject()
+			w.trace.add(h.id, "pause", "", "", int64(e.d))
+			h.pause()
+			w.later(e.d, h.resume)
+		}
+	case eventSplit:
+		parts := w.engine.partitions()
+		r.changed(w.engine.split(ctx, parts[e.n%len(parts)].ID))
+	case eventMerge:
+		if parts := w.engine.partitions(); len(parts) > 1 {
+			i := e.n % (len(parts) - 1)
+			r.changed(w.engine.merge(ctx, parts[i].ID, parts[i+1].ID))
+		}
+	case eventDeleteLease:
+		r.deleteLease(ctx, e.n)
+	case eventEdit:
+		r.editLease(ctx, e.n)
+	case eventVisit:
+		r.visitors = append(r.visitors, r.scenario.foreign[e.n].begin(r.world))
+	case eventDismiss:
+		r.dismiss(r.visitors[e.n], r.scenario.foreign[e.n].crash)
+	case eventLeaseOutage:
+		r.fallsOut(&r.leasesDown, e.at+e.d)
+	case eventSourceOutage:
+		r.fallsOut(&r.sourceDown, e.at+e.d)
+	case eventPowerLoss:
+		if err := w.engine.powerLoss(ctx); err != nil {
+			w.check.fail(11, "%v", err)
+		}
+		w.trace.add("operator", "power loss", "", "", 0)
+	}
+}
+
+// dismiss ends a foreign host. It crashes, or it stops and releases its leases.
+func (r *run) dismiss(f *host, crash bool) {
+	if crash {
+		r.crashed++
+		f.crash()
+		return
+	}
+	r.world.trace.add(f.id, "leave", "", "", 0)
+	f.cancel()
+}
+
+// stopForeignHosts stops the foreign hosts before everything comes to rest.
+func (r *run) stopForeignHosts() {
+	for _, f := range r.world.everyForeignHost() {
+		f.resume()
+		f.cancel()
+		<-f.done
+	}
+}
+
+// fallsOut begins an outage.
+func (r *run) fallsOut(what *time.Duration, until time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*what = until
+}
+
+func (r *run) changed(err error) {
+	if err != nil {
+		r.world.check.fail(11, "split or merge: %v", err)
+		return
+	}
+	r.topology++
+	r.world.trace.add("operator", "topology", strconv.Itoa(len(r.world.engine.partitions())), "", 0)
+}
+
+// join starts a host. Some hosts have the same name.
+func (r *run) join(n int) {
+	name := fmt.Sprintf("host-%d", len(r.world.everyHost())+1)
+	if n%5 == 0 {
+		name = "host"
+	}
+	r.world.join(name)
+}
+
+// crash crashes a host: now or at one of its next writes. Often another host joins later.
+// It always does if the host was the only one, so that a host is left at the end.
+func (r *run) crash(e event) {
+	hosts := r.world.living()
+	if len(hosts) == 0 {
+		return
+	}
+	h := hosts[e.n%len(hosts)]
+	r.crashed++
+	switch e.kind {
+	case eventCrashWrite, eventCrashAnswer:
+		h.mu.Lock()
+		h.crashAt, h.after = h.writes+1+e.n%12, e.kind == eventCrashAnswer
+		h.mu.Unlock()
+	default:
+		h.crash()
+	}
+	back := e.d / 2
+	if e.at+back < r.scenario.active*95/100 && (e.n%3 > 0 || len(hosts) == 1) {
+		name := h.instance
+		r.world.later(back, func() { r.world.join(name) })
+	}
+}
+
+// write commits one transaction of new items, new versions and deletes.
+func (r *run) write(ctx context.Context) {
+	if r.scenario.document != nil {
+		r.writeUserDocument(ctx)
+		return
+	}
+	d := &r.writes
+	key := feed.PartitionKey{fmt.Sprintf("k%d", d.intn(60))}
+	n := 1
+	if d.chance(0.5) {
+		n = d.between(2, 9)
+	}
+	var writes []itemWrite
+	taken := map[string]bool{}
+	for range n {
+		w := r.operation(d, key)
+		if !taken[w.id] {
+			taken[w.id] = true
+			writes = append(writes, w)
+		}
+	}
+	if err := r.world.write(ctx, writes...); err != nil {
+		r.world.check.fail(11, "cannot write: %v", err)
+	}
+}
+
+// writeUserDocument commits the user's next document.
+func (r *run) writeUserDocument(ctx context.Context) {
+	r.nextItem++
+	key, document := r.scenario.document(r.nextItem)
+	id, _ := document["id"].(string)
+	if err := r.world.write(ctx, itemWrite{key: key, id: id, document: document}); err != nil {
+		r.world.check.fail(11, "cannot write document %d: %v", r.nextItem, err)
+	}
+}
+
+// userHandler returns the user's handler of a host.
+func (r *run) userHandler(h *host) changefeed.Handler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handlers[h] == nil {
+		if r.handlers == nil {
+			r.handlers = map[*host]changefeed.Handler{}
+		}
+		r.handlers[h] = r.scenario.handler(h.id)
+	}
+	return r.handlers[h]
+}
+
+// operation draws one operation on a partition key.
+func (r *run) operation(d *draw, key feed.PartitionKey) itemWrite {
+	if old := len(r.items); old > 0 && d.chance(0.3) {
+		i := d.intn(old)
+		if w := r.items[i]; w.key.String() == key.String() {
+			if d.chance(0.2) {
+				r.items[i] = r.items[old-1]
+				r.items = r.items[:old-1]
+				w.document = nil
+			}
+			return w
+		}
+	}
+	r.nextItem++
+	id := "i" + strconv.Itoa(r.nextItem)
+	w := itemWrite{key: key, id: id, document: map[string]any{"id": id, "pk": key[0]}}
+	r.items = append(r.items, w)
+	return w
+}
+
+// rest waits until everything has come to rest and checks it.
+func (r *run) rest(ctx context.Context) {
+	w, check := r.world, r.world.check
+	r.stopForeignHosts()
+	w.calm()
+	time.Sleep(w.times.timeout) // a host may still crash at a write in progress
+	if len(w.living()) == 0 {
+		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
+	}
+	time.Sleep(w.times.recovery())
+	check.covers()
+	since := time.Now()
+	time.Sleep(w.times.expiration + time.Second)
+	check.wasRead(since)
+	check.resetCosts()
+	time.Sleep(r.scenario.still)
+	check.stable(since)
+	check.balanced()
+	check.requestsAtRest()
+	for range 10 {
+		// The writes are apart in time, because the first one wakes a waiting read.
+		time.Sleep(r.writes.span(time.Millisecond, 20*time.Millisecond))
+		r.write(ctx)
+	}
+	time.Sleep(w.times.poll + 2*w.times.timeout)
+	check.requestsAtRest()
+	check.stable(since)
+	check.covers()
+	check.allHandled()
+	if check.failed() {
+		return
+	}
+	if _, again := w.journal.counts(); again > 0 && r.scenario.faultLevel == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
+		check.fail(15, "planned moves redelivered %d changes", again)
+	}
+	for _, h := range w.living() {
+		h.leave()
+	}
+	r.await()
+	check.allFree()
+}
+
+// end stops all hosts and waits for every goroutine. A goroutine may start another host
+// meanwhile.
+func (r *run) end() {
+	for ended := -1; ended < len(r.world.everyHost()); {
+		ended = len(r.world.everyHost())
+		for _, h := range r.world.everyHost() {
+			if r.world.check.failed() {
+				h.crash()
+			}
+			h.resume()
+			h.cancel()
+		}
+		r.await()
+		for _, f := range r.world.everyForeignHost() {
+			f.crash()
+			f.resume()
+			<-f.done
+		}
+		r.world.pending.Wait()
+	}
+	if err := r.world.engine.close(); err != nil {
+		r.world.check.fail(11, "cannot close the engine: %v", err)
+	}
+}
+
+func (r *run) await() {
+	for _, h := range r.world.everyHost() {
+		<-h.done
+	}
+}
+
+func (r *run) summary() summary {
+	changes, again := r.world.journal.counts()
+	s := summary{
+		moves: r.world.check.moved(), visits: r.world.check.visited(),
+		seed: r.scenario.seed, hosts: len(r.world.everyHost()), partitions: r.scenario.partitions,
+		changes: changes, redelivered: again, topology: r.topology, crashes: r.crashed,
+		simulated: time.Since(r.world.trace.origin), hash: r.world.trace.hash(),
+		violations: r.world.check.violations(),
+	}
+	r.world.mu.Lock()
+	s.faults = r.world.injected
+	r.world.mu.Unlock()
+	if r.world.trace.keep {
+		s.trace = r.world.trace.String()
+	}
+	return s
+}

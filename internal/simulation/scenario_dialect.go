@@ -1,0 +1,83 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// drawDialect draws the dialect of a scenario's leases: .NET's, or one of Java's two. With
+// foreign hosts it is .NET's. It also removes the events that the dialect does not support.
+// The dialect of Java's handleChanges supports neither merges nor all versions and deletes
+// mode. A host of that dialect stops if its only lease is deleted, because that looks like
+// an upgrade by a Java host.
+func (s *scenario) drawDialect() {
+	d := newDraw(s.seed, 0, "dialect")
+	p := d.float()
+	if len(s.foreign) > 0 || p >= dialectShare {
+		return
+	}
+	s.dialect = lease.JavaLatestVersion
+	if p >= dialectShare/2 || s.seed%storeEvery == 0 {
+		return // the checker reads documents on the store, and those of handleChanges have no ranges
+	}
+	s.dialect, s.mode = lease.JavaHandleChanges, feed.LatestVersion
+	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == eventMerge || e.kind == eventDeleteLease })
+}
+
+// dialectShare is the share of the seeds without foreign hosts whose leases are in one of
+// Java's dialects.
+const dialectShare = 0.3
+
+// dialectContainer is a lease container in a dialect. The engine in memory keeps all
+// fields of a lease. A host receives only those that the dialect's documents have.
+type dialectContainer struct {
+	inner   lease.Container
+	dialect lease.Dialect
+}
+
+// Dialect implements [lease.Container].
+func (c dialectContainer) Dialect() lease.Dialect { return c.dialect }
+
+// Open implements [lease.Container].
+func (c dialectContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	codec, err := lease.NewCodec(c.dialect, k, false)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := c.inner.Open(ctx, k)
+	return dialectStore{Store: inner, codec: codec}, err
+}
+
+type dialectStore struct {
+	lease.Store
+	codec lease.Codec
+}
+
+// List implements [lease.Store]. It removes the fields that the dialect's documents do
+// not have.
+func (s dialectStore) List(ctx context.Context) (lease.Listing, error) {
+	l, err := s.Store.List(ctx)
+	if s.codec.Dialect() == lease.JavaHandleChanges {
+		l.Leases = slices.Clone(l.Leases)
+		for i := range l.Leases {
+			l.Leases[i].Range = feed.Range{}
+		}
+	}
+	return l, err
+}
+
+// Create implements [lease.Store].
+func (s dialectStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	if _, err := s.codec.New(l); err != nil {
+		return lease.Lease{}, err
+	}
+	return s.Store.Create(ctx, s.codec.Stamped(l))
+}
+
+// Update implements [lease.Store].
+func (s dialectStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.Store.Update(ctx, s.codec.Stamped(l))
+}

@@ -1,0 +1,301 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// times contains the intervals of all hosts of a simulation.
+type times struct {
+	acquire, renew, expiration, timeout, drain, poll time.Duration
+}
+
+func defaultTimes() times {
+	return times{
+		acquire: 17 * time.Second, renew: 13 * time.Second, expiration: time.Minute,
+		timeout: 10 * time.Second, drain: 30 * time.Second, poll: 5 * time.Second,
+	}
+}
+
+// trust returns how long a host may use a lease after the start of its last successful
+// write. takeover returns the age at which another host may acquire it. The rules of the
+// protocol are repeated here, because those of the processor are under test.
+func (t times) trust() time.Duration {
+	return t.expiration - max(t.expiration/10, 2*time.Second)
+}
+
+func (t times) takeover() time.Duration { return t.expiration + time.Second }
+
+// recovery returns the time after the last fault within which all keys must be covered
+// again.
+func (t times) recovery() time.Duration {
+	return 2*t.expiration + time.Second + 4*t.acquire + 4*t.acquire/10 + t.drain
+}
+
+// worldConfig is the configuration of a world.
+type worldConfig struct {
+	seed           uint64
+	times          times
+	engine         engine
+	start          feed.Start
+	refuses        bool // the source refuses start times
+	mode           feed.Mode
+	dialect        lease.Dialect
+	checkpoint     changefeed.Checkpointing
+	maxItems       int
+	readAhead      int
+	waits          bool                 // reads of the source may wait for changes
+	clockless      bool                 // the lease store does not return its time
+	passes         func(id string) bool // the filter; nil accepts everything
+	keepTrace      bool
+	clean          bool // hosts crash but have no other faults
+	ignoresContext bool // handlers may outlast a stop, so Run may return an error
+}
+
+// world is one simulation: an engine, its hosts and their checker. It runs in one
+// testing/synctest bubble.
+type world struct {
+	worldConfig
+	trace   *trace
+	journal *journal
+	check   *checker
+	pending sync.WaitGroup // late requests and handlers, which outlive their callers
+
+	mu    sync.Mutex // guards the fields below
+	hosts []*host
+	// foreignHosts are the hosts of other implementations.
+	foreignHosts []*host
+	calmFrom     time.Time // when the faults ended; zero while there are faults
+	injected     int
+	// faults adds faults to a call, besides the planned crash of its host. If nil, calls
+	// only have their base delays.
+	faults func(c call, d *draw, f *fault)
+	// observer returns the user's observer of a worker. It may be nil.
+	observer func(host string, l lease.Lease) (changefeed.Observer, error)
+	// handle returns what the handler does with a batch. If nil, the handler takes a few
+	// milliseconds.
+	handle func(o *simObserver, b *changefeed.Batch, attempt int) handling
+	// foreignTakes returns how long a foreign host's handler takes. If nil, it takes
+	// milliseconds and sometimes longer.
+	foreignTakes func(f *host, token string) time.Duration
+	// torn reports whether a listing is combined from two listings, and the time between
+	// them.
+	torn func(host string, n int) (time.Duration, bool)
+	// adjust changes a host's configuration before it starts.
+	adjust func(h *host, cfg *changefeed.Config)
+}
+
+func newWorld(c worldConfig) *world {
+	w := &world{worldConfig: c, trace: newTrace(c.keepTrace), journal: newJournal(c.mode, c.passes)}
+	if w.refuses {
+		w.journal.since = w.start.Time()
+	}
+	w.check = newChecker(w)
+	return w
+}
+
+// join starts a host. The processor's seed comes from the simulation's seed.
+func (w *world) join(instance string) *host {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.mu.Lock()
+	h := &host{
+		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), instance: instance, joined: time.Now(),
+		cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
+	}
+	w.hosts = append(w.hosts, h)
+	w.mu.Unlock()
+	cfg := changefeed.Config{
+		Logger:    slog.New(slog.DiscardHandler),
+		Processor: "sim", Instance: instance,
+		Source: &hostSource{host: h, inner: w.engine.source(), waits: w.waits},
+		Leases: dialectContainer{&hostContainer{host: h, inner: w.engine.leases()}, w.dialect},
+		Observer: func(l lease.Lease) (changefeed.Observer, error) {
+			return w.observe(h, l)
+		},
+		Start: w.start, Mode: w.mode, MaxItems: w.maxItems, ReadAhead: w.readAhead, Checkpoint: w.checkpoint,
+		PollInterval: w.times.poll, AcquireInterval: w.times.acquire, RenewInterval: w.times.renew,
+		ExpirationInterval: w.times.expiration, RequestTimeout: w.times.timeout, DrainTimeout: w.times.drain,
+	}
+	processorSeed := newDraw(w.seed, 0, "host", h.id)
+	seed.Set(&cfg, processorSeed.next()|1)
+	if w.journal.passes != nil {
+		cfg.Filter = w.filter
+	}
+	w.mu.Lock()
+	adjust := w.adjust
+	w.mu.Unlock()
+	if adjust != nil {
+		adjust(h, &cfg)
+	}
+	w.trace.add(h.id, "join", instance, "", 0)
+	go h.run(ctx, cfg)
+	return h
+}
+
+// filter applies the journal's filter to a change of the feed.
+func (w *world) filter(c feed.Change) bool {
+	id, err := c.ID()
+	if err != nil {
+		return true
+	}
+	return w.journal.passes(id)
+}
+
+// everyHost returns all hosts that ever joined.
+func (w *world) everyHost() []*host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.hosts)
+}
+
+// everyForeignHost returns all foreign hosts that ever joined.
+func (w *world) everyForeignHost() []*host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.foreignHosts)
+}
+
+// living returns the hosts that run and were not stopped.
+func (w *world) living() []*host {
+	return slices.DeleteFunc(w.everyHost(), func(h *host) bool { return !h.alive() })
+}
+
+// servedSince reports whether one host has run since t without a break.
+func (w *world) servedSince(t time.Time) bool {
+	for _, h := range w.living() {
+		if !h.joined.After(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// calm ends all faults.
+func (w *world) calm() {
+	w.mu.Lock()
+	w.calmFrom = time.Now()
+	w.mu.Unlock()
+	for _, h := range w.everyHost() {
+		h.mu.Lock()
+		h.crashAt = 0
+		h.mu.Unlock()
+		h.resume()
+	}
+}
+
+func (w *world) isCalm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.calmFrom.IsZero()
+}
+
+// write commits a transaction and records it in the journal.
+func (w *world) write(ctx context.Context, writes ...itemWrite) error {
+	lsn, at, err := w.engine.commit(ctx, writes...)
+	if err != nil {
+		return err
+	}
+	w.journal.wrote(lsn, at, w.engine.epk(writes[0].key), writes)
+	w.trace.add("writer", "commit", writes[0].key.String(), "", lsn)
+	return nil
+}
+
+// later calls f after d, for a request that arrives after its caller gave up.
+func (w *world) later(d time.Duration, f func()) {
+	w.pending.Add(1)
+	go func() {
+		defer w.pending.Done()
+		time.Sleep(d)
+		f()
+	}()
+}
+
+// drawFault draws the delays and the fault of a call.
+func (w *world) drawFault(c call) fault {
+	d := newDraw(w.seed, uint64(c.n), c.host.id, c.op, c.key)
+	f := fault{
+		there: d.span(200*time.Microsecond, 6*time.Millisecond),
+		back:  d.span(200*time.Microsecond, 6*time.Millisecond),
+	}
+	if c.write {
+		c.host.mu.Lock()
+		c.host.writes++
+		if c.host.crashAt > 0 && c.host.writes == c.host.crashAt {
+			f.crash = crashBefore
+			if c.host.after {
+				f.crash = crashAfter
+			}
+		}
+		c.host.mu.Unlock()
+	}
+	w.mu.Lock()
+	faults, rough := w.faults, w.calmFrom.IsZero()
+	w.mu.Unlock()
+	if faults != nil && rough {
+		faults(c, &d, &f)
+	}
+	return f
+}
+
+// inject counts a fault.
+func (w *world) inject() {
+	w.mu.Lock()
+	w.injected++
+	w.mu.Unlock()
+}
+
+// lister returns the function that lists the leases for a host. If torn reports so, the
+// listing is torn: half of its leases are older than the others.
+func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.Listing, error) {
+	return func(ctx context.Context) (lease.Listing, error) {
+		first, err := store.List(ctx)
+		if w.clockless {
+			first.Now = time.Time{}
+		}
+		w.mu.Lock()
+		torn, rough := w.torn, w.calmFrom.IsZero()
+		w.mu.Unlock()
+		if err != nil || torn == nil || !rough {
+			return first, err
+		}
+		pause, tear := torn(h.id, h.count("torn", ""))
+		if !tear {
+			return first, nil
+		}
+		time.Sleep(pause)
+		second, err := store.List(ctx)
+		if err != nil {
+			return second, err
+		}
+		return tearListing(first, second), nil
+	}
+}
+
+// tearListing combines two listings, as if the leases were read one after another while
+// they change. It takes the clock and the marker from the first listing.
+func tearListing(first, second lease.Listing) lease.Listing {
+	torn := lease.Listing{Initialized: first.Initialized, Now: first.Now}
+	early := func(token string) bool { return hashText(token)%2 == 0 }
+	for _, l := range first.Leases {
+		if early(l.Token) {
+			torn.Leases = append(torn.Leases, l)
+		}
+	}
+	for _, l := range second.Leases {
+		if !early(l.Token) {
+			torn.Leases = append(torn.Leases, l)
+		}
+	}
+	slices.SortFunc(torn.Leases, func(a, b lease.Lease) int { return strings.Compare(a.ID, b.ID) })
+	return torn
+}
