@@ -20,6 +20,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,28 +47,37 @@ type Options struct {
 	RefuseTimesAfterMerge bool
 }
 
-// Source is a container in memory: a log of transactions, the partitions that divide its
-// keys, and their change feeds. It implements [feed.Source]. One counter assigns all
-// LSNs, so every partition has the container's last LSN.
+// Source is a container in memory: the partitions that divide its keys, and their change
+// feeds. It implements [feed.Source]. As in Azure Cosmos DB, each partition has an LSN
+// counter of its own, so two partitions use the same LSNs. A new partition continues the
+// counter of its parent. After a merge it continues the higher of two counters.
 type Source struct {
 	options  Options
 	identity feed.Identity
 
-	mu      sync.Mutex // guards the fields below; held for lookups and appends only
-	parts   []feed.Partition
-	merged  map[string]bool // whether a live partition has a merge among its ancestors, by partition ID
+	mu      sync.Mutex   // guards the fields below; held for lookups and appends only
+	parts   []*partition // sorted by range
 	nextID  int
-	lsn     int64
-	log     []entry
-	last    map[string]int // index in log of an item's last entry, by item
-	changed chan struct{}  // closed at the next commit, split or merge
+	writes  int               // number of writes so far
+	last    map[string]*entry // an item's last entry, by item
+	changed chan struct{}     // closed at the next commit, split or merge
 }
 
-// entry is the log's record of one write of one item.
+// partition is a live partition.
+type partition struct {
+	feed.Partition
+	lsn    int64    // LSN of the last transaction
+	log    []*entry // writes of the partition's keys, sorted by LSN and then by number
+	merged bool     // whether a merge is among the partition's ancestors
+}
+
+// entry is the log's record of one write of one item. number counts the container's
+// writes.
 type entry struct {
 	change feed.Change
 	epk    string
 	item   string
+	number int
 }
 
 // NewSource returns an empty container.
@@ -84,7 +94,7 @@ func NewSource(o Options) *Source {
 			AccountHost: "localhost", Database: "sim", DatabaseRID: "c2ltAA==",
 			Container: o.Container, ContainerRID: "c2ltAA" + strconv.FormatUint(hash(o.Container)%1e6, 10),
 		},
-		merged: map[string]bool{}, last: map[string]int{}, changed: make(chan struct{}),
+		last: map[string]*entry{}, changed: make(chan struct{}),
 	}
 	for _, r := range divide(feed.Range{}.OrFull(), max(o.Partitions, 1)) {
 		s.parts = append(s.parts, s.newPartition(r, nil))
@@ -92,8 +102,8 @@ func NewSource(o Options) *Source {
 	return s
 }
 
-func (s *Source) newPartition(r feed.Range, parents []string) feed.Partition {
-	p := feed.Partition{ID: strconv.Itoa(s.nextID), Range: r, Parents: parents}
+func (s *Source) newPartition(r feed.Range, parents []string) *partition {
+	p := &partition{Partition: feed.Partition{ID: strconv.Itoa(s.nextID), Range: r, Parents: parents}}
 	s.nextID++
 	return p
 }
@@ -107,7 +117,11 @@ func (s *Source) Identity(ctx context.Context) (feed.Identity, error) {
 func (s *Source) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.parts), ctx.Err()
+	all := make([]feed.Partition, len(s.parts))
+	for i, p := range s.parts {
+		all[i] = p.Partition
+	}
+	return all, ctx.Err()
 }
 
 // CheckStart implements [feed.Source].
@@ -121,11 +135,15 @@ func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Ra
 	return divide(r, n), ctx.Err()
 }
 
-// LSN returns the LSN of the last transaction.
-func (s *Source) LSN() int64 {
+// LSN returns the LSN of a live partition's last transaction. If the partition does not
+// exist, or has no transaction yet, LSN returns 0.
+func (s *Source) LSN(id string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lsn
+	if i := s.index(id); i >= 0 {
+		return s.parts[i].lsn
+	}
+	return 0
 }
 
 // Upsert creates or replaces the item that document, a JSON object, names by its "id".
@@ -153,20 +171,22 @@ type Write struct {
 }
 
 // Commit carries out a transaction on the items of one partition key, all writes or none,
-// and returns its LSN. It returns an error that wraps [feed.ErrNotFound] if an item to
+// and returns its LSN in the key's partition. It returns an error that wraps [feed.ErrNotFound] if an item to
 // delete does not exist.
 func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, lsn := s.options.Now().UTC().Truncate(time.Second), s.lsn+1
-	staged := make([]entry, 0, len(writes))
+	point := EPK(key)
+	p := s.parts[slices.IndexFunc(s.parts, func(p *partition) bool { return p.Range.Holds(point) })]
+	now, lsn := s.options.Now().UTC().Truncate(time.Second), p.lsn+1
+	staged := make([]*entry, 0, len(writes))
 	current := map[string]feed.Change{} // the latest change of each item that this transaction writes
 	for _, w := range writes {
-		e := entry{epk: EPK(key), item: key.String() + "/" + w.ID}
+		e := &entry{epk: point, item: key.String() + "/" + w.ID}
 		e.change = feed.Change{LSN: lsn, Time: now, Op: feed.Create}
 		old, found := current[e.item]
-		if i, ok := s.last[e.item]; ok && !found {
-			old, found = s.log[i].change, true
+		if last, ok := s.last[e.item]; ok && !found {
+			old, found = last.change, true
 		}
 		exists := found && old.Op != feed.Delete
 		if exists {
@@ -184,10 +204,12 @@ func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 		staged = append(staged, e)
 	}
 	for _, e := range staged {
-		s.last[e.item] = len(s.log)
-		s.log = append(s.log, e)
+		e.number = s.writes
+		s.writes++
+		s.last[e.item] = e
+		p.log = append(p.log, e)
 	}
-	s.lsn = lsn
+	p.lsn = lsn
 	s.wake()
 	return lsn, nil
 }
@@ -230,10 +252,15 @@ func (s *Source) Split(id, at string) (children []string, err error) {
 	}
 	parents := append(slices.Clone(p.Parents), p.ID)
 	a, b := s.newPartition(low, parents), s.newPartition(high, slices.Clone(parents))
-	s.parts = slices.Replace(s.parts, i, i+1, a, b)
-	if s.merged[id] {
-		s.merged[a.ID], s.merged[b.ID] = true, true
+	for _, child := range []*partition{a, b} {
+		child.lsn, child.merged = p.lsn, p.merged
+		for _, e := range p.log {
+			if child.Range.Holds(e.epk) {
+				child.log = append(child.log, e)
+			}
+		}
 	}
+	s.parts = slices.Replace(s.parts, i, i+1, a, b)
 	s.wake()
 	return []string{a.ID, b.ID}, nil
 }
@@ -250,12 +277,15 @@ func (s *Source) Merge(left, right string) (string, error) {
 	a, b := s.parts[i], s.parts[i+1]
 	parents := slices.Sorted(slices.Values(slices.Concat(a.Parents, b.Parents, []string{a.ID, b.ID})))
 	p := s.newPartition(feed.Range{Min: a.Range.Min, Max: b.Range.Max}, slices.Compact(parents))
+	p.lsn, p.merged, p.log = max(a.lsn, b.lsn), true, slices.Concat(a.log, b.log)
+	slices.SortFunc(p.log, func(x, y *entry) int {
+		return cmp.Or(cmp.Compare(x.change.LSN, y.change.LSN), cmp.Compare(x.number, y.number))
+	})
 	s.parts = slices.Replace(s.parts, i, i+2, p)
-	s.merged[p.ID] = true
 	s.wake()
 	return p.ID, nil
 }
 
 func (s *Source) index(id string) int {
-	return slices.IndexFunc(s.parts, func(p feed.Partition) bool { return p.ID == id })
+	return slices.IndexFunc(s.parts, func(p *partition) bool { return p.ID == id })
 }

@@ -46,11 +46,11 @@ func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 
 // page reads one page. from is the LSN after which the page begins.
 func (s *Source) page(r feed.Request) (page feed.Page, from int64, err error) {
-	keys, partition, err := s.selection(r)
+	keys, p, err := s.selection(r)
 	if err != nil {
 		return page, 0, err
 	}
-	from, err = s.start(r, partition)
+	from, err = s.start(r, p)
 	if err != nil {
 		return page, 0, err
 	}
@@ -58,11 +58,10 @@ func (s *Source) page(r feed.Request) (page feed.Page, from int64, err error) {
 	if maxItems <= 0 {
 		maxItems = 100
 	}
-	page.LSN, page.End = max(from, s.lsn), s.lsn
+	page.LSN, page.End = max(from, p.lsn), p.lsn
 	prefix := EPK(r.Key)
-	for i := s.after(from); i < len(s.log); i++ {
-		e := &s.log[i]
-		if !keys.Holds(e.epk) || !strings.HasPrefix(e.epk, prefix) || !s.visible(r.Mode, i) {
+	for _, e := range p.log[p.after(from):] {
+		if !keys.Holds(e.epk) || !strings.HasPrefix(e.epk, prefix) || !s.visible(r.Mode, e) {
 			continue
 		}
 		if n := len(page.Changes); n >= maxItems && page.Changes[n-1].LSN != e.change.LSN {
@@ -78,23 +77,22 @@ func (s *Source) page(r feed.Request) (page feed.Page, from int64, err error) {
 	}
 	page.Continuation = continuation(page.LSN)
 	page.Charge = 1 + float64(page.Bytes)/1024
-	page.SessionToken = fmt.Sprintf("%s:-1#%d", r.Partition.ID, s.lsn)
+	page.SessionToken = fmt.Sprintf("%s:-1#%d", r.Partition.ID, p.lsn)
 	return page, from, nil
 }
 
-// after returns the index in s.log of the first entry whose LSN is greater than lsn.
-func (s *Source) after(lsn int64) int {
-	return sort.Search(len(s.log), func(i int) bool { return s.log[i].change.LSN > lsn })
+// after returns the index in p.log of the first entry whose LSN is greater than lsn.
+func (p *partition) after(lsn int64) int {
+	return sort.Search(len(p.log), func(i int) bool { return p.log[i].change.LSN > lsn })
 }
 
-// visible reports whether the feed of a mode contains the log entry at index i.
-func (s *Source) visible(mode feed.Mode, i int) bool {
-	e := &s.log[i]
-	return mode == feed.AllVersionsAndDeletes || e.change.Op != feed.Delete && s.last[e.item] == i
+// visible reports whether the feed of a mode contains a log entry.
+func (s *Source) visible(mode feed.Mode, e *entry) bool {
+	return mode == feed.AllVersionsAndDeletes || e.change.Op != feed.Delete && s.last[e.item] == e
 }
 
 // start returns the LSN after which a request begins to read a partition.
-func (s *Source) start(r feed.Request, partition string) (int64, error) {
+func (s *Source) start(r feed.Request, p *partition) (int64, error) {
 	start := r.From
 	if r.Mode == feed.AllVersionsAndDeletes &&
 		(start.Kind() == feed.StartBeginning || start.Kind() == feed.StartTime) {
@@ -104,47 +102,52 @@ func (s *Source) start(r feed.Request, partition string) (int64, error) {
 	case feed.StartBeginning:
 		return 0, nil
 	case feed.StartTime:
-		if s.options.RefuseTimesAfterMerge && s.merged[partition] {
+		if s.options.RefuseTimesAfterMerge && p.merged {
 			return 0, fmt.Errorf("a start time on a merged partition: %w", feed.ErrUnsupported)
 		}
-		i := sort.Search(len(s.log), func(i int) bool { return !s.log[i].change.Time.Before(start.Time()) })
-		if i == len(s.log) {
-			return s.lsn, nil
+		// After a merge, the log is not sorted by time.
+		for _, e := range p.log {
+			if !e.change.Time.Before(start.Time()) {
+				return e.change.LSN - 1, nil
+			}
 		}
-		return s.log[i].change.LSN - 1, nil
+		return p.lsn, nil
 	case feed.StartContinuation:
 		return position(start.Continuation())
 	case feed.StartNow:
 	}
-	return s.lsn, nil
+	return p.lsn, nil
 }
 
-// selection returns the range of keys that a request reads and the ID of its partition, or a
+// selection returns the range of keys that a request reads and its partition, or a
 // GoneError.
-func (s *Source) selection(r feed.Request) (feed.Range, string, error) {
+func (s *Source) selection(r feed.Request) (feed.Range, *partition, error) {
 	keys := r.Range.OrFull()
 	if id := r.Partition.ID; id != "" {
 		i := s.index(id)
 		if i < 0 {
-			return keys, "", &feed.GoneError{Partition: id, Range: r.Range}
+			return keys, nil, &feed.GoneError{Partition: id, Range: r.Range}
 		}
-		return keys.Intersect(s.parts[i].Range), id, nil
+		return keys.Intersect(s.parts[i].Range), s.parts[i], nil
 	}
 	selected := keys
 	if prefix := EPK(r.Key); prefix != "" {
 		selected = selected.Intersect(feed.Range{Min: prefix, Max: prefix + "FF"})
 	}
-	partition := ""
+	var only *partition
 	for _, p := range s.parts {
 		switch {
 		case !p.Range.Overlaps(selected):
-		case partition != "":
-			return keys, "", &feed.GoneError{Range: keys}
+		case only != nil:
+			return keys, nil, &feed.GoneError{Range: keys}
 		default:
-			partition = p.ID
+			only = p
 		}
 	}
-	return keys, partition, nil
+	if only == nil {
+		return keys, nil, fmt.Errorf("read range %s: the range is empty", keys)
+	}
+	return keys, only, nil
 }
 
 // continuation returns the continuation that resumes after an LSN.

@@ -43,7 +43,7 @@ type checker struct {
 	docs      map[string]lease.Lease // the stored lease documents, by token
 	history   map[string][]lease.Lease
 	marker    bool
-	floor     int64 // changes after this LSN must be delivered
+	floor     []counter // after the marker was written; changes with greater LSNs must be delivered
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
 	acquiring map[tenureKey]attempt
@@ -379,11 +379,11 @@ func (c *checker) listed(h *host) {
 // marked records that the marker was written. initialised reports whether the marker
 // exists now.
 func (c *checker) marked(initialised bool) {
-	last := c.world.engine.lastLSN()
+	counters := c.world.engine.counters()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if initialised && !c.marker && c.world.start.Kind() == feed.StartNow {
-		c.floor = last
+		c.floor = counters
 	}
 	c.marker = initialised
 }
@@ -424,20 +424,26 @@ func (c *checker) lsn(l lease.Lease) int64 {
 	case feed.StartBeginning:
 		return 0
 	case feed.StartTime:
-		return c.world.journal.before(start.Time())
+		return c.world.journal.before(start.Time(), l.Range.OrFull())
 	case feed.StartContinuation, feed.StartNow:
 		c.violate(2, "lease %s has no position and no start", l.Token)
 	}
-	return c.promised()
+	return 0
 }
 
-// promised returns the LSN after which every change must be delivered: that of the marker
-// or of the configured start time.
-func (c *checker) promised() int64 {
+// promised returns the LSN of a key after which every change must be delivered: the last
+// one before the marker, or before the configured start time. The caller holds c.mu.
+func (c *checker) promised(k *keyLog) int64 {
 	if c.world.start.Kind() == feed.StartTime {
-		return c.world.journal.before(c.world.start.Time())
+		lsn, _ := k.before(c.world.start.Time())
+		return lsn
 	}
-	return c.floor
+	for _, f := range c.floor {
+		if f.keys.Holds(k.epk) {
+			return f.lsn
+		}
+	}
+	return 0
 }
 
 // otherProperties returns a copy of a lease's properties without the hand-over request.

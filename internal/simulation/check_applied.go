@@ -68,7 +68,7 @@ func (c *checker) created(h *host, l lease.Lease) {
 	}
 	c.history[l.Token] = append(c.history[l.Token], l)
 	if c.marker && !c.shadowed(l) {
-		c.covered(h, l, c.promised())
+		c.covered(h, l, c.promised)
 	}
 	c.changedAt = time.Now()
 }
@@ -91,10 +91,9 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 	}
 }
 
-// covered checks that no change between the LSN from and the lease's position was
-// skipped. In all versions and deletes mode, a lease that was deleted by hand starts
+// covered checks that no change between from and the lease's position was skipped. In all versions and deletes mode, a lease that was deleted by hand starts
 // again from now. Then covered checks nothing.
-func (c *checker) covered(h *host, l lease.Lease, from int64) {
+func (c *checker) covered(h *host, l lease.Lease, from floor) {
 	if c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero() {
 		return
 	}
@@ -138,7 +137,7 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 		c.violate(5, "%s: the position of lease %s falls from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
 	}
 	if !c.shadowed(after) {
-		c.covered(h, after, from)
+		c.covered(h, after, at(from))
 	}
 }
 
@@ -244,7 +243,7 @@ func (c *checker) unshadow(h *host, gone lease.Lease) {
 	}
 	for _, l := range c.docs {
 		if ancestor(gone, l) && !c.shadowed(l) {
-			c.covered(h, l, c.promised())
+			c.covered(h, l, c.promised)
 		}
 	}
 }

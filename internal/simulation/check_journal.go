@@ -1,7 +1,11 @@
 package simulation
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +14,10 @@ import (
 
 // journal records every write to the monitored container, and whether a host has handled
 // and acknowledged each change. It does not use the engine under test.
+//
+// Each partition has its own LSN counter, so LSNs of different keys cannot be compared.
+// The LSNs of one key always increase, also over splits and merges. So the journal keeps
+// the changes of each key in a list of its own.
 type journal struct {
 	mode   feed.Mode
 	passes func(id string) bool // the filter; nil accepts everything
@@ -17,18 +25,27 @@ type journal struct {
 	// delivered. Zero means that the source refuses none.
 	since time.Time
 
-	mu      sync.Mutex // guards the fields below
-	entries []record
-	newest  map[string]int // index in entries of an item's newest change, by item
-	lastLSN int64
+	mu      sync.Mutex         // guards the fields below
+	keys    []*keyLog          // sorted by EPK
+	newest  map[string]*record // an item's newest change, by item
+	changes int
 	// redelivered is the number of deliveries of changes that had been handled before.
 	redelivered int
+}
+
+// keyLog contains the changes of one key, sorted by LSN.
+type keyLog struct {
+	epk     string
+	records []*record
+	// settled is the number of records at the beginning that need no more checks. They
+	// were handled and acknowledged, or no reader receives them any more.
+	settled int
 }
 
 // record is one change of the monitored container, and its state of delivery.
 type record struct {
 	lsn    int64
-	epk    string
+	number int // number of the change in the container, in order of time
 	item   string
 	id     string
 	at     time.Time // the change's _ts
@@ -39,139 +56,205 @@ type record struct {
 	acked, handled bool
 }
 
+// String returns the change's LSN and item, for messages.
+func (r *record) String() string {
+	return fmt.Sprintf("change %d of item %s", r.lsn, r.item)
+}
+
+// floor is the LSN of each key from which a statement about changes holds: it applies to
+// the changes with a greater LSN. It is called with journal.mu held.
+type floor func(k *keyLog) int64
+
+// at returns a floor that is the same LSN for all keys. Only the keys of one lease have
+// such a floor.
+func at(lsn int64) floor { return func(*keyLog) int64 { return lsn } }
+
 func newJournal(mode feed.Mode, passes func(id string) bool) *journal {
-	return &journal{mode: mode, passes: passes, newest: map[string]int{}}
+	return &journal{mode: mode, passes: passes, newest: map[string]*record{}}
 }
 
 // wrote adds the changes of one transaction to the journal.
 func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []itemWrite) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, w := range writes {
-		item := w.key.String() + "/" + w.id
-		j.newest[item] = len(j.entries)
-		j.entries = append(j.entries, record{
-			lsn: lsn, epk: epk, item: item, id: w.id, at: at, delete: w.document == nil,
-		})
+	i, found := slices.BinarySearchFunc(j.keys, epk, func(k *keyLog, epk string) int { return strings.Compare(k.epk, epk) })
+	if !found {
+		j.keys = slices.Insert(j.keys, i, &keyLog{epk: epk})
 	}
-	j.lastLSN = max(j.lastLSN, lsn)
+	k := j.keys[i]
+	for _, w := range writes {
+		r := &record{
+			lsn: lsn, number: j.changes, item: w.key.String() + "/" + w.id, id: w.id, at: at, delete: w.document == nil,
+		}
+		j.changes++
+		j.newest[r.item] = r
+		k.records = append(k.records, r)
+	}
 }
 
-// after returns the index in j.entries of the first change whose LSN is greater than lsn.
-// The caller holds j.mu.
-func (j *journal) after(lsn int64) int {
-	return sort.Search(len(j.entries), func(i int) bool { return j.entries[i].lsn > lsn })
+// in returns the keys in range r.
+func (j *journal) in(r feed.Range) []*keyLog {
+	first := sort.Search(len(j.keys), func(i int) bool { return j.keys[i].epk >= r.Min })
+	end := sort.Search(len(j.keys), func(i int) bool { return j.keys[i].epk >= r.Max })
+	return j.keys[first:max(first, end)]
 }
 
-// visible reports whether a reader of the whole feed would now receive the change at
-// index i of j.entries.
-func (j *journal) visible(i int) bool {
-	e := &j.entries[i]
-	if j.passes != nil && !j.passes(e.id) || e.at.Before(j.since) {
+// after returns the changes whose LSN is greater than lsn.
+func (k *keyLog) after(lsn int64) []*record {
+	return k.records[sort.Search(len(k.records), func(i int) bool { return k.records[i].lsn > lsn }):]
+}
+
+// visible reports whether a reader of the whole feed would now receive the change.
+func (j *journal) visible(r *record) bool {
+	if j.passes != nil && !j.passes(r.id) || r.at.Before(j.since) {
 		return false
 	}
-	return j.mode == feed.AllVersionsAndDeletes || !e.delete && j.newest[e.item] == i
+	return j.mode == feed.AllVersionsAndDeletes || !r.delete && j.newest[r.item] == r
 }
 
-// before returns the largest LSN such that every change at or after time t has a greater
-// one.
-func (j *journal) before(t time.Time) int64 {
+// unsettled returns the changes of a key whose LSN is greater than lsn, without those at
+// the beginning that need no more checks.
+func (j *journal) unsettled(k *keyLog, lsn int64) []*record {
+	for k.settled < len(k.records) {
+		if r := k.records[k.settled]; !(r.acked && r.handled) && j.visible(r) {
+			break
+		}
+		k.settled++
+	}
+	left := k.after(lsn)
+	return left[max(0, k.settled-(len(k.records)-len(left))):]
+}
+
+// before returns the LSN of range r such that every change of r at or after time t has a
+// greater one, and as few other changes as possible.
+func (j *journal) before(t time.Time, r feed.Range) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	i := sort.Search(len(j.entries), func(i int) bool { return !j.entries[i].at.Before(t) })
-	if i == len(j.entries) {
-		return j.lastLSN
+	var last int64
+	first := int64(-1)
+	for _, k := range j.in(r) {
+		lsn, some := k.before(t)
+		if last = max(last, lsn); some && (first < 0 || lsn < first) {
+			first = lsn
+		}
 	}
-	return j.entries[i].lsn - 1
+	if first >= 0 {
+		return first
+	}
+	return last
+}
+
+// before returns the LSN before the first change of the key at or after time t. If there
+// is no such change, it returns the LSN of the last change, and false.
+func (k *keyLog) before(t time.Time) (lsn int64, some bool) {
+	i := slices.IndexFunc(k.records, func(r *record) bool { return !r.at.Before(t) })
+	if i < 0 {
+		return k.records[len(k.records)-1].lsn, false
+	}
+	return k.records[i].lsn - 1, true
 }
 
 // skipped returns the first unacknowledged change of range r whose LSN is greater than
 // from and at most to. It ignores changes that a reader no longer receives, because a
 // later version replaced them.
-func (j *journal) skipped(r feed.Range, from, to int64) (record, bool) {
+func (j *journal) skipped(r feed.Range, from floor, to int64) (first *record, found bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for i := j.after(from); i < len(j.entries) && j.entries[i].lsn <= to; i++ {
-		e := &j.entries[i]
-		if !e.acked && r.Holds(e.epk) && j.visible(i) {
-			return *e, true
+	for _, k := range j.in(r) {
+		for _, r := range j.unsettled(k, from(k)) {
+			if r.lsn > to || found && r.lsn >= first.lsn {
+				break
+			}
+			if !r.acked && j.visible(r) {
+				first, found = r, true
+			}
 		}
 	}
-	return record{}, false
+	return first, found
 }
 
 // unhandled returns the changes with an LSN greater than from that no handler has
 // handled.
-func (j *journal) unhandled(from int64) []record {
+func (j *journal) unhandled(from floor) []*record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var missing []record
-	for i := j.after(from); i < len(j.entries); i++ {
-		if !j.entries[i].handled && j.visible(i) {
-			missing = append(missing, j.entries[i])
+	var missing []*record
+	for _, k := range j.keys {
+		for _, r := range j.unsettled(k, from(k)) {
+			if !r.handled && j.visible(r) {
+				missing = append(missing, r)
+			}
 		}
 	}
 	return missing
 }
 
-// note sets the state of the changes at the given indexes of j.entries. It also counts
-// the redeliveries.
-func (j *journal) note(entries []int, handled, acked bool) {
+// note sets the state of changes. It also counts the redeliveries.
+func (j *journal) note(changes []*record, handled, acked bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, i := range entries {
-		e := &j.entries[i]
-		if handled && e.handled {
+	for _, r := range changes {
+		if handled && r.handled {
 			j.redelivered++
 		}
-		e.handled = e.handled || handled
-		e.acked = e.acked || acked
+		r.handled = r.handled || handled
+		r.acked = r.acked || acked
 	}
 }
 
-// match returns the indexes in j.entries of a batch's changes. The changes must be in
-// range r and have an LSN greater than from. wrong describes the first error: a change
-// that was never written, one outside the range, or a missing one. Changes before since
-// may be missing.
-func (j *journal) match(r feed.Range, from int64, since time.Time, changes []feed.Change, ids []string) (entries []int, wrong string) {
+// between returns the changes of range r with an LSN greater than from and at most to, in
+// the order of the feed. Two partitions that were merged have used the same LSNs. Changes
+// of one LSN are in order of time.
+func (j *journal) between(r feed.Range, from, to int64) []*record {
+	var all []*record
+	for _, k := range j.in(r) {
+		for _, r := range k.after(from) {
+			if r.lsn > to {
+				break
+			}
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *record) int {
+		return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.number, b.number))
+	})
+	return all
+}
+
+// match returns the records of a batch's changes. The changes must be in range r and have
+// an LSN greater than from. wrong describes the first error: a change that was never
+// written, one outside the range, or a missing one. Changes before since may be missing.
+func (j *journal) match(r feed.Range, from int64, since time.Time, changes []feed.Change, ids []string) (records []*record, wrong string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	last := changes[len(changes)-1].LSN
 	next := 0
-	for i := j.after(from); i < len(j.entries) && next < len(changes); i++ {
-		e := &j.entries[i]
-		if e.lsn > changes[len(changes)-1].LSN {
-			break
-		}
-		if !r.Holds(e.epk) {
-			continue
-		}
-		if e.lsn == changes[next].LSN && e.id == ids[next] && e.delete == (changes[next].Op == feed.Delete) {
+	for _, e := range j.between(r, from, last) {
+		if next < len(changes) && e.lsn == changes[next].LSN && e.id == ids[next] && e.delete == (changes[next].Op == feed.Delete) {
 			if e.at.Before(j.since) {
-				return entries, "contains " + e.String() + ", which is older than the start time"
+				return records, "contains " + e.String() + ", which is older than the start time"
 			}
-			entries = append(entries, i)
+			records = append(records, e)
 			next++
 			continue
 		}
-		if j.visible(i) && !e.at.Before(since) {
-			return entries, "lacks " + e.String()
+		switch {
+		case !j.visible(e) || e.at.Before(since):
+		case next == len(changes):
+			return records, "ends inside a transaction, before " + e.String()
+		default:
+			return records, "lacks " + e.String()
 		}
 	}
 	if next < len(changes) {
-		return entries, "contains a change that was not written there, or that is not after the last batch: " + record{lsn: changes[next].LSN, item: ids[next]}.String()
+		return records, "contains a change that was not written there, or that is not after the last batch: " + (&record{lsn: changes[next].LSN, item: ids[next]}).String()
 	}
-	last := changes[len(changes)-1].LSN
-	for i := j.after(last) - 1; i >= 0 && j.entries[i].lsn == last; i-- {
-		if len(entries) > 0 && i > entries[len(entries)-1] && r.Holds(j.entries[i].epk) && j.visible(i) {
-			return entries, "ends inside a transaction, before " + j.entries[i].String()
-		}
-	}
-	return entries, ""
+	return records, ""
 }
 
 // counts returns the number of changes that were written, and of redeliveries.
 func (j *journal) counts() (changes, redelivered int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.entries), j.redelivered
+	return j.changes, j.redelivered
 }

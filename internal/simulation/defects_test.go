@@ -108,12 +108,12 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 		s.initialised()
 		s.add(50)
 		s.sleep(30 * time.Second)
-		if e, skipped := s.journal.skipped(feed.Full(), 0, 1e9); !skipped {
+		if e, skipped := s.journal.skipped(feed.Full(), at(0), 1e9); !skipped {
 			s.t.Fatalf("all changes are acknowledged before the split: %v", e)
 		}
 		s.split("0")
 		s.sleep(2 * time.Minute)
-		if e, skipped := s.journal.skipped(feed.Full(), 0, 1e9); skipped {
+		if e, skipped := s.journal.skipped(feed.Full(), at(0), 1e9); skipped {
 			s.t.Errorf("%s was delivered before the split without a checkpoint, and not again after it", e)
 		}
 	}, partitions(1), manual())
@@ -304,7 +304,7 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 		default:
 			s.t.Fatal("Run has not returned after a stop from inside its handler")
 		}
-		if l := s.lease("0"); !l.Free() || l.Continuation != continuation(s.engine.lastLSN()) {
+		if l := s.lease("0"); !l.Free() || l.Continuation != continuation(s.engine.counters()[0].lsn) {
 			s.t.Errorf("lease 0 is owned by %q at %q; want it free, after the batch that stopped the host", l.Owner, l.Continuation)
 		}
 		s.setHandle(nil)

@@ -18,8 +18,8 @@ type engine interface {
 	leases() lease.Container
 	// commit writes a transaction. It returns its LSN, and its _ts.
 	commit(ctx context.Context, writes ...itemWrite) (int64, time.Time, error)
-	// lastLSN returns the LSN of the last commit.
-	lastLSN() int64
+	// counters returns the LSN of the last commit of each live partition.
+	counters() []counter
 	partitions() []feed.Partition
 	split(ctx context.Context, id string) error
 	// merge merges a live partition with the partition to its right.
@@ -31,6 +31,12 @@ type engine interface {
 	// powerLoss discards everything that the service has not synced.
 	powerLoss(ctx context.Context) error
 	close() error
+}
+
+// counter is the LSN counter of the keys of a partition.
+type counter struct {
+	keys feed.Range
+	lsn  int64
 }
 
 // itemWrite is one write of a transaction. If document is nil, the item is deleted.
@@ -73,7 +79,13 @@ func (e *memEngine) commit(_ context.Context, writes ...itemWrite) (int64, time.
 	return lsn, e.clock.now().Truncate(time.Second), err
 }
 
-func (e *memEngine) lastLSN() int64 { return e.LSN() }
+func (e *memEngine) counters() []counter {
+	var all []counter
+	for _, p := range e.partitions() {
+		all = append(all, counter{keys: p.Range, lsn: e.LSN(p.ID)})
+	}
+	return all
+}
 
 func (e *memEngine) partitions() []feed.Partition {
 	all, _ := e.Partitions(context.Background()) // an error is possible only if the context has ended

@@ -148,10 +148,11 @@ func (e *storeEngine) commit(ctx context.Context, writes ...itemWrite) (int64, t
 	return e.last, at, nil
 }
 
-func (e *storeEngine) lastLSN() int64 {
+// counters returns one counter, because a container of the store has only one.
+func (e *storeEngine) counters() []counter {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.last
+	return []counter{{keys: feed.Full(), lsn: e.last}}
 }
 
 func (e *storeEngine) partitions() []feed.Partition {

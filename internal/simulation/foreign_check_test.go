@@ -70,7 +70,7 @@ func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, se
 	case to < from: // to an earlier durable position
 		c.visits.fell++
 	case to > from && !c.shadowed(answer):
-		c.covered(h, answer, from)
+		c.covered(h, answer, at(from))
 	}
 }
 
@@ -87,7 +87,7 @@ func (c *checker) foreignCreated(h *host, l lease.Lease, parts []feed.Partition,
 	c.changedAt = time.Now()
 	c.history[l.Token] = append(c.history[l.Token], l)
 	if c.marker && !c.shadowed(l) {
-		c.covered(h, l, c.promised())
+		c.covered(h, l, c.promised)
 	}
 }
 

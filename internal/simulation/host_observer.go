@@ -47,11 +47,11 @@ type simObserver struct {
 
 	// The processor never calls two methods of one observer at the same time. So these
 	// fields need no mutex.
-	position int64 // LSN of the last change of the last handled batch
-	first    bool  // whether no batch has been handled yet
-	failed   []int // journal indexes of the last failed batch's changes
+	position int64     // LSN of the last change of the last handled batch
+	first    bool      // whether no batch has been handled yet
+	failed   []*record // changes of the last failed batch
 	attempt  int
-	handed   []int // journal indexes of changes that were handled and not yet acknowledged, with manual checkpoints
+	handed   []*record // changes that were handled and not yet acknowledged, with manual checkpoints
 	closed   bool
 	older    *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
 }
@@ -212,7 +212,7 @@ func (o *simObserver) base(b *changefeed.Batch) time.Duration {
 
 // works calls the simulated handler. It returns a panic of the handler as panicked, so
 // that the caller can record the batch and panic again.
-func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []int, does handling) (panicked any, err error) {
+func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []*record, does handling) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			err = errHandler
@@ -221,7 +221,7 @@ func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []
 	return nil, o.handles(ctx, b, entries, does)
 }
 
-func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
+func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries []*record, does handling) error {
 	wait := ctx
 	if does.ignoresContext {
 		wait = context.WithoutCancel(ctx)
@@ -244,7 +244,7 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 // may checkpoint the batch at any moment. If the answer is lost or the host crashes, the
 // simulation cannot detect whether the batch is handled. So in that mode it only checks
 // that no position is ahead of delivery.
-func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
+func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []*record, does handling) error {
 	if !o.world.checkpoint.Manual {
 		return does.call(ctx, b)
 	}
@@ -257,7 +257,7 @@ func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []
 // begins records that a batch is given to the handler, and checks that it is the next
 // batch that the lease is due. handed is when the processor delivered the batch. A paused
 // host may have held it since.
-func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed time.Time) (*use, []int) {
+func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed time.Time) (*use, []*record) {
 	w, c := o.world, o.world.check
 	ids := make([]string, len(b.Changes))
 	for i := range b.Changes {
@@ -268,11 +268,13 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 		ids[i] = id
 	}
 	r := o.lease.Range.OrFull()
-	var since time.Time
+	from, since := o.position, time.Time{}
 	if start := o.lease.Start(feed.Now()); o.first && start.Kind() == feed.StartTime {
-		since = start.Time() // the start time may have been in the future when the run began
+		// The start time may have been in the future when the run began. On a merged
+		// partition, the first page may also contain older changes.
+		from, since = 0, start.Time()
 	}
-	entries, wrong := w.journal.match(r, o.position, since, b.Changes, ids)
+	entries, wrong := w.journal.match(r, from, since, b.Changes, ids)
 	if wrong != "" {
 		c.fail(4, "%s: lease %s, after %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
 	}
@@ -292,9 +294,4 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	}
 	c.cost.batches[o.lease.Token]++
 	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
-}
-
-// String returns the change's LSN and item, for messages.
-func (r record) String() string {
-	return fmt.Sprintf("change %d of item %s", r.lsn, r.item)
 }

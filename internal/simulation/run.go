@@ -23,7 +23,7 @@ type run struct {
 
 	// Only the run's own goroutine uses these fields.
 	writes   draw
-	items    []itemWrite // existing items
+	items    map[string][]itemWrite // existing items, by partition key
 	nextItem int
 	crashed  int
 	topology int
@@ -36,7 +36,7 @@ type run struct {
 // simulate runs a scenario in the current bubble and returns its statistics.
 func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
 	w := s.world(e, keepTrace)
-	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes")}
+	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes"), items: map[string][]itemWrite{}}
 	r.calmAt = time.Now().Add(s.active)
 	w.faults, w.handle, w.observer = r.faults, r.handle, s.observer
 	if s.odds.torn > 0 {
@@ -256,23 +256,34 @@ func (r *run) userHandler(h *host) changefeed.Handler {
 	return r.handlers[h]
 }
 
-// operation draws one operation on a partition key.
+// rewriteShare and deleteShare are the shares of the operations that write a new version
+// of an existing item, or delete one. Together they are about half, if the partition key
+// has items.
+const (
+	rewriteShare = 0.33
+	deleteShare  = 0.22
+)
+
+// operation draws one operation on a partition key: a new item, a new version, or a
+// delete.
 func (r *run) operation(d *draw, key feed.PartitionKey) itemWrite {
-	if old := len(r.items); old > 0 && d.chance(0.3) {
-		i := d.intn(old)
-		if w := r.items[i]; w.key.String() == key.String() {
-			if d.chance(0.2) {
-				r.items[i] = r.items[old-1]
-				r.items = r.items[:old-1]
-				w.document = nil
-			}
-			return w
+	name := key.String()
+	old := r.items[name]
+	p := d.float()
+	if len(old) > 0 && p < rewriteShare+deleteShare {
+		i := d.intn(len(old))
+		w := old[i]
+		if p < deleteShare {
+			old[i] = old[len(old)-1]
+			r.items[name] = old[:len(old)-1]
+			w.document = nil
 		}
+		return w
 	}
 	r.nextItem++
 	id := "i" + strconv.Itoa(r.nextItem)
 	w := itemWrite{key: key, id: id, document: map[string]any{"id": id, "pk": key[0]}}
-	r.items = append(r.items, w)
+	r.items[name] = append(old, w)
 	return w
 }
 

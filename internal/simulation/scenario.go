@@ -204,7 +204,7 @@ func drawEvents(d *draw, s *scenario, kind faultLevel) []event {
 	add(1+d.intn(3), eventJoin, 0, 0.02)
 	add(d.intn(4), eventJoin, 0, 0.8)
 	add(d.intn(3), eventLeave, 0.1, 0.9)
-	add(d.between(130, 490), eventWrite, 0, 1)
+	add(d.between(160, 580), eventWrite, 0, 1)
 	add(d.intn(3), eventSplit, 0, 0.95)
 	add(d.intn(2), eventMerge, 0, 0.95)
 	if kind == calm {
