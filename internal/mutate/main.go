@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,6 +166,10 @@ var (
 	errRevert   = errors.New("cannot be reverted")
 )
 
+// featureSeeds is the largest number of seeds for a mutant of a feature of the
+// simulation. All these seeds have the feature.
+const featureSeeds = 200
+
 // try applies the mutant to the tree in dir and runs its test, which must fail. It then
 // reverts the patch.
 func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (err error) {
@@ -179,6 +184,9 @@ func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (e
 	args := append([]string{"test", "-count=1", "-timeout=5m", "-vet=off"}, m.test...)
 	switch m.test[0] {
 	case "./internal/simulation":
+		if slices.ContainsFunc(m.test, func(arg string) bool { return strings.HasPrefix(arg, "-sim.feature=") }) {
+			seeds = min(seeds, featureSeeds)
+		}
 		args = append(args, "-sim.seeds="+strconv.Itoa(seeds))
 	case "./internal/engine":
 		args = append(args, "-model.seeds="+strconv.Itoa(seeds))

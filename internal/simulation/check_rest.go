@@ -217,6 +217,7 @@ type summary struct {
 	hosts, partitions, changes, topology int
 	crashes, faults, redelivered, moves  int
 	visits                               visits
+	features                             map[string]int // how often each feature of the seed occurred, by name
 	simulated                            time.Duration
 	hash                                 uint64
 	violations                           []violation

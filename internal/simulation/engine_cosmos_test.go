@@ -98,13 +98,9 @@ func TestSimulationOverHTTP(t *testing.T) {
 	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sc := newScenario(seed, drawForeign)
-				sc.offset, sc.rate, sc.clockless = 0, 0, false
-				sc.refuses = false // the server serves every start time
+				sc := newScenario(plan{seed: seed, where: overHTTP})
 				e := newCosmosEngine(t, sc.partitions, sc.mode)
-				if sc.dialect == lease.JavaLatestVersion { // the checker reads documents, and those of handleChanges have no ranges
-					e.dialect = sc.dialect
-				}
+				e.dialect = sc.dialect
 				if sc.faultLevel != calm {
 					disturbed++
 					e.disturb(seed, time.Now().Add(sc.active))

@@ -326,16 +326,14 @@ func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
 	return open.Delete(ctx, l)
 }
 
-// engine returns the engine of a scenario. Every twentieth seed runs on the embedded
-// store, and the others on the engine in memory. The embedded store's clock is right.
+// engine returns the engine of a scenario: the embedded store or the engine in memory.
 func (s *scenario) engine(ctx context.Context) (engine, error) {
-	if s.seed%storeEvery == 0 {
-		s.offset, s.rate, s.clockless = 0, 0, false
-		e, err := newStoreEngine(ctx, s.partitions, s.mode)
-		if err == nil {
-			e.dialect = s.dialect
-		}
-		return e, err
+	if !s.has(onStore) {
+		return s.memory(), nil
 	}
-	return s.memory(), nil
+	e, err := newStoreEngine(ctx, s.partitions, s.mode)
+	if err == nil {
+		e.dialect = s.dialect
+	}
+	return e, err
 }

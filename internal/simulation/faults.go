@@ -89,6 +89,7 @@ func (r *run) torn(host string, n int) (time.Duration, bool) {
 		return 0, false
 	}
 	r.world.inject()
+	r.world.occurs(tornListings)
 	return d.span(time.Millisecond, r.scenario.times.timeout/4), true
 }
 
@@ -98,7 +99,7 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	d := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN)<<8+uint64(attempt), "handling", o.host.id, o.lease.Token)
 	does := handling{takes: d.span(100*time.Microsecond, 15*time.Millisecond)}
 	does.checkpoint = d.chance(odds.manual) || r.world.isCalm()
-	if r.scenario.late && !r.world.isCalm() {
+	if r.scenario.has(lateCheckpoints) && !r.world.isCalm() {
 		late := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN), "late checkpoint", o.host.id, o.lease.Token)
 		if late.chance(lateShare) {
 			does.checkpoint = false
@@ -116,11 +117,14 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	}
 	switch {
 	case d.chance(odds.panics):
+		r.world.occurs(failingHandlers)
 		does.exits = d.chance(0.5)
 		does.panics = !does.exits
 	case d.chance(odds.fails):
+		r.world.occurs(failingHandlers)
 		does.err = errHandler
 	case d.chance(odds.slow):
+		r.world.occurs(slowHandlers)
 		// The handler returns at the latest when the faults end.
 		does.takes = min(d.span(time.Second, 2*r.scenario.times.expiration), time.Until(r.calmAt)-does.takes)
 		does.ignoresContext = d.chance(odds.ignoresContext)
@@ -146,6 +150,7 @@ func (r *run) editLease(ctx context.Context, n int) {
 	l.Properties = properties
 	if stored, err := r.operator.Update(ctx, l); err == nil {
 		r.world.inject()
+		r.world.occurs(editedLeases)
 		r.world.check.operatorWrites(stored)
 		r.world.trace.add("operator", "poke", l.Token, "", 0)
 	}
@@ -159,6 +164,7 @@ func (r *run) deleteLease(ctx context.Context, n int) {
 	}
 	if err := r.operator.Delete(ctx, l); err == nil {
 		r.world.inject()
+		r.world.occurs(deletedLeases)
 		r.world.check.operatorDeletes(l)
 		r.world.trace.add("operator", "delete", l.Token, "", 0)
 	}

@@ -190,6 +190,7 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	}
 	return send(ctx, c, func(ctx context.Context) (feed.Page, error) {
 		if s.host.world.refuses && r.From.Kind() == feed.StartTime {
+			s.host.world.occurs(refusedStart)
 			return feed.Page{}, feed.ErrUnsupported
 		}
 		return s.inner.Read(ctx, r)

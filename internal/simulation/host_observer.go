@@ -177,6 +177,7 @@ func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch,
 		if o.host.crashed() {
 			return
 		}
+		w.occurs(lateCheckpoints)
 		w.journal.note(handed, false, true)
 		err := b.Checkpoint(context.WithoutCancel(ctx))
 		w.trace.add(o.host.id, "late checkpoint", o.lease.Token, outcome(err), b.Changes[len(b.Changes)-1].LSN)

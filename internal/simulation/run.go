@@ -27,7 +27,7 @@ type run struct {
 	nextItem int
 	crashed  int
 	topology int
-	visitors []*host // in the order of the plan
+	visitors map[int]*host // foreign hosts, by their number in the plan
 
 	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
@@ -36,10 +36,10 @@ type run struct {
 // simulate runs a scenario in the current bubble and returns its statistics.
 func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
 	w := s.world(e, keepTrace)
-	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes"), items: map[string][]itemWrite{}}
+	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes"), items: map[string][]itemWrite{}, visitors: map[int]*host{}}
 	r.calmAt = time.Now().Add(s.active)
 	w.faults, w.handle, w.observer = r.faults, r.handle, s.observer
-	if s.odds.torn > 0 {
+	if s.has(tornListings) {
 		w.torn = r.torn
 	}
 	if err := r.open(ctx); err != nil {
@@ -73,10 +73,10 @@ func (r *run) prepare(ctx context.Context) {
 
 // act executes the scenario's events.
 func (r *run) act(ctx context.Context) {
-	for i, e := range r.scenario.events {
+	for _, e := range r.scenario.events {
 		// Each event has an offset of its own, so no event happens at the same instant as
 		// something else.
-		d := newDraw(r.scenario.seed, uint64(i), "event")
+		d := newDraw(r.scenario.seed, uint64(e.id), "event")
 		sleepUntil(r.world.trace.origin.Add(e.at + d.span(0, time.Microsecond)))
 		if r.world.check.failed() {
 			return
@@ -106,6 +106,7 @@ func (r *run) happen(ctx context.Context, e event) {
 		if hosts := w.living(); len(hosts) > 0 {
 			h := hosts[e.n%len(hosts)]
 			w.inject()
+			w.occurs(pauses)
 			w.trace.add(h.id, "pause", "", "", int64(e.d))
 			h.pause()
 			w.later(e.d, h.resume)
@@ -123,17 +124,24 @@ func (r *run) happen(ctx context.Context, e event) {
 	case eventEdit:
 		r.editLease(ctx, e.n)
 	case eventVisit:
-		r.visitors = append(r.visitors, r.scenario.foreign[e.n].begin(r.world))
+		p := r.scenario.foreign[e.n]
+		r.visitors[e.n] = w.visit(p.java, p.habits).host //nolint:contextcheck // as for a join
+		w.occurs(foreignHosts)
 	case eventDismiss:
-		r.dismiss(r.visitors[e.n], r.scenario.foreign[e.n].crash)
+		if f := r.visitors[e.n]; f != nil {
+			r.dismiss(f, r.scenario.foreign[e.n].crash)
+		}
 	case eventLeaseOutage:
 		r.fallsOut(&r.leasesDown, e.at+e.d)
+		w.occurs(leaseOutages)
 	case eventSourceOutage:
 		r.fallsOut(&r.sourceDown, e.at+e.d)
+		w.occurs(sourceOutages)
 	case eventPowerLoss:
 		if err := w.engine.powerLoss(ctx); err != nil {
 			w.check.fail(11, "%v", err)
 		}
+		w.occurs(powerLosses)
 		w.trace.add("operator", "power loss", "", "", 0)
 	}
 }
@@ -370,7 +378,16 @@ func (r *run) summary() summary {
 		violations: r.world.check.violations(),
 	}
 	r.world.mu.Lock()
-	s.faults = r.world.injected
+	s.faults, s.features = r.world.injected, map[string]int{}
+	for _, f := range features {
+		switch {
+		case !r.scenario.has(f.name):
+		case f.counted:
+			s.features[f.name] = r.world.occurred[f.name]
+		default:
+			s.features[f.name] = 1
+		}
+	}
 	r.world.mu.Unlock()
 	if r.world.trace.keep {
 		s.trace = r.world.trace.String()

@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed"
@@ -13,6 +15,7 @@ import (
 
 // scenario is the configuration and the events that a seed determines.
 type scenario struct {
+	plan        plan
 	worldConfig // engine, start, passes, clean and ignoresContext are set later
 
 	partitions int
@@ -20,14 +23,13 @@ type scenario struct {
 	rate       float64
 	startKind  feed.StartKind
 	startAfter time.Duration // for a start time: the time from the start of the run to it
-	late       bool          // manual checkpoints also come from other goroutines, after the handler returned
-	filter     bool
 	// active is the time in which events happen. Then everything comes to rest.
 	active     time.Duration
 	events     []event
 	odds       odds
 	faultLevel faultLevel
-	still      time.Duration // how long the rest is observed
+	still      time.Duration   // how long the rest is observed
+	features   map[string]bool // by name
 	// foreign contains the hosts of other implementations, in the order in which they
 	// join.
 	foreign []visit
@@ -52,6 +54,7 @@ type odds struct {
 
 // event is an event at a moment of the run.
 type event struct {
+	id   int // the event's index among the events of the seed
 	at   time.Duration
 	kind eventKind
 	n    int
@@ -92,28 +95,45 @@ const (
 type visit struct {
 	from, to time.Duration
 	crash    bool // at the end; otherwise it leaves
-	begin    func(*world) *host
+	java     bool // otherwise it is one of .NET
+	habits   habits
 }
 
-// newScenario draws a seed's scenario. foreign draws the plans of foreign hosts; nil
-// means none.
-func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []visit) *scenario {
-	d := newDraw(seed, 0, "scenario")
-	s := &scenario{worldConfig: worldConfig{seed: seed, times: drawTimes(&d)}}
-	kind := rough
+// place is where a scenario runs: its engine, and what may happen there.
+type place int
+
+const (
+	inProcess place = iota // in this module's tests, on the engine in memory or on the store
+	overHTTP               // in this module's tests, on servers over the store
+	forUser                // with a user's handler, in memory
+)
+
+// plan is what determines a scenario: the seed and, for a run that is made smaller, the
+// parts of the seed to leave out.
+type plan struct {
+	seed    uint64
+	where   place
+	without map[string]bool // features, by name
+	drop    map[int]bool    // events, by their index among the scenario's events
+}
+
+// newScenario draws the scenario of a plan.
+func newScenario(p plan) *scenario {
+	d := newDraw(p.seed, 0, "scenario")
+	s := &scenario{plan: p, worldConfig: worldConfig{seed: p.seed, times: drawTimes(&d)}}
 	switch p := d.float(); {
 	case p < 0.08:
-		kind = calm
+		s.faultLevel = calm
 	case p < 0.2:
-		kind = crashes
+		s.faultLevel = crashes
+	default:
+		s.faultLevel = rough
 	}
-	s.faultLevel = kind
 	t := s.times
 	s.partitions = 1 + d.intn(8)
 	s.offset = d.span(-10*time.Minute, 10*time.Minute)
 	margin := max(t.expiration/10, 2*time.Second)
 	s.rate = (2*d.float() - 1) * 0.95 * float64(margin) / float64(t.expiration)
-	s.clockless = d.chance(0.05)
 	if d.chance(0.25) {
 		s.mode = feed.AllVersionsAndDeletes
 	}
@@ -122,43 +142,25 @@ func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []
 		s.startKind = []feed.StartKind{feed.StartNow, feed.StartNow, feed.StartBeginning, feed.StartTime}[d.intn(4)]
 	}
 	s.startAfter = d.span(-5*time.Second, 30*time.Second)
-	switch {
-	case d.chance(0.25):
-		s.checkpoint.Manual = true
-	case d.chance(0.2):
-		s.checkpoint = changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
-	}
-	late := newDraw(seed, 0, "late checkpoints") // a stream of its own, so that the seed's other draws stay the same
-	s.late = s.checkpoint.Manual && late.chance(0.7)
-	s.filter = d.chance(0.15)
-	s.waits = d.chance(0.3)
 	s.maxItems = []int{0, 1, 5, 20, 100}[d.intn(5)]
 	s.readAhead = []int{-1, 0, 200, 2000}[d.intn(4)]
 	s.active = t.expiration * time.Duration(d.between(6, 10))
 	s.still = 6 * t.acquire
-	s.odds = drawOdds(&d, kind)
-	s.events = drawEvents(&d, s, kind)
-	if foreign != nil {
-		s.foreign = foreign(seed, s.active)
+	s.odds.manual = 0.3 + 0.6*d.float()
+	if s.faultLevel == rough {
+		s.odds.request = 0.03 * d.float() * d.float() * 2
 	}
-	for i, p := range s.foreign {
-		s.events = append(s.events, event{at: p.from, kind: eventVisit, n: i}, event{at: p.to, kind: eventDismiss, n: i})
+	s.drawEvents(&d)
+	s.drawFeatures()
+	if s.plan.where == overHTTP {
+		s.offset, s.rate = 0, 0 // the servers have this machine's clock
 	}
-	s.events = sorted(s.events)
-	s.drawDialect()
-	s.drawRefusal()
+	slices.SortStableFunc(s.events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	for i := range s.events {
+		s.events[i].id = i
+	}
+	s.events = slices.DeleteFunc(s.events, func(e event) bool { return s.plan.drop[e.id] })
 	return s
-}
-
-// refusalShare is the share of the seeds with a start time, in memory and without foreign
-// hosts, whose source refuses that time.
-const refusalShare = 0.5
-
-// drawRefusal draws whether the source refuses the start time. Then no change before it
-// may be delivered. Foreign hosts do not respect that, nor the bound of a lease.
-func (s *scenario) drawRefusal() {
-	d := newDraw(s.seed, 0, "refusal")
-	s.refuses = s.startKind == feed.StartTime && len(s.foreign) == 0 && s.seed%storeEvery != 0 && d.chance(refusalShare)
 }
 
 func drawTimes(d *draw) times {
@@ -174,70 +176,38 @@ func drawTimes(d *draw) times {
 	return t
 }
 
-func drawOdds(d *draw, kind faultLevel) odds {
-	o := odds{manual: 0.3 + 0.6*d.float()}
-	if kind != rough {
-		return o
+// drawEvents draws the events that every seed has.
+func (s *scenario) drawEvents(d *draw) {
+	s.add(d, 1+d.intn(3), eventJoin, 0, 0.02)
+	s.add(d, d.intn(4), eventJoin, 0, 0.8)
+	s.add(d, d.intn(3), eventLeave, 0.1, 0.9)
+	s.add(d, d.between(160, 580), eventWrite, 0, 1)
+	s.add(d, d.intn(3), eventSplit, 0, 0.95)
+	s.add(d, d.intn(2), eventMerge, 0, 0.95)
+	if s.faultLevel != calm {
+		s.add(d, d.intn(2), eventCrash, 0, 0.95)
+		s.add(d, 1+d.intn(2), eventCrashWrite, 0, 0.95)
+		s.add(d, d.between(0, 2), eventCrashAnswer, 0, 0.95)
 	}
-	o.request = 0.03 * d.float() * d.float() * 2
-	o.torn = 0.1 * d.float()
-	if d.chance(0.7) {
-		o.fails, o.panics = 0.05*d.float(), 0.01*d.float()
-	}
-	if d.chance(0.5) {
-		o.slow, o.ignoresContext = 0.03*d.float(), 0.4*d.float()
-	}
-	return o
 }
 
-func drawEvents(d *draw, s *scenario, kind faultLevel) []event {
-	var events []event
-	add := func(n int, k eventKind, from, to float64) {
-		for range n {
-			span := float64(s.active)
-			events = append(events, event{
-				at:   d.span(time.Duration(from*span), time.Duration(to*span)+1),
-				kind: k, n: int(d.next() >> 33), d: d.span(s.times.expiration/10, 2*s.times.expiration),
-			})
-		}
+// add draws n events of a kind. from and to are parts of the active time.
+func (s *scenario) add(d *draw, n int, k eventKind, from, to float64) {
+	for range n {
+		span := float64(s.active)
+		s.events = append(s.events, event{
+			at:   d.span(time.Duration(from*span), time.Duration(to*span)+1),
+			kind: k, n: int(d.next() >> 33), d: d.span(s.times.expiration/10, 2*s.times.expiration),
+		})
 	}
-	add(1+d.intn(3), eventJoin, 0, 0.02)
-	add(d.intn(4), eventJoin, 0, 0.8)
-	add(d.intn(3), eventLeave, 0.1, 0.9)
-	add(d.between(160, 580), eventWrite, 0, 1)
-	add(d.intn(3), eventSplit, 0, 0.95)
-	add(d.intn(2), eventMerge, 0, 0.95)
-	if kind == calm {
-		return sorted(events)
-	}
-	add(d.intn(2), eventCrash, 0, 0.95)
-	add(1+d.intn(2), eventCrashWrite, 0, 0.95)
-	add(d.between(0, 2), eventCrashAnswer, 0, 0.95)
-	if kind == crashes {
-		return sorted(events)
-	}
-	add(d.intn(4), eventPause, 0, 0.95)
-	add(d.intn(3), eventEdit, 0, 0.95)
-	if d.chance(0.3) {
-		add(1, eventLeaseOutage, 0, 0.8)
-	}
-	if d.chance(0.3) {
-		add(1, eventSourceOutage, 0, 0.8)
-	}
-	add(d.intn(3), eventPowerLoss, 0, 0.95)
-	if s.mode == feed.LatestVersion && d.chance(0.35) {
-		add(1, eventDeleteLease, 0, 0.9)
-	}
-	return sorted(events)
 }
 
-func sorted(events []event) []event {
-	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
-	return events
+// remove removes all events of a kind.
+func (s *scenario) remove(k eventKind) {
+	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == k })
 }
 
-// storeEvery selects the seeds that run on the embedded store: the multiples of
-// storeEvery. The other seeds run on the engine in memory.
+// storeEvery is the number of seeds of which one runs on the embedded store.
 const storeEvery = 20
 
 // memory returns the scenario's engine in memory.
@@ -249,7 +219,7 @@ func (s *scenario) memory() *memEngine {
 func (s *scenario) world(e engine, keepTrace bool) *world {
 	c := s.worldConfig
 	c.engine, c.keepTrace = e, keepTrace
-	c.ignoresContext, c.clean = s.odds.ignoresContext > 0, s.odds == odds{manual: s.odds.manual}
+	c.ignoresContext, c.clean = s.odds.ignoresContext > 0, s.faultLevel != rough
 	switch s.startKind {
 	case feed.StartNow, feed.StartContinuation:
 	case feed.StartBeginning:
@@ -257,7 +227,7 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 	case feed.StartTime:
 		c.start = feed.At(e.now().Add(s.startAfter))
 	}
-	if s.filter {
+	if s.has(filters) {
 		c.passes = func(id string) bool { return hashText(id)%4 != 0 }
 	}
 	return newWorld(c)
@@ -265,6 +235,12 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 
 // String describes the configuration of a seed.
 func (s *scenario) String() string {
-	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v refused %t, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, %d foreign hosts",
-		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.startKind, s.refuses, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, len(s.foreign))
+	var has []string
+	for _, f := range features {
+		if s.has(f.name) {
+			has = append(has, f.name)
+		}
+	}
+	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, start %v, clock %+.3f, %d events; %s",
+		s.seed, s.partitions, s.times.expiration, s.mode, s.startKind, s.rate, len(s.events), strings.Join(has, ", "))
 }

@@ -8,28 +8,12 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// drawDialect draws the dialect of a scenario's leases: .NET's, or one of Java's two. With
-// foreign hosts it is .NET's. It also removes the events that the dialect does not support.
-// The dialect of Java's handleChanges supports neither merges nor all versions and deletes
-// mode. A host of that dialect stops if its only lease is deleted, because that looks like
-// an upgrade by a Java host.
-func (s *scenario) drawDialect() {
-	d := newDraw(s.seed, 0, "dialect")
-	p := d.float()
-	if len(s.foreign) > 0 || p >= dialectShare {
-		return
-	}
-	s.dialect = lease.JavaLatestVersion
-	if p >= dialectShare/2 || s.seed%storeEvery == 0 {
-		return // the checker reads documents on the store, and those of handleChanges have no ranges
-	}
+// useHandleChanges gives the leases the dialect of Java's handleChanges, which supports
+// neither merges nor all versions and deletes mode.
+func (s *scenario) useHandleChanges(*draw) {
 	s.dialect, s.mode = lease.JavaHandleChanges, feed.LatestVersion
-	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == eventMerge || e.kind == eventDeleteLease })
+	s.remove(eventMerge)
 }
-
-// dialectShare is the share of the seeds without foreign hosts whose leases are in one of
-// Java's dialects.
-const dialectShare = 0.3
 
 // dialectContainer is a lease container in a dialect. The engine in memory keeps all
 // fields of a lease. A host receives only those that the dialect's documents have.

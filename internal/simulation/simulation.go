@@ -5,7 +5,6 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,13 +36,13 @@ type Report struct {
 // processor violates a guarantee, the test fails with the seed and a trace of the run.
 func Run(t *testing.T, o Options) Report {
 	t.Helper()
-	sc := newScenario(o.Seed, nil)
-	sc.mode, sc.startKind, sc.checkpoint, sc.filter, sc.refuses = o.Mode, feed.StartBeginning, o.Checkpoint, false, false
+	sc := newScenario(plan{seed: o.Seed, where: forUser})
+	sc.mode, sc.startKind, sc.checkpoint = o.Mode, feed.StartBeginning, o.Checkpoint
 	if o.Mode == feed.AllVersionsAndDeletes {
 		sc.dialect = lease.DotNet // handleLatestVersion and handleChanges have no leases for this mode
 		sc.startKind = feed.StartNow
 		// A lease that is deleted by hand starts again from now, so versions are lost.
-		sc.events = slices.DeleteFunc(sc.events, func(e event) bool { return e.kind == eventDeleteLease })
+		sc.remove(eventDeleteLease)
 	}
 	sc.handler, sc.observer, sc.document = o.Handler, o.Observer, o.Document
 	if sc.document == nil {

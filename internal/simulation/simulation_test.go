@@ -4,18 +4,20 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 0, "simulation seeds to run (default 5000; 300 with -short or -race)")
-	simFirst = flag.Uint64("sim.first", 1, "first seed")
-	simSeed  = flag.Uint64("sim.seed", 0, "run only this seed")
-	simTrace = flag.Bool("sim.trace", false, "print the trace of the seed")
+	simSeeds   = flag.Int("sim.seeds", 0, "simulation seeds to run (default 5000; 300 with -short or -race)")
+	simFirst   = flag.Uint64("sim.first", 1, "first seed")
+	simSeed    = flag.Uint64("sim.seed", 0, "run only this seed")
+	simTrace   = flag.Bool("sim.trace", false, "print the trace of the seed")
+	simShrink  = flag.Bool("sim.shrink", false, "with -sim.seed: leave out all parts of the seed that its failure does not need")
+	simFeature = flag.String("sim.feature", "", "run only seeds with this feature; docs/simulation.md lists the features")
 )
 
 // seeds returns the number of seeds of a test that runs all of them by default.
@@ -32,41 +34,81 @@ func seeds() int {
 // TestSimulation runs the processor under all faults and checks the invariants of the
 // lease protocol in every seed.
 func TestSimulation(t *testing.T) {
+	if *simFeature != "" {
+		if _, err := featureOf(*simFeature); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if *simSeed != 0 {
-		s := runSeed(t, *simSeed, true)
-		if *simTrace {
-			t.Logf("%s", s.trace)
-		}
-		t.Logf("%s\n%s", newScenario(*simSeed, drawForeign), s)
-		for _, v := range s.violations {
-			t.Errorf("seed %d: %s", *simSeed, v)
-		}
+		runOneSeed(t)
 		return
 	}
 	total := &totals{}
-	var next atomic.Uint64
-	next.Store(*simFirst)
-	end := *simFirst + uint64(seeds())
+	runSeeds(nextSeeds(*simFirst, seeds()), func(seed uint64) bool {
+		total.add(runPlan(t, plan{seed: seed}, false))
+		return !total.failed()
+	})
+	t.Log(total)
+	if f := total.failure; f != nil {
+		replay(t, f)
+		return
+	}
+	if *simFeature == "" {
+		total.contains(t)
+	}
+}
+
+// runOneSeed runs the seed of -sim.seed.
+func runOneSeed(t *testing.T) {
+	p := plan{seed: *simSeed}
+	s := runPlan(t, p, true)
+	if *simShrink && len(s.violations) > 0 {
+		p = shrink(t, p, s.violations[0].invariant)
+		s = runPlan(t, p, true)
+	}
+	if *simTrace {
+		t.Logf("%s", s.trace)
+	}
+	t.Logf("%s\n%s", newScenario(p), s)
+	for _, v := range s.violations {
+		t.Errorf("seed %d: %s", p.seed, v)
+	}
+}
+
+// nextSeeds returns a function that returns n seeds, one at a time, and then false. If
+// -sim.feature is set, each seed has the feature. The function may be called
+// concurrently.
+func nextSeeds(first uint64, n int) func() (uint64, bool) {
+	var mu sync.Mutex
+	next := first
+	return func() (uint64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for *simFeature != "" && n > 0 && !newScenario(plan{seed: next}).has(*simFeature) {
+			next++
+		}
+		next++
+		n--
+		return next - 1, n >= 0
+	}
+}
+
+// runSeeds calls run for each seed that next returns, on all processors, until run
+// returns false.
+func runSeeds(next func() (uint64, bool), run func(seed uint64) bool) {
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1) - 1; seed < end && !total.failed(); seed = next.Add(1) - 1 {
-				total.add(runSeed(t, seed, false))
+			for seed, ok := next(); ok && run(seed); seed, ok = next() {
 			}
 		})
 	}
 	wg.Wait()
-	t.Log(total)
-	if f := total.failure; f != nil {
-		replay(t, f.seed)
-		return
-	}
-	total.contains(t)
 }
 
 // contains checks that the seeds contain enough events on average.
 func (t *totals) contains(test *testing.T) {
-	const enough = 300 // fewer seeds have no meaningful average
+	const enough = 3000 // fewer seeds have no meaningful average
 	if t.seeds < enough {
 		return
 	}
@@ -86,32 +128,42 @@ func (t *totals) contains(test *testing.T) {
 			test.Errorf("%d seeds contained %d %s; want at least %d a seed", t.seeds, c.sum, c.what, c.atLeast)
 		}
 	}
-	if t.onStore == 0 {
-		test.Error("no seed ran on the store")
+	for _, f := range features {
+		// A feature of one seed in a hundred is missing from 3,000 seeds with a
+		// probability of 1e-13.
+		if o := t.features[f.name]; o.seeds == 0 || o.times == 0 {
+			test.Errorf("%d seeds have the feature %q, and it occurred %d times", o.seeds, f.name, o.times)
+		}
 	}
 	v := t.visits
-	if n := t.foreign; n < t.seeds/10 || v.stolen < n || v.overwritten < n || v.dropped < n || v.fell < n {
-		test.Errorf("%d of %d seeds had foreign hosts: %+v", t.foreign, t.seeds, v)
+	if n := t.features[foreignHosts].seeds; n < t.seeds/10 || v.stolen < n || v.overwritten < n || v.dropped < n || v.fell < n {
+		test.Errorf("%d of %d seeds had foreign hosts: %+v", n, t.seeds, v)
 	}
 }
 
-// replay runs a failed seed again and prints its trace.
-func replay(t *testing.T, seed uint64) {
-	s := runSeed(t, seed, true)
+// replay runs a failed seed again, without the parts that its failure does not need, and
+// prints its trace.
+func replay(t *testing.T, f *summary) {
+	p := shrink(t, plan{seed: f.seed}, f.violations[0].invariant)
+	s := runPlan(t, p, true)
 	t.Logf("\n%s", tail(s.trace))
-	t.Errorf("%s\nreplay: go test ./internal/simulation -run 'TestSimulation$' -sim.seed=%d -sim.trace", newScenario(seed, drawForeign), seed)
+	t.Errorf("%s\nmade smaller: %s\nreplay: go test ./internal/simulation -run 'TestSimulation$' -sim.seed=%d -sim.trace -sim.shrink",
+		newScenario(plan{seed: f.seed}), newScenario(p), f.seed)
+	for _, v := range f.violations {
+		t.Errorf("seed %d: %s", f.seed, v)
+	}
 	for _, v := range s.violations {
-		t.Errorf("seed %d: %s", seed, v)
+		t.Errorf("seed %d, made smaller: %s", f.seed, v)
 	}
 }
 
-// runSeed runs one seed in a bubble of its own.
-func runSeed(t *testing.T, seed uint64, keepTrace bool) (s summary) {
+// runPlan runs one plan in a bubble of its own.
+func runPlan(t *testing.T, p plan, keepTrace bool) (s summary) {
 	synctest.Test(t, func(t *testing.T) {
-		sc := newScenario(seed, drawForeign)
+		sc := newScenario(p)
 		e, err := sc.engine(t.Context())
 		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
+			t.Errorf("seed %d: %v", p.seed, err)
 			return
 		}
 		s = sc.simulate(t.Context(), e, keepTrace)
@@ -119,12 +171,16 @@ func runSeed(t *testing.T, seed uint64, keepTrace bool) (s summary) {
 	return s
 }
 
+// occurrence is how many seeds have a feature, and how often it occurred in them.
+type occurrence struct{ seeds, times int }
+
 // totals contains the sums over the seeds.
 type totals struct {
 	mu                                                    sync.Mutex // guards the fields below
 	seeds                                                 int
 	hosts, partitions, changes, topology, crashes, faults int
-	redelivered, moves, onStore, foreign                  int
+	redelivered, moves                                    int
+	features                                              map[string]occurrence
 	visits                                                visits
 	simulated                                             time.Duration
 	failure                                               *summary
@@ -144,11 +200,14 @@ func (t *totals) add(s summary) {
 	t.moves += s.moves
 	t.simulated += s.simulated
 	t.visits.add(s.visits)
-	if s.visits.hosts > 0 {
-		t.foreign++
+	if t.features == nil {
+		t.features = map[string]occurrence{}
 	}
-	if s.seed%storeEvery == 0 {
-		t.onStore++
+	for name, times := range s.features {
+		o := t.features[name]
+		o.seeds++
+		o.times += times
+		t.features[name] = o
 	}
 	if len(s.violations) > 0 && (t.failure == nil || s.seed < t.failure.seed) {
 		t.failure = &s
@@ -163,37 +222,37 @@ func (t *totals) failed() bool {
 
 func (t *totals) String() string {
 	n := float64(max(t.seeds, 1))
-	return fmt.Sprintf("%d seeds (%d on the store, %d with foreign hosts: %+v), %s of simulated time; on average %.1f hosts, %.1f partitions, %.0f changes, "+
-		"%.1f splits and merges, %.1f crashes, %.0f faults, %.1f lease moves, %.0f redeliveries",
-		t.seeds, t.onStore, t.foreign, t.visits, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.changes)/n,
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seeds, %s of simulated time; on average %.1f hosts, %.1f partitions, %.0f changes, "+
+		"%.1f splits and merges, %.1f crashes, %.0f faults, %.1f lease moves, %.0f redeliveries\n",
+		t.seeds, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.changes)/n,
 		float64(t.topology)/n, float64(t.crashes)/n, float64(t.faults)/n, float64(t.moves)/n, float64(t.redelivered)/n)
+	fmt.Fprintf(&b, "foreign hosts: %+v\n", t.visits)
+	fmt.Fprintf(&b, "%8s %9s  feature\n", "seeds", "times")
+	for _, f := range features {
+		o := t.features[f.name]
+		fmt.Fprintf(&b, "%8d %9d  %s\n", o.seeds, o.times, f.name)
+	}
+	return b.String()
 }
 
 // A seed always gives the same run, to the nanosecond. Otherwise a failed seed could not
 // be replayed.
 func TestSeedRepeatsItself(t *testing.T) {
-	seeds, times := uint64(50), 5
+	seeds, times := 50, 5
 	if testing.Short() || raceEnabled {
 		seeds, times = 10, 3
 	}
-	var next atomic.Uint64
-	next.Store(*simFirst)
-	end := *simFirst + seeds
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for seed := next.Add(1) - 1; seed < end; seed = next.Add(1) - 1 {
-				first := runSeed(t, seed, false)
-				for range times - 1 {
-					if again := runSeed(t, seed, false); again.hash != first.hash {
-						t.Errorf("seed %d ran differently a second time (%s, then %s)", seed, first, again)
-						break
-					}
-				}
+	runSeeds(nextSeeds(*simFirst, seeds), func(seed uint64) bool {
+		first := runPlan(t, plan{seed: seed}, false)
+		for range times - 1 {
+			if again := runPlan(t, plan{seed: seed}, false); again.hash != first.hash {
+				t.Errorf("seed %d ran differently a second time (%s, then %s)", seed, first, again)
+				return false
 			}
-		})
-	}
-	wg.Wait()
+		}
+		return true
+	})
 }
 
 func (s summary) String() string {

@@ -77,6 +77,7 @@ type world struct {
 	foreignHosts []*host
 	calmFrom     time.Time // when the faults ended; zero while there are faults
 	injected     int
+	occurred     map[string]int // how often each feature occurred, by name
 	// faults adds faults to a call, besides the planned crash of its host. If nil, calls
 	// only have their base delays.
 	faults func(c call, d *draw, f *fault)
@@ -96,7 +97,7 @@ type world struct {
 }
 
 func newWorld(c worldConfig) *world {
-	w := &world{worldConfig: c, trace: newTrace(c.keepTrace), journal: newJournal(c.mode, c.passes)}
+	w := &world{worldConfig: c, occurred: map[string]int{}, trace: newTrace(c.keepTrace), journal: newJournal(c.mode, c.passes)}
 	if w.refuses {
 		w.journal.since = w.start.Time()
 	}
@@ -145,10 +146,11 @@ func (w *world) join(instance string) *host {
 // filter applies the journal's filter to a change of the feed.
 func (w *world) filter(c feed.Change) bool {
 	id, err := c.ID()
-	if err != nil {
+	if err != nil || w.journal.passes(id) {
 		return true
 	}
-	return w.journal.passes(id)
+	w.occurs(filters)
+	return false
 }
 
 // everyHost returns all hosts that ever joined.
@@ -251,6 +253,13 @@ func (w *world) drawFault(c call) fault {
 func (w *world) inject() {
 	w.mu.Lock()
 	w.injected++
+	w.mu.Unlock()
+}
+
+// occurs counts that a feature occurred.
+func (w *world) occurs(feature string) {
+	w.mu.Lock()
+	w.occurred[feature]++
 	w.mu.Unlock()
 }
 

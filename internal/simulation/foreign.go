@@ -58,31 +58,21 @@ type habits struct {
 	rewind                       float64 // per renewal or release: writes back the position at which its work began
 }
 
-// drawForeign draws, from the seed, when foreign hosts join and leave a scenario and how
-// they behave. Most seeds have no foreign host.
-func drawForeign(seed uint64, active time.Duration) []visit {
-	d := newDraw(seed, 0, "foreign")
-	if !d.chance(foreignShare) {
-		return nil
-	}
-	var plans []visit
+// drawForeign draws when foreign hosts join and leave a scenario and how they behave.
+func (s *scenario) drawForeign(d *draw) {
 	for range 1 + d.intn(3) {
-		java := d.chance(0.6)
-		p := visit{from: d.span(0, active*7/10), crash: d.chance(0.5)}
-		p.to = min(p.from+d.span(active/10, active), active*97/100)
-		var h habits
+		p := visit{java: d.chance(0.6), from: d.span(0, s.active*7/10), crash: d.chance(0.5)}
+		p.to = min(p.from+d.span(s.active/10, s.active), s.active*97/100)
 		if d.chance(0.8) {
-			h = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float(), rewind: 0.2 * d.float()}
+			p.habits = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float(), rewind: 0.2 * d.float()}
 		}
-		p.begin = func(w *world) *host { return w.visit(java, h).host }
-		plans = append(plans, p)
+		s.foreign = append(s.foreign, p)
 	}
-	slices.SortFunc(plans, func(a, b visit) int { return cmp.Compare(a.from, b.from) })
-	return plans
+	slices.SortFunc(s.foreign, func(a, b visit) int { return cmp.Compare(a.from, b.from) })
+	for i, p := range s.foreign {
+		s.events = append(s.events, event{at: p.from, kind: eventVisit, n: i}, event{at: p.to, kind: eventDismiss, n: i})
+	}
 }
-
-// foreignShare is the share of the seeds that have foreign hosts.
-const foreignShare = 0.2
 
 // visit starts a foreign host, which imitates Java's processor if java is true, and
 // .NET's otherwise.

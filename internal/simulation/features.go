@@ -1,0 +1,236 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// feature is one kind of configuration, event or fault that a seed may have. Every seed
+// has hosts that join and leave, writes, splits, merges and, except in calm seeds,
+// crashes. Features come on top.
+//
+// A feature draws from a stream of its own. So a new feature at the end of the table
+// changes only the seeds that have it.
+type feature struct {
+	name string
+	text string // what happens in a seed that has the feature
+	// share is the share of the seeds that meet the needs.
+	share float64
+	needs []need
+	// users reports whether runs of a user's handler have the feature, too.
+	users bool
+	// counted reports whether the run counts how often the feature occurred, by
+	// world.occurs. The other features occur once in each seed that has them.
+	counted bool
+	// mutant is the name of the patch in internal/mutate/testdata/mutants that the seeds
+	// with the feature find.
+	mutant string
+	set    func(s *scenario, d *draw)
+}
+
+// need is a condition that a seed must meet to have a feature.
+type need struct {
+	text string
+	met  func(s *scenario) bool
+}
+
+// These are the needs of features.
+var (
+	inMemory    = need{"data in memory", func(s *scenario) bool { return s.plan.where == inProcess && !s.has(onStore) }}
+	overNoHTTP  = need{"no HTTP", func(s *scenario) bool { return s.plan.where == inProcess }}
+	onlyOurs    = need{"no hosts of .NET or Java", func(s *scenario) bool { return len(s.foreign) == 0 }}
+	allFaults   = need{"all kinds of faults", func(s *scenario) bool { return s.faultLevel == rough }}
+	latestMode  = need{"latest version mode", func(s *scenario) bool { return s.mode == feed.LatestVersion }}
+	manualOnes  = need{"manual checkpoints", func(s *scenario) bool { return s.checkpoint.Manual }}
+	noManual    = need{"no manual checkpoints", func(s *scenario) bool { return !s.checkpoint.Manual }}
+	startTime   = need{"a start time", func(s *scenario) bool { return s.startKind == feed.StartTime }}
+	dotNetLease = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
+)
+
+// These are the names of the features.
+const (
+	// Engines.
+	onStore      = "embedded-store"
+	powerLosses  = "power-loss"
+	noStoreClock = "no-store-clock"
+
+	// Leases.
+	latestVersionLeases = "java-latest-version"
+	handleChangesLeases = "java-handle-changes"
+	tornListings        = "torn-listings"
+	leaseOutages        = "lease-outage"
+	editedLeases        = "edited-leases"
+	deletedLeases       = "deleted-leases"
+
+	// Handlers and checkpoints.
+	manualCheckpoints   = "manual-checkpoints"
+	deferredCheckpoints = "deferred-checkpoints"
+	lateCheckpoints     = "late-checkpoints"
+	filters             = "filter"
+	failingHandlers     = "failing-handlers"
+	slowHandlers        = "slow-handlers"
+
+	// The change feed and its partitions.
+	waitingReads  = "waiting-reads"
+	refusedStart  = "refused-start"
+	sourceOutages = "feed-outage"
+
+	// Hosts.
+	foreignHosts = "foreign-hosts"
+	pauses       = "pauses"
+)
+
+// features is the table of all features. The order matters: a feature's needs may ask for
+// features before it.
+var features = []feature{
+	// Hosts of other implementations. Many features need that there are none.
+	{
+		name: foreignHosts, share: 0.2, mutant: "",
+		text: "Hosts of .NET and Java join. They take leases from live hosts, release leases before their handlers end, write old positions back, and remove properties.",
+		set:  func(s *scenario, d *draw) { s.drawForeign(d) },
+	},
+
+	// Engines.
+	{
+		name: onStore, share: 1.0 / storeEvery, needs: []need{overNoHTTP}, mutant: "",
+		text: "The data is in the embedded store, in process.",
+		set:  func(s *scenario, _ *draw) { s.offset, s.rate = 0, 0 },
+	},
+	{
+		name: powerLosses, share: 0.67, needs: []need{allFaults, {"the embedded store", func(s *scenario) bool { return s.has(onStore) }}}, counted: true, mutant: "",
+		text: "The store loses everything that it has not synced, and is opened again.",
+		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 2), eventPowerLoss, 0, 0.95) },
+	},
+	{
+		name: noStoreClock, share: 0.05, needs: []need{inMemory}, users: true, mutant: "",
+		text: "The lease store does not return its time, so hosts measure the age of a lease by their own clocks.",
+		set:  func(s *scenario, _ *draw) { s.clockless = true },
+	},
+
+	// Leases.
+	{
+		name: latestVersionLeases, share: 0.15, needs: []need{onlyOurs}, users: true, mutant: "",
+		text: "The leases have the dialect of Java's handleLatestVersionChanges.",
+		set:  func(s *scenario, _ *draw) { s.dialect = lease.JavaLatestVersion },
+	},
+	{
+		name: handleChangesLeases, share: 0.15, needs: []need{onlyOurs, inMemory, dotNetLease}, users: true, mutant: "",
+		text: "The leases have the dialect of Java's handleChanges, which supports no merges.",
+		set:  (*scenario).useHandleChanges,
+	},
+	{
+		name: tornListings, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "A listing shows some leases at one moment, and the others at a later one.",
+		set:  func(s *scenario, d *draw) { s.odds.torn = 0.1 * d.float() },
+	},
+	{
+		name: leaseOutages, share: 0.3, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "The lease store cannot be reached for a time.",
+		set:  func(s *scenario, d *draw) { s.add(d, 1, eventLeaseOutage, 0, 0.8) },
+	},
+	{
+		name: editedLeases, share: 0.67, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "Another tool writes a property to a lease.",
+		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 2), eventEdit, 0, 0.95) },
+	},
+	{
+		// A handleChanges host stops if its only lease is deleted, because that looks
+		// like an upgrade by a Java host.
+		name: deletedLeases, share: 0.35, needs: []need{allFaults, latestMode, {"no leases of handleChanges", func(s *scenario) bool { return s.dialect != lease.JavaHandleChanges }}}, users: true, counted: true, mutant: "",
+		text: "An operator deletes a lease document.",
+		set:  func(s *scenario, d *draw) { s.add(d, 1, eventDeleteLease, 0, 0.9) },
+	},
+
+	// Handlers and checkpoints.
+	{
+		name: manualCheckpoints, share: 0.25, mutant: "",
+		text: "Handlers checkpoint some of the batches themselves.",
+		set:  func(s *scenario, _ *draw) { s.checkpoint.Manual = true },
+	},
+	{
+		name: deferredCheckpoints, share: 0.2, needs: []need{noManual}, mutant: "",
+		text: "The processor checkpoints after a number of changes or an interval.",
+		set: func(s *scenario, d *draw) {
+			s.checkpoint = changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
+		},
+	},
+	{
+		name: lateCheckpoints, share: 0.7, needs: []need{manualOnes}, counted: true, mutant: "",
+		text: "Other goroutines checkpoint a batch after its handler returned.",
+	},
+	{
+		name: filters, share: 0.15, counted: true, mutant: "",
+		text: "A filter hides a quarter of the items from the handlers.",
+	},
+	{
+		name: failingHandlers, share: 0.7, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "Handlers return errors, panic, or call runtime.Goexit.",
+		set:  func(s *scenario, d *draw) { s.odds.fails, s.odds.panics = 0.05*d.float(), 0.01*d.float() },
+	},
+	{
+		name: slowHandlers, share: 0.5, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "Handlers take up to twice the expiration interval. Some of them ignore their context.",
+		set:  func(s *scenario, d *draw) { s.odds.slow, s.odds.ignoresContext = 0.03*d.float(), 0.4*d.float() },
+	},
+
+	// The change feed and its partitions.
+	{
+		name: waitingReads, share: 0.3, users: true, mutant: "",
+		text: "Reads of the change feed wait for changes.",
+		set:  func(s *scenario, _ *draw) { s.waits = true },
+	},
+	{
+		name: refusedStart, share: 0.5, needs: []need{inMemory, onlyOurs, startTime}, counted: true, mutant: "",
+		text: "The source refuses start times, so the processor reads from the beginning and discards older changes.",
+		set:  func(s *scenario, _ *draw) { s.refuses = true },
+	},
+	{
+		name: sourceOutages, share: 0.3, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "The change feed cannot be reached for a time.",
+		set:  func(s *scenario, d *draw) { s.add(d, 1, eventSourceOutage, 0, 0.8) },
+	},
+
+	// Hosts.
+	{
+		name: pauses, share: 0.75, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "A host freezes, as a virtual machine does, and continues later.",
+		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 3), eventPause, 0, 0.95) },
+	},
+}
+
+// featureOf returns the feature with a name. It returns an error if there is none.
+func featureOf(name string) (*feature, error) {
+	if i := slices.IndexFunc(features, func(f feature) bool { return f.name == name }); i >= 0 {
+		return &features[i], nil
+	}
+	return nil, fmt.Errorf("no feature is named %q; docs/simulation.md lists the features", name)
+}
+
+// has reports whether the scenario has a feature.
+func (s *scenario) has(name string) bool { return s.features[name] }
+
+// drawFeatures draws which features of the table the scenario has, and sets them.
+func (s *scenario) drawFeatures() {
+	s.features = map[string]bool{}
+	for i := range features {
+		f := &features[i]
+		d := newDraw(s.seed, 0, "feature", f.name)
+		if !d.chance(f.share) || s.plan.where == forUser && !f.users || s.plan.without[f.name] || !s.meets(f.needs) {
+			continue
+		}
+		s.features[f.name] = true
+		if f.set != nil {
+			f.set(s, &d)
+		}
+	}
+}
+
+// meets reports whether the scenario meets all needs of a feature.
+func (s *scenario) meets(needs []need) bool {
+	return !slices.ContainsFunc(needs, func(n need) bool { return !n.met(s) })
+}
