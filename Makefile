@@ -69,9 +69,10 @@ $(VALE_BIN):
 generate:
 	$(GO) generate ./internal/query/syntax
 
-## pages: write docs/command.md from the commands' help, and docs/metrics.md from the instruments
+## pages: write docs/command.md, docs/metrics.md and the tables of docs/simulation.md from the code
 pages:
 	$(GO) test ./cmd/changefeed -run '^Test(Command|Metrics)PageIsCurrent$$' -pages.update
+	$(GO) test ./internal/simulation -run '^TestSimulationPageIsCurrent$$' -pages.update
 
 ## picture: run the demo, and draw docs/demo.svg from its output
 picture:

@@ -28,10 +28,11 @@ func (r *run) faults(c call, d *draw, f *fault) {
 		r.world.inject()
 		outage(d, f)
 		return
-	case !d.chance(r.scenario.odds.request * 4):
+	case !d.chance(r.scenario.odds.request):
 		return
 	}
 	r.world.inject()
+	r.world.occurs(requestFaults)
 	t := r.scenario.times.timeout
 	switch p := d.intn(10); {
 	case p < 3: // slow, up to the request timeout

@@ -76,18 +76,27 @@ const (
 	slowHandlers        = "slow-handlers"
 
 	// The change feed and its partitions.
+	allVersions   = "all-versions"
 	waitingReads  = "waiting-reads"
 	refusedStart  = "refused-start"
 	sourceOutages = "feed-outage"
 
 	// Hosts.
-	foreignHosts = "foreign-hosts"
-	pauses       = "pauses"
+	foreignHosts  = "foreign-hosts"
+	requestFaults = "request-faults"
+	pauses        = "pauses"
 )
 
 // features is the table of all features. The order matters: a feature's needs may ask for
 // features before it.
 var features = []feature{
+	// The mode of the change feed. Many features need one of the two modes.
+	{
+		name: allVersions, share: 0.25, mutant: "322-dropped-delete",
+		text: "The change feed has all versions and deletes. It starts now.",
+		set:  func(s *scenario, _ *draw) { s.mode, s.startKind = feed.AllVersionsAndDeletes, feed.StartNow },
+	},
+
 	// Hosts of other implementations. Many features need that there are none.
 	{
 		name: foreignHosts, share: 0.2, mutant: "",
@@ -119,7 +128,7 @@ var features = []feature{
 		set:  func(s *scenario, _ *draw) { s.dialect = lease.JavaLatestVersion },
 	},
 	{
-		name: handleChangesLeases, share: 0.15, needs: []need{onlyOurs, inMemory, dotNetLease}, users: true, mutant: "",
+		name: handleChangesLeases, share: 0.2, needs: []need{onlyOurs, inMemory, dotNetLease, latestMode}, users: true, mutant: "",
 		text: "The leases have the dialect of Java's handleChanges, which supports no merges.",
 		set:  (*scenario).useHandleChanges,
 	},
@@ -196,6 +205,11 @@ var features = []feature{
 	},
 
 	// Hosts.
+	{
+		name: requestFaults, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		text: "Requests are slow, throttled, refused or lost. A write arrives late or twice, or is applied although its answer is an error.",
+		set:  func(s *scenario, d *draw) { s.odds.request = 0.24 * d.float() * d.float() },
+	},
 	{
 		name: pauses, share: 0.75, needs: []need{allFaults}, users: true, counted: true, mutant: "",
 		text: "A host freezes, as a virtual machine does, and continues later.",

@@ -134,22 +134,13 @@ func newScenario(p plan) *scenario {
 	s.offset = d.span(-10*time.Minute, 10*time.Minute)
 	margin := max(t.expiration/10, 2*time.Second)
 	s.rate = (2*d.float() - 1) * 0.95 * float64(margin) / float64(t.expiration)
-	if d.chance(0.25) {
-		s.mode = feed.AllVersionsAndDeletes
-	}
-	s.startKind = feed.StartNow
-	if s.mode == feed.LatestVersion {
-		s.startKind = []feed.StartKind{feed.StartNow, feed.StartNow, feed.StartBeginning, feed.StartTime}[d.intn(4)]
-	}
+	s.startKind = []feed.StartKind{feed.StartNow, feed.StartNow, feed.StartBeginning, feed.StartTime}[d.intn(4)]
 	s.startAfter = d.span(-5*time.Second, 30*time.Second)
 	s.maxItems = []int{0, 1, 5, 20, 100}[d.intn(5)]
 	s.readAhead = []int{-1, 0, 200, 2000}[d.intn(4)]
 	s.active = t.expiration * time.Duration(d.between(6, 10))
 	s.still = 6 * t.acquire
 	s.odds.manual = 0.3 + 0.6*d.float()
-	if s.faultLevel == rough {
-		s.odds.request = 0.03 * d.float() * d.float() * 2
-	}
 	s.drawEvents(&d)
 	s.drawFeatures()
 	if s.plan.where == overHTTP {

@@ -11,7 +11,7 @@ import (
 // useHandleChanges gives the leases the dialect of Java's handleChanges, which supports
 // neither merges nor all versions and deletes mode.
 func (s *scenario) useHandleChanges(*draw) {
-	s.dialect, s.mode = lease.JavaHandleChanges, feed.LatestVersion
+	s.dialect = lease.JavaHandleChanges
 	s.remove(eventMerge)
 }
 

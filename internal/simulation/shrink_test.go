@@ -4,10 +4,11 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 )
 
 // shrinkRuns is the largest number of runs by which shrink makes a seed smaller.
-const shrinkRuns = 300
+const shrinkRuns = 500
 
 // shrink makes a failing seed smaller, as long as it still violates the invariant. It
 // leaves out features first, then as many events as possible: joins, writes, crashes,
@@ -15,9 +16,19 @@ const shrinkRuns = 300
 func shrink(t *testing.T, p plan, invariant int) plan {
 	t.Helper()
 	left := shrinkRuns
-	fails := func(p plan) bool {
+	return smallest(p, func(p plan) bool {
 		left--
 		return left >= 0 && slices.ContainsFunc(runPlan(t, p, false).violations, func(v violation) bool { return v.invariant == invariant })
+	})
+}
+
+// smallest leaves out features and events of a plan while it still fails.
+func smallest(p plan, fails func(plan) bool) plan {
+	p.without = map[string]bool{}
+	whole := newScenario(p)
+	for _, f := range features {
+		// Without its other features, the seed could have features that it lacks.
+		p.without[f.name] = !whole.has(f.name)
 	}
 	for _, f := range slices.Backward(features) {
 		if !newScenario(p).has(f.name) {
@@ -25,9 +36,6 @@ func shrink(t *testing.T, p plan, invariant int) plan {
 		}
 		smaller := p
 		smaller.without = maps.Clone(p.without)
-		if smaller.without == nil {
-			smaller.without = map[string]bool{}
-		}
 		smaller.without[f.name] = true
 		if fails(smaller) {
 			p = smaller
@@ -39,6 +47,7 @@ func shrink(t *testing.T, p plan, invariant int) plan {
 // dropEvents drops events of a plan while it still fails: first halves of the events,
 // then smaller and smaller parts, and at last single ones.
 func dropEvents(p plan, fails func(plan) bool) plan {
+	p.drop = map[int]bool{}
 	for size := len(newScenario(p).events) / 2; size > 0; size /= 2 {
 		for from := 0; ; {
 			events := newScenario(p).events
@@ -47,9 +56,6 @@ func dropEvents(p plan, fails func(plan) bool) plan {
 			}
 			smaller := p
 			smaller.drop = maps.Clone(p.drop)
-			if smaller.drop == nil {
-				smaller.drop = map[int]bool{}
-			}
 			for _, e := range events[from:min(from+size, len(events))] {
 				smaller.drop[e.id] = true
 			}
@@ -61,4 +67,41 @@ func dropEvents(p plan, fails func(plan) bool) plan {
 		}
 	}
 	return p
+}
+
+// A failure that needs two events and one feature must become a plan with these alone.
+func TestSmallestKeepsOnlyTheCause(t *testing.T) {
+	p := plan{seed: 1}
+	for !newScenario(p).has(pauses) || !newScenario(p).has(filters) {
+		p.seed++
+	}
+	writes := slices.DeleteFunc(newScenario(p).events, func(e event) bool { return e.kind != eventWrite })
+	cause := []time.Duration{writes[3].at, writes[len(writes)-9].at}
+	runs := 0
+	got := newScenario(smallest(p, func(p plan) bool {
+		runs++
+		s := newScenario(p)
+		left := cause
+		for _, e := range s.events {
+			if e.kind == eventWrite && len(left) > 0 && e.at == left[0] {
+				left = left[1:]
+			}
+		}
+		return len(left) == 0 && s.has(filters)
+	}))
+	var at []time.Duration
+	for _, e := range got.events {
+		at = append(at, e.at)
+	}
+	if !slices.Equal(at, cause) {
+		t.Errorf("the events at %v are left, want %v", at, cause)
+	}
+	for name := range got.features {
+		if name != filters {
+			t.Errorf("the feature %s is left", name)
+		}
+	}
+	if runs > shrinkRuns {
+		t.Errorf("%d runs were needed, more than %d", runs, shrinkRuns)
+	}
 }
