@@ -91,8 +91,9 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 	}
 }
 
-// covered checks that no change between from and the lease's position was skipped. In all versions and deletes mode, a lease that was deleted by hand starts
-// again from now. Then covered checks nothing.
+// covered checks that no change between from and the lease's position was skipped. In all
+// versions and deletes mode, a lease that was deleted by hand starts again from now. Then
+// covered checks nothing.
 func (c *checker) covered(h *host, l lease.Lease, from floor) {
 	if c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero() {
 		return

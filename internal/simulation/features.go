@@ -248,3 +248,9 @@ func (s *scenario) drawFeatures() {
 func (s *scenario) meets(needs []need) bool {
 	return !slices.ContainsFunc(needs, func(n need) bool { return !n.met(s) })
 }
+
+// gap is a case that no seed contains. testedBy names the tests that cover it.
+type gap struct{ what, testedBy string }
+
+// notGenerated lists the cases of the processor's users that no seed contains.
+var notGenerated = []gap{}

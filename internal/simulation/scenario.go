@@ -108,8 +108,8 @@ const (
 	forUser                // with a user's handler, in memory
 )
 
-// plan is what determines a scenario: the seed and, for a run that is made smaller, the
-// parts of the seed to leave out.
+// plan determines a scenario: by a seed and, for a run that is made smaller, by the parts
+// of the seed to leave out.
 type plan struct {
 	seed    uint64
 	where   place

@@ -171,7 +171,7 @@ func runPlan(t *testing.T, p plan, keepTrace bool) (s summary) {
 	return s
 }
 
-// occurrence is how many seeds have a feature, and how often it occurred in them.
+// occurrence counts the seeds that have a feature, and how often it occurred in them.
 type occurrence struct{ seeds, times int }
 
 // totals contains the sums over the seeds.
