@@ -1,4 +1,4 @@
-package changefeedtest_test
+package integration
 
 import (
 	"cmp"
