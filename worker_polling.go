@@ -47,8 +47,17 @@ func (p *polling) afterChanges(started, now time.Duration, page feed.Page) time.
 }
 
 // afterEmpty returns the time of the next read after an empty page. started is the time
-// at which that page's read was sent.
-func (p *polling) afterEmpty(started, now time.Duration) time.Duration {
+// at which that page's read was sent. advanced reports whether the page's position differs
+// from the position of the read.
+//
+// A source may return an empty page in the middle of the feed, for instance after it has
+// read entries of other keys only. If each such page delayed the next read, a lease would
+// fall behind. So the next read follows at once if the page has advanced and is before
+// the end.
+func (p *polling) afterEmpty(started, now time.Duration, page feed.Page, advanced bool) time.Duration {
+	if advanced && page.LSN >= 0 && page.LSN < page.End {
+		return 0
+	}
 	p.prompt = now-started < p.interval/2
 	return started + min(p.interval, max(p.interval/pollShare, (started-p.active)/quietPart))
 }

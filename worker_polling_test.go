@@ -123,14 +123,37 @@ func TestNoReadFollowsTheLastChangeAtOnce(t *testing.T) {
 func TestSourceThatWaitsIsAskedAgainAtOnce(t *testing.T) {
 	p := polling{interval: 5 * time.Second}
 	started, now := time.Minute, time.Minute+5*time.Second
-	if again := p.afterEmpty(started, now); again > now || p.prompt {
+	if again := p.afterEmpty(started, now, feed.Page{LSN: 7, End: 7}, false); again > now || p.prompt {
 		t.Errorf("again %s after the answer, prompt %t", again-now, p.prompt)
 	}
 	if again := p.afterChanges(now, now+time.Second, feed.Page{LSN: 7, End: 7}); again > now+time.Second {
 		t.Errorf("after changes again %s after the answer", again-now-time.Second)
 	}
 	started, now = 2*time.Minute, 2*time.Minute+time.Millisecond
-	if again := p.afterEmpty(started, now); again <= now || !p.prompt {
+	if again := p.afterEmpty(started, now, feed.Page{LSN: 7, End: 7}, false); again <= now || !p.prompt {
 		t.Errorf("a source that answers at once is asked again %s after the answer, prompt %t", again-now, p.prompt)
+	}
+}
+
+func TestEmptyPageInTheMiddleOfTheFeedDelaysNoRead(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		advanced bool
+		lsn, end int64
+		delayed  bool
+	}{
+		{"in the middle", true, 6, 7, false},
+		{"in the middle, at the position of the read", false, 6, 7, true},
+		{"at the end", true, 7, 7, true},
+		{"the source reports no LSN", true, -1, 7, true},
+		{"the source reports no end", true, 6, -1, true},
+		{"the source reports neither", true, -1, -1, true},
+	} {
+		p := polling{interval: 5 * time.Second}
+		started, now := time.Minute, time.Minute+time.Millisecond
+		again := p.afterEmpty(started, now, feed.Page{LSN: c.lsn, End: c.end}, c.advanced)
+		if delayed := again > now; delayed != c.delayed {
+			t.Errorf("%s: delayed %t, want %t", c.name, delayed, c.delayed)
+		}
 	}
 }

@@ -139,7 +139,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	r.w.reading.end()
 	r.retryDelay.done()
 	r.push(page)
-	wasNow := r.unresolved
+	wasNow, advanced := r.unresolved, page.Continuation != r.from.Continuation()
 	r.from, r.unresolved = feed.After(page.Continuation), false
 	if !r.startTime.IsZero() {
 		r.from = feed.AfterSince(page.Continuation, r.startTime)
@@ -150,7 +150,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	case wasNow:
 		r.notBefore = 0
 	default:
-		r.notBefore = r.polling.afterEmpty(started, r.w.now.Mono)
+		r.notBefore = r.polling.afterEmpty(started, r.w.now.Mono, page, advanced)
 	}
 }
 

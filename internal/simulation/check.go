@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +31,7 @@ import (
 //	11 coverage, 12 stability and 13 cost are checked at rest, see check_rest.go
 //	14 one write             a host sends one write of a lease at a time
 //	15 moves                 redeliver no change; an expired lease is acquired in time
+//	16 prompt reads          a worker reads again at once if more changes may follow
 //
 // Exclusive use is not checked after an operation that breaks it by the protocol. See
 // operatorDeletes.
@@ -53,6 +53,7 @@ type checker struct {
 	orderly   bool                    // exclusive use is also checked between our hosts and foreign ones
 	visits    visits
 	lastRead  map[string]time.Time
+	due       map[tenureKey]dueRead
 	lastWrite map[string]time.Time // time of the owner's last write, by token
 	writtenAt map[string]time.Time // time of anybody's last write, by token
 	deletedAt time.Time            // time of an operator's last delete
@@ -88,7 +89,7 @@ func newChecker(w *world) *checker {
 		world: w, exclusive: true,
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
-		lastRead: map[string]time.Time{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
+		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		overwritten: map[string]bool{},
 		cost:        newCosts(),
 	}
@@ -414,7 +415,7 @@ func (c *checker) shadowed(l lease.Lease) bool {
 // converts its start.
 func (c *checker) lsn(l lease.Lease) int64 {
 	if l.Continuation != "" {
-		n, err := strconv.ParseInt(strings.Trim(string(l.Continuation), `"`), 10, 64)
+		n, err := lsnOf(l.Continuation)
 		if err != nil {
 			c.violate(2, "lease %s has position %q", l.Token, l.Continuation)
 		}

@@ -79,6 +79,7 @@ func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastRead[token] = time.Now()
+	c.checkDueRead(h, token, r.From)
 	return c.begin(&use{host: h, token: token, r: keys, what: "read", ctx: ctx})
 }
 

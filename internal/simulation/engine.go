@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
@@ -108,6 +110,16 @@ func (e *memEngine) close() error                     { return nil }
 
 // powerLoss does nothing, because memory needs no sync.
 func (e *memEngine) powerLoss(context.Context) error { return nil }
+
+// continuation returns the continuation of an LSN: the quoted number, in all engines.
+func continuation(lsn int64) feed.Continuation {
+	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
+}
+
+// lsnOf returns the LSN of a continuation. It is the inverse of continuation.
+func lsnOf(c feed.Continuation) (int64, error) {
+	return strconv.ParseInt(strings.Trim(string(c), `"`), 10, 64)
+}
 
 // isGone reports whether a read of a lease would fail with GoneError. A lease of a range
 // is gone when the range lies over several live partitions.

@@ -1,12 +1,10 @@
 package simulation
 
 import (
-	"strconv"
 	"testing"
 	"testing/synctest"
 
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
-	"github.com/changefeed-go/changefeed/feed"
 )
 
 // engines are the engines that run the scripted tests: the engine in memory, and a server
@@ -46,9 +44,4 @@ func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c wo
 			})
 		})
 	}
-}
-
-// continuation returns the continuation of an LSN: the quoted number, in all engines.
-func continuation(lsn int64) feed.Continuation {
-	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
 }

@@ -78,6 +78,8 @@ const (
 	// The change feed and its partitions.
 	allVersions   = "all-versions"
 	waitingReads  = "waiting-reads"
+	unknownLSNs   = "unknown-lsn"
+	emptyPages    = "empty-pages"
 	refusedStart  = "refused-start"
 	sourceOutages = "feed-outage"
 
@@ -192,6 +194,16 @@ var features = []feature{
 		name: waitingReads, share: 0.3, users: true, mutant: "",
 		text: "Reads of the change feed wait for changes.",
 		set:  func(s *scenario, _ *draw) { s.waits = true },
+	},
+	{
+		name: unknownLSNs, share: 0.08, counted: true, mutant: "370-unknown-end-is-the-end",
+		text: "The source does not report the LSN of some pages, or the end of the partition: they are -1.",
+		set:  func(s *scenario, d *draw) { s.pages.noLSN, s.pages.noEnd = d.float(), d.float() },
+	},
+	{
+		name: emptyPages, share: 0.1, counted: true, mutant: "371-empty-page-is-the-end",
+		text: "The source returns an empty page though more changes follow. Its position equals the position of the read, or is later.",
+		set:  func(s *scenario, d *draw) { s.pages.empty = 0.6 * d.float() },
 	},
 	{
 		name: refusedStart, share: 0.5, needs: []need{inMemory, onlyOurs, startTime}, counted: true, mutant: "",

@@ -188,13 +188,21 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	if !s.waits {
 		r.Wait = 0
 	}
-	return send(ctx, c, func(ctx context.Context) (feed.Page, error) {
+	page, err := send(ctx, c, func(ctx context.Context) (feed.Page, error) {
 		if s.host.world.refuses && r.From.Kind() == feed.StartTime {
 			s.host.world.occurs(refusedStart)
 			return feed.Page{}, feed.ErrUnsupported
 		}
-		return s.inner.Read(ctx, r)
+		page, err := s.inner.Read(ctx, r)
+		if err != nil || c.op == opNow {
+			return page, err
+		}
+		return s.alter(page, r, token), nil
 	})
+	if c.op == opRead {
+		s.host.world.check.readAnswered(s.host, token, r.From, page, err)
+	}
+	return page, err
 }
 
 // CheckStart implements [feed.Source].

@@ -55,6 +55,7 @@ type worldConfig struct {
 	maxItems       int
 	readAhead      int
 	waits          bool                 // reads of the source may wait for changes
+	pages          pageOdds             // unusual pages of the source
 	clockless      bool                 // the lease store does not return its time
 	passes         func(id string) bool // the filter; nil accepts everything
 	keepTrace      bool
