@@ -25,12 +25,10 @@ type journal struct {
 	// delivered. Zero means that the source refuses none.
 	since time.Time
 
-	mu      sync.Mutex         // guards the fields below
-	keys    []*keyLog          // sorted by EPK
-	newest  map[string]*record // an item's newest change, by item
-	changes int
-	// redelivered is the number of deliveries of changes that had been handled before.
-	redelivered int
+	mu     sync.Mutex         // guards the fields below
+	keys   []*keyLog          // sorted by EPK
+	newest map[string]*record // an item's newest change, by item
+	writes writes
 }
 
 // keyLog contains the changes of one key, sorted by LSN.
@@ -84,9 +82,14 @@ func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []itemWrite)
 	k := j.keys[i]
 	for _, w := range writes {
 		r := &record{
-			lsn: lsn, number: j.changes, item: w.key.String() + "/" + w.id, id: w.id, at: at, delete: w.document == nil,
+			lsn: lsn, number: j.writes.changes, item: w.key.String() + "/" + w.id, id: w.id, at: at, delete: w.document == nil,
 		}
-		j.changes++
+		j.writes.changes++
+		if r.delete {
+			j.writes.deletes++
+		} else if old := j.newest[r.item]; old != nil && !old.delete {
+			j.writes.rewrites++
+		}
 		j.newest[r.item] = r
 		k.records = append(k.records, r)
 	}
@@ -195,7 +198,7 @@ func (j *journal) note(changes []*record, handled, acked bool) {
 	defer j.mu.Unlock()
 	for _, r := range changes {
 		if handled && r.handled {
-			j.redelivered++
+			j.writes.redelivered++
 		}
 		r.handled = r.handled || handled
 		r.acked = r.acked || acked
@@ -252,9 +255,24 @@ func (j *journal) match(r feed.Range, from int64, since time.Time, changes []fee
 	return records, ""
 }
 
-// counts returns the number of changes that were written, and of redeliveries.
-func (j *journal) counts() (changes, redelivered int) {
+// writes counts the changes of a journal.
+type writes struct {
+	changes     int // all changes
+	rewrites    int // those that replaced an existing item
+	deletes     int // those that deleted an item
+	redelivered int // deliveries of changes that had been handled before
+}
+
+func (w *writes) add(o writes) {
+	w.changes += o.changes
+	w.rewrites += o.rewrites
+	w.deletes += o.deletes
+	w.redelivered += o.redelivered
+}
+
+// counts returns the numbers of changes so far.
+func (j *journal) counts() writes {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.changes, j.redelivered
+	return j.writes
 }

@@ -213,13 +213,14 @@ func (c *checker) returned(h *host, err error) {
 
 // summary contains the statistics of the run of one seed.
 type summary struct {
-	seed                                 uint64
-	hosts, partitions, changes, topology int
-	crashes, faults, redelivered, moves  int
-	visits                               visits
-	features                             map[string]int // how often each feature of the seed occurred, by name
-	simulated                            time.Duration
-	hash                                 uint64
-	violations                           []violation
-	trace                                string
+	seed                        uint64
+	hosts, partitions, topology int
+	crashes, faults, moves      int
+	writes                      writes
+	visits                      visits
+	features                    map[string]int // how often each feature of the seed occurred, by name
+	simulated                   time.Duration
+	hash                        uint64
+	violations                  []violation
+	trace                       string
 }

@@ -172,7 +172,7 @@ func (s *scenario) drawEvents(d *draw) {
 	s.add(d, 1+d.intn(3), eventJoin, 0, 0.02)
 	s.add(d, d.intn(4), eventJoin, 0, 0.8)
 	s.add(d, d.intn(3), eventLeave, 0.1, 0.9)
-	s.add(d, d.between(160, 580), eventWrite, 0, 1)
+	s.add(d, d.between(130, 490), eventWrite, 0, 1)
 	s.add(d, d.intn(3), eventSplit, 0, 0.95)
 	s.add(d, d.intn(2), eventMerge, 0, 0.95)
 	if s.faultLevel != calm {

@@ -293,8 +293,7 @@ func (s *scene) owned(h *host) int {
 
 // redelivered returns how many changes were delivered again after they had been handled.
 func (s *scene) redelivered() int {
-	_, n := s.journal.counts()
-	return n
+	return s.journal.counts().redelivered
 }
 
 // missing returns the number of changes that were written and have not been handled.

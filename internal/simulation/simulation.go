@@ -60,8 +60,8 @@ func Run(t *testing.T, o Options) Report {
 		t.Errorf("seed %d: %s", o.Seed, v)
 	}
 	return Report{
-		Hosts: r.hosts, Partitions: r.partitions, Changes: r.changes, Splits: r.topology, Crashes: r.crashes,
-		Faults: r.faults, Moves: r.moves, Redelivered: r.redelivered, Time: r.simulated,
+		Hosts: r.hosts, Partitions: r.partitions, Changes: r.writes.changes, Splits: r.topology, Crashes: r.crashes,
+		Faults: r.faults, Moves: r.moves, Redelivered: r.writes.redelivered, Time: r.simulated,
 	}
 }
 

@@ -118,7 +118,7 @@ func (t *totals) contains(test *testing.T) {
 	}{
 		{"hosts", t.hosts, 3},
 		{"partitions", t.partitions, 4},
-		{"changes", t.changes, 1000},
+		{"changes", t.writes.changes, 1000},
 		{"splits and merges", t.topology, 1},
 		{"crashes", t.crashes, 2},
 		{"faults", t.faults, 20},
@@ -127,6 +127,10 @@ func (t *totals) contains(test *testing.T) {
 		if c.sum < c.atLeast*t.seeds {
 			test.Errorf("%d seeds contained %d %s; want at least %d a seed", t.seeds, c.sum, c.what, c.atLeast)
 		}
+	}
+	share := func(n int) float64 { return float64(n) / float64(t.writes.changes) }
+	if r, d := share(t.writes.rewrites), share(t.writes.deletes); d < 0.15 || d > 0.25 || r+d < 0.4 || r+d > 0.6 {
+		test.Errorf("%.2f of the changes rewrite an item and %.2f delete one; want about 0.3 and 0.2", r, d)
 	}
 	for _, f := range features {
 		// A feature of one seed in a hundred is missing from 3,000 seeds with a
@@ -176,14 +180,14 @@ type occurrence struct{ seeds, times int }
 
 // totals contains the sums over the seeds.
 type totals struct {
-	mu                                                    sync.Mutex // guards the fields below
-	seeds                                                 int
-	hosts, partitions, changes, topology, crashes, faults int
-	redelivered, moves                                    int
-	features                                              map[string]occurrence
-	visits                                                visits
-	simulated                                             time.Duration
-	failure                                               *summary
+	mu                                                  sync.Mutex // guards the fields below
+	seeds                                               int
+	hosts, partitions, topology, crashes, faults, moves int
+	writes                                              writes
+	features                                            map[string]occurrence
+	visits                                              visits
+	simulated                                           time.Duration
+	failure                                             *summary
 }
 
 func (t *totals) add(s summary) {
@@ -192,11 +196,10 @@ func (t *totals) add(s summary) {
 	t.seeds++
 	t.hosts += s.hosts
 	t.partitions += s.partitions
-	t.changes += s.changes
+	t.writes.add(s.writes)
 	t.topology += s.topology
 	t.crashes += s.crashes
 	t.faults += s.faults
-	t.redelivered += s.redelivered
 	t.moves += s.moves
 	t.simulated += s.simulated
 	t.visits.add(s.visits)
@@ -225,9 +228,9 @@ func (t *totals) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds, %s of simulated time; on average %.1f hosts, %.1f partitions, %.0f changes, "+
 		"%.1f splits and merges, %.1f crashes, %.0f faults, %.1f lease moves, %.0f redeliveries\n",
-		t.seeds, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.changes)/n,
-		float64(t.topology)/n, float64(t.crashes)/n, float64(t.faults)/n, float64(t.moves)/n, float64(t.redelivered)/n)
-	fmt.Fprintf(&b, "foreign hosts: %+v\n", t.visits)
+		t.seeds, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.writes.changes)/n,
+		float64(t.topology)/n, float64(t.crashes)/n, float64(t.faults)/n, float64(t.moves)/n, float64(t.writes.redelivered)/n)
+	fmt.Fprintf(&b, "changes: %+v; foreign hosts: %+v\n", t.writes, t.visits)
 	fmt.Fprintf(&b, "%8s %9s  feature\n", "seeds", "times")
 	for _, f := range features {
 		o := t.features[f.name]
@@ -257,5 +260,5 @@ func TestSeedRepeatsItself(t *testing.T) {
 
 func (s summary) String() string {
 	return fmt.Sprintf("%d hosts, %d partitions, %d changes, %d splits and merges, %d crashes, %d faults, %d foreign hosts",
-		s.hosts, s.partitions, s.changes, s.topology, s.crashes, s.faults, s.visits.hosts)
+		s.hosts, s.partitions, s.writes.changes, s.topology, s.crashes, s.faults, s.visits.hosts)
 }
