@@ -29,6 +29,9 @@ type polling struct {
 	active time.Duration
 	// prompt reports whether the source returned an empty page without waiting.
 	prompt bool
+	// behind is the end of the feed when an empty page first showed that the reads are
+	// before it. It is 0 if they are not.
+	behind int64
 }
 
 const (
@@ -39,7 +42,7 @@ const (
 // afterChanges returns the time of the next read after a page with changes. started is
 // the time at which that page's read was sent.
 func (p *polling) afterChanges(started, now time.Duration, page feed.Page) time.Duration {
-	p.active = now
+	p.active, p.behind = now, 0
 	if atEnd := page.End >= 0 && page.LSN >= page.End; !p.prompt || !atEnd {
 		return 0
 	}
@@ -52,12 +55,19 @@ func (p *polling) afterChanges(started, now time.Duration, page feed.Page) time.
 //
 // A source may return an empty page in the middle of the feed, for instance after it has
 // read entries of other keys only. If each such page delayed the next read, a lease would
-// fall behind. So the next read follows at once if the page has advanced and is before
-// the end.
+// fall behind. So the next read follows at once if the page has advanced, until the reads
+// reach the end that the first such page showed. Then a read is delayed, even if that
+// end has moved: writes of other keys may move it all the time.
 func (p *polling) afterEmpty(started, now time.Duration, page feed.Page, advanced bool) time.Duration {
 	if advanced && page.LSN >= 0 && page.LSN < page.End {
-		return 0
+		if p.behind == 0 {
+			p.behind = page.End
+		}
+		if page.LSN < p.behind {
+			return 0
+		}
 	}
+	p.behind = 0
 	p.prompt = now-started < p.interval/2
 	return started + min(p.interval, max(p.interval/pollShare, (started-p.active)/quietPart))
 }

@@ -157,3 +157,20 @@ func TestEmptyPageInTheMiddleOfTheFeedDelaysNoRead(t *testing.T) {
 		}
 	}
 }
+
+// Writes of other keys move the end of the feed between two reads of a range. The reads
+// must not follow each other without a delay for ever.
+func TestEndThatMovesDoesNotKeepTheReadsGoing(t *testing.T) {
+	p := polling{interval: 5 * time.Second}
+	now := time.Minute
+	var delayed []int
+	for n := range 6 {
+		lsn := int64(10 * (n + 1))
+		if p.afterEmpty(now, now+time.Millisecond, feed.Page{LSN: lsn, End: lsn + 15}, true) > now {
+			delayed = append(delayed, n)
+		}
+	}
+	if want := []int{2, 5}; !slices.Equal(delayed, want) {
+		t.Errorf("the reads after the pages %v are delayed, want %v", delayed, want)
+	}
+}
