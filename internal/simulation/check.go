@@ -390,6 +390,13 @@ func (c *checker) marked(initialised bool) {
 	c.marker = initialised
 }
 
+// initialised reports whether the marker exists.
+func (c *checker) initialised() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.marker
+}
+
 // ancestor reports whether a shadows l: a's range contains that of l, or a is the
 // partition's own lease for the same range.
 func ancestor(a, l lease.Lease) bool {
@@ -434,11 +441,16 @@ func (c *checker) lsn(l lease.Lease) int64 {
 }
 
 // promised returns the LSN of a key after which every change must be delivered: the last
-// one before the marker, or before the configured start time. The caller holds c.mu.
+// one before the marker, or before the configured start. The caller holds c.mu.
 func (c *checker) promised(k *keyLog) int64 {
-	if c.world.start.Kind() == feed.StartTime {
+	switch c.world.start.Kind() {
+	case feed.StartTime:
 		lsn, _ := k.before(c.world.start.Time())
 		return lsn
+	case feed.StartContinuation:
+		lsn, _ := lsnOf(c.world.start.Continuation()) // valid, because a scenario sets it
+		return lsn
+	case feed.StartNow, feed.StartBeginning:
 	}
 	for _, f := range c.floor {
 		if f.keys.Holds(k.epk) {

@@ -66,6 +66,9 @@ func (c *checker) created(h *host, l lease.Lease) {
 	if l.Wanted() != "" {
 		c.violate(6, "%s: creates lease %s with a hand-over request", h.id, l.Token)
 	}
+	if keys := c.world.keys.OrFull(); !keys.Contains(l.Range.OrFull()) {
+		c.violate(11, "%s: creates lease %s, which is not within the feed range %s", h.id, l.Token, keys)
+	}
 	c.history[l.Token] = append(c.history[l.Token], l)
 	if c.marker && !c.shadowed(l) {
 		c.covered(h, l, c.promised)
@@ -91,11 +94,17 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 	}
 }
 
-// covered checks that no change between from and the lease's position was skipped. In all
-// versions and deletes mode, a lease that was deleted by hand starts again from now. Then
-// covered checks nothing.
+// lostVersions reports whether a lease that was deleted by hand may have started again
+// from now. That happens in all versions and deletes mode, unless the processor starts
+// after a continuation. The caller holds c.mu.
+func (c *checker) lostVersions() bool {
+	return c.world.mode == feed.AllVersionsAndDeletes && c.world.start.Kind() == feed.StartNow && !c.deletedAt.IsZero()
+}
+
+// covered checks that no change between from and the lease's position was skipped. If
+// versions may be lost, covered checks nothing.
 func (c *checker) covered(h *host, l lease.Lease, from floor) {
-	if c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero() {
+	if c.lostVersions() {
 		return
 	}
 	if e, skipped := c.world.journal.skipped(l.Range.OrFull(), from, c.lsn(l)); skipped {

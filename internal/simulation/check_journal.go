@@ -176,13 +176,13 @@ func (j *journal) skipped(r feed.Range, from floor, to int64) (first *record, fo
 	return first, found
 }
 
-// unhandled returns the changes with an LSN greater than from that no handler has
-// handled.
-func (j *journal) unhandled(from floor) []*record {
+// unhandled returns the changes of range r with an LSN greater than from that no handler
+// has handled.
+func (j *journal) unhandled(r feed.Range, from floor) []*record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var missing []*record
-	for _, k := range j.keys {
+	for _, k := range j.in(r) {
 		for _, r := range j.unsettled(k, from(k)) {
 			if !r.handled && j.visible(r) {
 				missing = append(missing, r)

@@ -76,7 +76,7 @@ func (c *checker) covers() {
 			c.violate(11, "lease %s is owned by %q, which is not a live host", l.Token, l.Owner)
 		}
 	}
-	if gap, ok := uncovered(feed.Full(), ranges); ok {
+	if gap, ok := uncovered(c.world.keys.OrFull(), ranges); ok {
 		c.violate(11, "no lease covers %s", gap)
 	}
 	for _, u := range c.uses {
@@ -172,10 +172,10 @@ func (c *checker) requestsAtRest() {
 func (c *checker) allHandled() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero() {
+	if c.lostVersions() {
 		return
 	}
-	for i, e := range c.world.journal.unhandled(c.promised) {
+	for i, e := range c.world.journal.unhandled(c.world.keys.OrFull(), c.promised) {
 		if i == 3 {
 			break
 		}

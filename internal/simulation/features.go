@@ -48,6 +48,8 @@ var (
 	latestMode  = need{"latest version mode", func(s *scenario) bool { return s.mode == feed.LatestVersion }}
 	manualOnes  = need{"manual checkpoints", func(s *scenario) bool { return s.checkpoint.Manual }}
 	noManual    = need{"no manual checkpoints", func(s *scenario) bool { return !s.checkpoint.Manual }}
+	startNow    = need{"a start from now", func(s *scenario) bool { return s.startKind == feed.StartNow }}
+	wideLeases  = need{"no leases of handleChanges", func(s *scenario) bool { return s.dialect != lease.JavaHandleChanges }}
 	startTime   = need{"a start time", func(s *scenario) bool { return s.startKind == feed.StartTime }}
 	dotNetLease = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
 )
@@ -76,12 +78,14 @@ const (
 	slowHandlers        = "slow-handlers"
 
 	// The change feed and its partitions.
-	allVersions   = "all-versions"
-	waitingReads  = "waiting-reads"
-	unknownLSNs   = "unknown-lsn"
-	emptyPages    = "empty-pages"
-	refusedStart  = "refused-start"
-	sourceOutages = "feed-outage"
+	allVersions       = "all-versions"
+	waitingReads      = "waiting-reads"
+	continuationStart = "continuation-start"
+	feedRanges        = "feed-range"
+	unknownLSNs       = "unknown-lsn"
+	emptyPages        = "empty-pages"
+	refusedStart      = "refused-start"
+	sourceOutages     = "feed-outage"
 
 	// Hosts.
 	foreignHosts  = "foreign-hosts"
@@ -152,7 +156,7 @@ var features = []feature{
 	{
 		// A handleChanges host stops if its only lease is deleted, because that looks
 		// like an upgrade by a Java host.
-		name: deletedLeases, share: 0.35, needs: []need{allFaults, latestMode, {"no leases of handleChanges", func(s *scenario) bool { return s.dialect != lease.JavaHandleChanges }}}, users: true, counted: true, mutant: "",
+		name: deletedLeases, share: 0.35, needs: []need{allFaults, latestMode, wideLeases}, users: true, counted: true, mutant: "",
 		text: "An operator deletes a lease document.",
 		set:  func(s *scenario, d *draw) { s.add(d, 1, eventDeleteLease, 0, 0.9) },
 	},
@@ -194,6 +198,21 @@ var features = []feature{
 		name: waitingReads, share: 0.3, users: true, mutant: "",
 		text: "Reads of the change feed wait for changes.",
 		set:  func(s *scenario, _ *draw) { s.waits = true },
+	},
+	{
+		name: continuationStart, share: 0.1, needs: []need{inMemory, startNow}, mutant: "372-continuation-start-is-now",
+		text: "The feed starts after a continuation. Until the first lease exists, the container has one partition.",
+		set: func(s *scenario, d *draw) {
+			s.startKind, s.startLSN, s.partitions = feed.StartContinuation, int64(d.intn(20)), 1
+		},
+	},
+	{
+		name: feedRanges, share: 0.1, needs: []need{overNoHTTP, onlyOurs, wideLeases}, mutant: "373-lease-beyond-the-range",
+		text: "The processor covers a range of the keys. Its borders may lie within partitions.",
+		set: func(s *scenario, d *draw) {
+			first := d.intn(feedCuts)
+			s.cuts = [2]int{first, d.between(first, feedCuts-1)}
+		},
 	},
 	{
 		name: unknownLSNs, share: 0.08, counted: true, mutant: "370-unknown-end-is-the-end",

@@ -35,7 +35,7 @@ type run struct {
 
 // simulate runs a scenario in the current bubble and returns its statistics.
 func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
-	w := s.world(e, keepTrace)
+	w := s.world(ctx, e, keepTrace)
 	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes"), items: map[string][]itemWrite{}, visitors: map[int]*host{}}
 	r.calmAt = time.Now().Add(s.active)
 	w.faults, w.handle, w.observer = r.faults, r.handle, s.observer
@@ -112,6 +112,9 @@ func (r *run) happen(ctx context.Context, e event) {
 			w.later(e.d, h.resume)
 		}
 	case eventSplit:
+		if w.start.Kind() == feed.StartContinuation && !w.check.initialised() {
+			return // a continuation can start one lease only
+		}
 		parts := w.engine.partitions()
 		r.changed(w.engine.split(ctx, parts[e.n%len(parts)].ID))
 	case eventMerge:

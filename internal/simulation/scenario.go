@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ type scenario struct {
 	rate       float64
 	startKind  feed.StartKind
 	startAfter time.Duration // for a start time: the time from the start of the run to it
+	startLSN   int64         // for a continuation
+	// cuts are the first and the last of the feedCuts parts of the keys that the processor
+	// covers, in seeds with a feed range.
+	cuts [2]int
 	// active is the time in which events happen. Then everything comes to rest.
 	active     time.Duration
 	events     []event
@@ -207,12 +212,14 @@ func (s *scenario) memory() *memEngine {
 }
 
 // world returns the scenario's world on an engine. It is called in the bubble.
-func (s *scenario) world(e engine, keepTrace bool) *world {
+func (s *scenario) world(ctx context.Context, e engine, keepTrace bool) *world {
 	c := s.worldConfig
 	c.engine, c.keepTrace = e, keepTrace
 	c.ignoresContext, c.clean = s.odds.ignoresContext > 0, s.faultLevel != rough
 	switch s.startKind {
-	case feed.StartNow, feed.StartContinuation:
+	case feed.StartNow:
+	case feed.StartContinuation:
+		c.start = feed.After(continuation(s.startLSN))
 	case feed.StartBeginning:
 		c.start = feed.Beginning()
 	case feed.StartTime:
@@ -221,7 +228,27 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 	if s.has(filters) {
 		c.passes = func(id string) bool { return hashText(id)%4 != 0 }
 	}
-	return newWorld(c)
+	var err error
+	if s.has(feedRanges) {
+		c.keys, err = s.cut(ctx, e)
+	}
+	w := newWorld(c)
+	if err != nil {
+		w.check.fail(11, "cannot cut the keys: %v", err)
+	}
+	return w
+}
+
+// feedCuts is the number of parts of the keys from which a feed range is made.
+const feedCuts = 16
+
+// cut returns the feed range of the scenario.
+func (s *scenario) cut(ctx context.Context, e engine) (feed.Range, error) {
+	parts, err := feed.SplitRange(ctx, e.source(), feed.Full(), feedCuts)
+	if err != nil {
+		return feed.Range{}, err
+	}
+	return feed.Range{Min: parts[s.cuts[0]].Min, Max: parts[s.cuts[1]].Max}, nil
 }
 
 // String describes the configuration of a seed.

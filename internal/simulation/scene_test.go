@@ -297,7 +297,7 @@ func (s *scene) redelivered() int {
 }
 
 // missing returns the number of changes that were written and have not been handled.
-func (s *scene) missing() int { return len(s.journal.unhandled(at(0))) }
+func (s *scene) missing() int { return len(s.journal.unhandled(feed.Full(), at(0))) }
 
 // made returns how often the host has called an operation that has no key, such as a
 // listing.

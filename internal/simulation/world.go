@@ -48,7 +48,8 @@ type worldConfig struct {
 	times          times
 	engine         engine
 	start          feed.Start
-	refuses        bool // the source refuses start times
+	keys           feed.Range // the range of keys that the processor covers; zero means all keys
+	refuses        bool       // the source refuses start times
 	mode           feed.Mode
 	dialect        lease.Dialect
 	checkpoint     changefeed.Checkpointing
@@ -124,7 +125,7 @@ func (w *world) join(instance string) *host {
 		Observer: func(l lease.Lease) (changefeed.Observer, error) {
 			return w.observe(h, l)
 		},
-		Start: w.start, Mode: w.mode, MaxItems: w.maxItems, ReadAhead: w.readAhead, Checkpoint: w.checkpoint,
+		Start: w.start, Mode: w.mode, Range: w.keys, MaxItems: w.maxItems, ReadAhead: w.readAhead, Checkpoint: w.checkpoint,
 		PollInterval: w.times.poll, AcquireInterval: w.times.acquire, RenewInterval: w.times.renew,
 		ExpirationInterval: w.times.expiration, RequestTimeout: w.times.timeout, DrainTimeout: w.times.drain,
 	}
