@@ -159,7 +159,7 @@ func TestEmptyPageInTheMiddleOfTheFeedDelaysNoRead(t *testing.T) {
 }
 
 // Writes of other keys move the end of the feed between two reads of a range. The reads
-// must not follow each other without a delay for ever.
+// must not follow each other without a delay forever.
 func TestEndThatMovesDoesNotKeepTheReadsGoing(t *testing.T) {
 	p := polling{interval: 5 * time.Second}
 	now := time.Minute

@@ -54,10 +54,11 @@ type checker struct {
 	visits    visits
 	lastRead  map[string]time.Time
 	due       map[tenureKey]dueRead
-	reads     map[tenureKey]dueRead // each worker's last read, due or not
-	lastWrite map[string]time.Time  // time of the owner's last write, by token
-	writtenAt map[string]time.Time  // time of anybody's last write, by token
-	deletedAt time.Time             // time of an operator's last delete
+	lost      map[tenureKey]lostRead // the last reads of each lease that missed dropped changes
+	reads     map[tenureKey]dueRead  // each worker's last read, due or not
+	lastWrite map[string]time.Time   // time of the owner's last write, by token
+	writtenAt map[string]time.Time   // time of anybody's last write, by token
+	deletedAt time.Time              // time of an operator's last delete
 	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
 	overwritten map[string]bool
 	changedAt   time.Time // time at which an owner or a hand-over request last changed, or a worker last started
@@ -90,7 +91,7 @@ func newChecker(w *world) *checker {
 		world: w, exclusive: true,
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
-		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
+		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lost: map[tenureKey]lostRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		overwritten: map[string]bool{},
 		cost:        newCosts(),
 	}

@@ -52,6 +52,9 @@ type record struct {
 	// with manual checkpoints, the user's checkpoint was called. handled reports whether
 	// the handler returned nil.
 	acked, handled bool
+	// lost reports whether the source has dropped the change, and Config.OnHistoryLost has
+	// allowed to skip it.
+	lost bool
 }
 
 // String returns the change's LSN and item, for messages.
@@ -109,7 +112,7 @@ func (k *keyLog) after(lsn int64) []*record {
 
 // visible reports whether a reader of the whole feed would now receive the change.
 func (j *journal) visible(r *record) bool {
-	if j.passes != nil && !j.passes(r.id) || r.at.Before(j.since) {
+	if r.lost || j.passes != nil && !j.passes(r.id) || r.at.Before(j.since) {
 		return false
 	}
 	return j.mode == feed.AllVersionsAndDeletes || !r.delete && j.newest[r.item] == r

@@ -70,17 +70,23 @@ func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.
 	if h.crashed() || isGone(parts, r.Partition.ID, r.Range) {
 		return nil
 	}
-	keys := r.Range.OrFull()
-	for _, p := range parts {
-		if p.ID == r.Partition.ID {
-			keys = keys.Intersect(p.Range)
-		}
-	}
+	keys := c.world.keysOf(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastRead[token] = time.Now()
 	c.checkDueRead(h, token, r.From)
 	return c.begin(&use{host: h, token: token, r: keys, what: "read", ctx: ctx})
+}
+
+// keysOf returns the keys that a request reads.
+func (w *world) keysOf(r feed.Request) feed.Range {
+	keys := r.Range.OrFull()
+	for _, p := range w.engine.partitions() {
+		if p.ID == r.Partition.ID {
+			keys = keys.Intersect(p.Range)
+		}
+	}
+	return keys
 }
 
 // begin records that a worker begins to use a lease, and checks that it may. The caller

@@ -41,17 +41,18 @@ type need struct {
 
 // These are the needs of features.
 var (
-	inMemory    = need{"data in memory", func(s *scenario) bool { return s.plan.where == inProcess && !s.has(onStore) }}
-	overNoHTTP  = need{"no HTTP", func(s *scenario) bool { return s.plan.where == inProcess }}
-	onlyOurs    = need{"no hosts of .NET or Java", func(s *scenario) bool { return len(s.foreign) == 0 }}
-	allFaults   = need{"all kinds of faults", func(s *scenario) bool { return s.faultLevel == rough }}
-	latestMode  = need{"latest version mode", func(s *scenario) bool { return s.mode == feed.LatestVersion }}
-	manualOnes  = need{"manual checkpoints", func(s *scenario) bool { return s.checkpoint.Manual }}
-	noManual    = need{"no manual checkpoints", func(s *scenario) bool { return !s.checkpoint.Manual }}
-	startNow    = need{"a start from now", func(s *scenario) bool { return s.startKind == feed.StartNow }}
-	wideLeases  = need{"no leases of handleChanges", func(s *scenario) bool { return s.dialect != lease.JavaHandleChanges }}
-	startTime   = need{"a start time", func(s *scenario) bool { return s.startKind == feed.StartTime }}
-	dotNetLease = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
+	inMemory        = need{"data in memory", func(s *scenario) bool { return s.plan.where == inProcess && !s.has(onStore) }}
+	overNoHTTP      = need{"no HTTP", func(s *scenario) bool { return s.plan.where == inProcess }}
+	onlyOurs        = need{"no hosts of .NET or Java", func(s *scenario) bool { return len(s.foreign) == 0 }}
+	allFaults       = need{"all kinds of faults", func(s *scenario) bool { return s.faultLevel == rough }}
+	allVersionsMode = need{"all versions and deletes mode", func(s *scenario) bool { return s.mode == feed.AllVersionsAndDeletes }}
+	latestMode      = need{"latest version mode", func(s *scenario) bool { return s.mode == feed.LatestVersion }}
+	manualOnes      = need{"manual checkpoints", func(s *scenario) bool { return s.checkpoint.Manual }}
+	noManual        = need{"no manual checkpoints", func(s *scenario) bool { return !s.checkpoint.Manual }}
+	startNow        = need{"a start from now", func(s *scenario) bool { return s.startKind == feed.StartNow }}
+	wideLeases      = need{"no leases of handleChanges", func(s *scenario) bool { return s.dialect != lease.JavaHandleChanges }}
+	startTime       = need{"a start time", func(s *scenario) bool { return s.startKind == feed.StartTime }}
+	dotNetLease     = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
 )
 
 // These are the names of the features.
@@ -82,6 +83,7 @@ const (
 	waitingReads      = "waiting-reads"
 	continuationStart = "continuation-start"
 	feedRanges        = "feed-range"
+	historyLosses     = "history-loss"
 	unknownLSNs       = "unknown-lsn"
 	emptyPages        = "empty-pages"
 	refusedStart      = "refused-start"
@@ -213,6 +215,11 @@ var features = []feature{
 			first := d.intn(feedCuts)
 			s.cuts = [2]int{first, d.between(first, feedCuts-1)}
 		},
+	},
+	{
+		name: historyLosses, share: 0.3, needs: []need{inMemory, allVersionsMode}, counted: true, mutant: "374-history-skipped-unasked",
+		text: "The source drops changes after a retention, and all hosts are away for longer. A host may then skip the dropped changes, or reads again.",
+		set:  (*scenario).dropChanges,
 	},
 	{
 		name: unknownLSNs, share: 0.08, counted: true, mutant: "370-unknown-end-is-the-end",

@@ -193,6 +193,9 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 			s.host.world.occurs(refusedStart)
 			return feed.Page{}, feed.ErrUnsupported
 		}
+		if err := s.host.world.historyLost(r); err != nil {
+			return feed.Page{}, err
+		}
 		page, err := s.inner.Read(ctx, r)
 		if err != nil || c.op == opNow {
 			return page, err
@@ -201,6 +204,7 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	})
 	if c.op == opRead {
 		s.host.world.check.readAnswered(s.host, token, r.From, page, err)
+		s.host.world.check.historyAnswered(s.host, token, r, err)
 	}
 	return page, err
 }

@@ -31,6 +31,7 @@ type run struct {
 
 	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
+	awayUntil              time.Time     // the end of the last absence of all hosts
 }
 
 // simulate runs a scenario in the current bubble and returns its statistics.
@@ -95,6 +96,9 @@ func (r *run) happen(ctx context.Context, e event) {
 	case eventWrite:
 		r.write(ctx)
 	case eventJoin:
+		if r.away() {
+			return
+		}
 		r.join(e.n) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	case eventLeave:
 		if hosts := w.living(); len(hosts) > 1 {
@@ -122,6 +126,8 @@ func (r *run) happen(ctx context.Context, e event) {
 			i := e.n % (len(parts) - 1)
 			r.changed(w.engine.merge(ctx, parts[i].ID, parts[i+1].ID))
 		}
+	case eventAbsence:
+		r.empty(e) //nolint:contextcheck // as for a crash
 	case eventDeleteLease:
 		r.deleteLease(ctx, e.n)
 	case eventEdit:
@@ -214,7 +220,11 @@ func (r *run) crash(e event) {
 	back := e.d / 2
 	if e.at+back < r.scenario.active*95/100 && (e.n%3 > 0 || len(hosts) == 1) {
 		name := h.instance
-		r.world.later(back, func() { r.world.join(name) })
+		r.world.later(back, func() {
+			if !r.away() {
+				r.world.join(name)
+			}
+		})
 	}
 }
 

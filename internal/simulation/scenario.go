@@ -82,6 +82,7 @@ const (
 	eventEdit // another tool writes a property
 	eventLeaseOutage
 	eventSourceOutage
+	eventAbsence   // all hosts end, and one joins later
 	eventPowerLoss // the engine loses everything that is not synced
 	eventVisit     // the n-th foreign host joins
 	eventDismiss   // the n-th foreign host leaves

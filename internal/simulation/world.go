@@ -56,6 +56,7 @@ type worldConfig struct {
 	maxItems       int
 	readAhead      int
 	waits          bool                 // reads of the source may wait for changes
+	retention      time.Duration        // of changes in the source; zero keeps them all
 	pages          pageOdds             // unusual pages of the source
 	clockless      bool                 // the lease store does not return its time
 	passes         func(id string) bool // the filter; nil accepts everything
@@ -133,6 +134,9 @@ func (w *world) join(instance string) *host {
 	seed.Set(&cfg, processorSeed.next()|1)
 	if w.journal.passes != nil {
 		cfg.Filter = w.filter
+	}
+	if w.retention > 0 {
+		cfg.OnHistoryLost = w.onHistoryLost(h)
 	}
 	w.mu.Lock()
 	adjust := w.adjust
