@@ -1,6 +1,9 @@
 package simulation
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -72,6 +75,13 @@ type visits struct {
 	overwritten int // leases that foreign hosts took from our hosts, or freed
 	fell        int // positions that foreign hosts moved back
 	dropped     int // foreign writes that dropped properties
+}
+
+// documents returns the lease documents in the store, sorted by token.
+func (c *checker) documents() []lease.Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Values(c.docs), func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
 }
 
 func (c *checker) visited() visits {

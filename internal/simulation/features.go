@@ -53,6 +53,7 @@ var (
 	wideLeases      = need{"no leases of handleChanges", func(s *scenario) bool { return s.dialect != lease.JavaHandleChanges }}
 	startTime       = need{"a start time", func(s *scenario) bool { return s.startKind == feed.StartTime }}
 	dotNetLease     = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
+	withForeign     = need{"hosts of .NET and Java", func(s *scenario) bool { return len(s.foreign) > 0 }}
 )
 
 // These are the names of the features.
@@ -90,9 +91,10 @@ const (
 	sourceOutages     = "feed-outage"
 
 	// Hosts.
-	foreignHosts  = "foreign-hosts"
-	requestFaults = "request-faults"
-	pauses        = "pauses"
+	foreignHosts      = "foreign-hosts"
+	overwrittenLeases = "overwritten-leases"
+	requestFaults     = "request-faults"
+	pauses            = "pauses"
 )
 
 // features is the table of all features. The order matters: a feature's needs may ask for
@@ -110,6 +112,11 @@ var features = []feature{
 		name: foreignHosts, share: 0.2, mutant: "",
 		text: "Hosts of .NET and Java join. They take leases from live hosts, release leases before their handlers end, write old positions back, and remove properties.",
 		set:  func(s *scenario, d *draw) { s.drawForeign(d) },
+	},
+	{
+		name: overwrittenLeases, share: 0.4, needs: []need{withForeign}, counted: true, mutant: "400-older-document-is-written-over",
+		text: "A host of .NET writes the leases that it created in a split without a condition. It takes them back from other hosts, writes older positions, and removes properties.",
+		set:  func(s *scenario, d *draw) { s.addOverwriter(d) },
 	},
 
 	// Engines.

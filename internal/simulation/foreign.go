@@ -37,8 +37,11 @@ type foreign struct {
 	*host
 	java   bool
 	habits habits
-	source feed.Source
-	store  lease.Store
+	// overwrites reports whether the host writes leases that it created without a
+	// condition, as .NET does.
+	overwrites bool
+	source     feed.Source
+	store      lease.Store
 
 	// Only the host's own goroutine uses these fields.
 	earlier lease.Listing
@@ -85,7 +88,7 @@ func (w *world) visit(java bool, h habits) *foreign {
 			world: w, id: fmt.Sprintf("f%d", n), instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(),
 			cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 		},
-		java: java, habits: h, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
+		java: java, habits: h, overwrites: w.overwrites && !java, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
 	}
 	f.owner = f.instance
 	w.foreignHosts = append(w.foreignHosts, f.host)
@@ -157,16 +160,7 @@ func (f *foreign) read(ctx context.Context, token string) (lease.Lease, error) {
 	ctx, cancel := f.request(ctx)
 	defer cancel()
 	return send(ctx, call{host: f.host, op: opGet, key: token}, func(ctx context.Context) (lease.Lease, error) {
-		listing, err := f.store.List(ctx)
-		if err != nil {
-			return lease.Lease{}, err
-		}
-		for _, l := range listing.Leases {
-			if l.Token == token {
-				return l, nil
-			}
-		}
-		return lease.Lease{}, feed.ErrNotFound
+		return f.current(ctx, token)
 	})
 }
 
@@ -324,7 +318,7 @@ func (f *foreign) take(ctx context.Context, l lease.Lease) {
 		}
 		return
 	}
-	f.work(got) //nolint:contextcheck // the work outlives the cycle: it has the host's life
+	f.work(got, nil) //nolint:contextcheck // the work outlives the cycle: it has the host's life
 }
 
 // claimed returns the lease document that the host writes to acquire or renew the lease.

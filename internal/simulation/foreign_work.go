@@ -34,11 +34,15 @@ type foreignWork struct {
 	position int64
 	at       feed.Continuation // the position of the next read
 	started  bool              // the work began at the start, and no page was handled yet
+	// own is the document of a child that the host created and writes without a
+	// condition. It is nil for other leases.
+	own *lease.Lease
 }
 
-// work starts the host's work on a lease that it has acquired.
-func (f *foreign) work(l lease.Lease) {
-	w := &foreignWork{host: f, token: l.Token, doc: l, began: l.Continuation, at: l.Continuation, started: l.Continuation == ""}
+// work starts the host's work on a lease that it has acquired. own is the document of a
+// child that the host writes without a condition, and nil for other leases.
+func (f *foreign) work(l lease.Lease, own *lease.Lease) {
+	w := &foreignWork{host: f, token: l.Token, doc: l, own: own, began: l.Continuation, at: l.Continuation, started: l.Continuation == ""}
 	w.ctx, w.stop = context.WithCancel(f.life)
 	f.mu.Lock()
 	f.runs++
@@ -132,12 +136,19 @@ func (w *foreignWork) process() {
 				return
 			}
 			w.at = page.Continuation
-			at := page.Continuation
-			if errors.Is(w.write(w.ctx, at), errForeignLost) {
+			if errors.Is(w.checkpoint(page.Continuation), errForeignLost) {
 				return
 			}
 		}
 	}
+}
+
+// checkpoint writes the position after a page that the handler has handled.
+func (w *foreignWork) checkpoint(position feed.Continuation) error {
+	if w.own != nil {
+		return w.overwrite(position)
+	}
+	return w.write(w.ctx, position)
 }
 
 // read reads the next page of the lease's changes.
@@ -160,9 +171,10 @@ func (w *foreignWork) read() (feed.Page, error) {
 	})
 }
 
-// handle passes a page to the host's handler, and reports whether the work continues. If
+// handle passes a page to the host's handler, and reports whether to checkpoint it. If
 // the work ends meanwhile, a .NET handler stops early, because its cancellation token is
-// set. A Java handler runs to its end.
+// set. A Java handler runs to its end, and so do some .NET handlers of leases that the
+// host writes without a condition.
 func (w *foreignWork) handle(page feed.Page) bool {
 	f := w.host
 	world := f.world
@@ -196,11 +208,15 @@ func (w *foreignWork) handle(page feed.Page) bool {
 		takes = foreignTakes(f.host, w.token)
 	}
 	ctx := w.ctx
-	if f.java {
+	if f.java || w.own != nil && d.chance(ignoresCancellation) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	u := world.check.foreignBegins(ctx, f.host, w.token, l.Range.OrFull())
 	err := f.sleep(ctx, takes)
+	if err == nil && f.overwrites {
+		// A frozen host writes the position when it continues, and not before.
+		err = f.pass(ctx, ctx.Done(), newDraw(world.seed, uint64(first), f.id, "resume", w.token, strconv.Itoa(w.run)))
+	}
 	world.check.ends(u)
 	if err != nil {
 		return false
@@ -208,7 +224,7 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	world.journal.note(entries, true, true)
 	world.trace.add(f.id, "handled", w.token, "ok", first)
 	w.position, w.started = page.Changes[len(page.Changes)-1].LSN, false
-	return w.ctx.Err() == nil
+	return w.own != nil || w.ctx.Err() == nil
 }
 
 var errForeignLost = errors.New("the lease has another owner")
@@ -247,7 +263,7 @@ func (w *foreignWork) write(ctx context.Context, position feed.Continuation) err
 func (w *foreignWork) release(ctx context.Context) {
 	f := w.host
 	w.mu.Lock()
-	gone := w.lost || w.gone
+	gone := w.gone || w.lost && w.own == nil
 	w.mu.Unlock()
 	if gone || f.crashed() {
 		return
@@ -303,6 +319,10 @@ func (w *foreignWork) split() bool {
 		}
 	}
 	for _, child := range made {
+		if f.overwrites {
+			f.takeOwn(f.life, child)
+			continue
+		}
 		f.take(f.life, child)
 	}
 	removed := f.remove(w.ctx, parent)

@@ -121,6 +121,8 @@ func (r *run) happen(ctx context.Context, e event) {
 		}
 		parts := w.engine.partitions()
 		r.changed(w.engine.split(ctx, parts[e.n%len(parts)].ID))
+	case eventSplitForeign:
+		r.splitForeign(ctx, e.n)
 	case eventMerge:
 		if parts := w.engine.partitions(); len(parts) > 1 {
 			i := e.n % (len(parts) - 1)

@@ -82,10 +82,11 @@ const (
 	eventEdit // another tool writes a property
 	eventLeaseOutage
 	eventSourceOutage
-	eventAbsence   // all hosts end, and one joins later
-	eventPowerLoss // the engine loses everything that is not synced
-	eventVisit     // the n-th foreign host joins
-	eventDismiss   // the n-th foreign host leaves
+	eventAbsence      // all hosts end, and one joins later
+	eventPowerLoss    // the engine loses everything that is not synced
+	eventVisit        // the n-th foreign host joins
+	eventDismiss      // the n-th foreign host leaves
+	eventSplitForeign // the partition of a lease that a host of .NET owns
 )
 
 // faultLevel is the kind of faults in a run.

@@ -58,6 +58,7 @@ type worldConfig struct {
 	waits          bool                 // reads of the source may wait for changes
 	retention      time.Duration        // of changes in the source; zero keeps them all
 	pages          pageOdds             // unusual pages of the source
+	overwrites     bool                 // hosts of .NET write the leases that they created without a condition
 	clockless      bool                 // the lease store does not return its time
 	passes         func(id string) bool // the filter; nil accepts everything
 	keepTrace      bool
