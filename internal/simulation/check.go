@@ -43,6 +43,8 @@ type checker struct {
 	docs      map[string]lease.Lease // the stored lease documents, by token
 	history   map[string][]lease.Lease
 	marker    bool
+	markedAt  time.Time // time at which the marker was first written
+	started   bool      // whether the first start is over; see settled
 	floor     []counter // after the marker was written; changes with greater LSNs must be delivered
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
@@ -323,7 +325,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		w.host.updateListing(current)
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
-		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
+		if first, tried := c.acquiring[key]; tried && first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
 			c.tenures[key] = c.tenure(w, first.since, current)
 			c.tenures[key].unproven = true
 		}
@@ -388,7 +390,9 @@ func (c *checker) marked(initialised bool) {
 	if initialised && !c.marker && c.world.start.Kind() == feed.StartNow {
 		c.floor = counters
 	}
-	c.marker = initialised
+	if c.marker = initialised; c.markedAt.IsZero() {
+		c.markedAt = time.Now()
+	}
 }
 
 // initialised reports whether the marker exists.

@@ -90,6 +90,12 @@ const (
 	refusedStart      = "refused-start"
 	sourceOutages     = "feed-outage"
 
+	// Splits and merges.
+	startMoves      = "start-splits"
+	splitChains     = "split-chains"
+	mergedRanges    = "merged-ranges"
+	unattendedMoves = "unattended-splits"
+
 	// Hosts.
 	foreignHosts      = "foreign-hosts"
 	overwrittenLeases = "overwritten-leases"
@@ -249,6 +255,28 @@ var features = []feature{
 		set:  func(s *scenario, d *draw) { s.add(d, 1, eventSourceOutage, 0, 0.8) },
 	},
 
+	// Splits and merges.
+	{
+		name: startMoves, share: 0.08, users: true, counted: true, mutant: "350-new-lease-without-children",
+		text: "Partitions split and merge while hosts start: between the listings, the creates of the leases, and the marker.",
+		set:  (*scenario).drawStartMoves,
+	},
+	{
+		name: splitChains, share: 0.08, users: true, mutant: "351-a-split-has-three-children-at-most",
+		text: "A partition splits, and its children split or merge before or while hosts handle the first split. Up to eight splits and eight merges happen.",
+		set:  (*scenario).drawChains,
+	},
+	{
+		name: mergedRanges, share: 0.08, users: true, mutant: "352-piece-cut-at-one-border",
+		text: "Partitions merge, split and merge again. So leases of ranges split and merge, and children merge back.",
+		set:  (*scenario).drawMergedRanges,
+	},
+	{
+		name: unattendedMoves, share: 0.06, needs: []need{onlyOurs}, users: true, counted: true, mutant: "353-one-piece-reaches-beyond",
+		text: "Partitions split and merge while no host runs. Hosts join later.",
+		set:  (*scenario).drawUnattended,
+	},
+
 	// Hosts.
 	{
 		name: requestFaults, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "",
@@ -298,4 +326,6 @@ func (s *scenario) meets(needs []need) bool {
 type gap struct{ what, testedBy string }
 
 // notGenerated lists the cases of the processor's users that no seed contains.
-var notGenerated = []gap{}
+var notGenerated = []gap{
+	{"A merge in the first start of a processor, or while a lease is missing that an operator deleted", "no test; two hosts may then create leases that overlap, and changes are delivered by both"},
+}

@@ -36,16 +36,17 @@ func (s *scenario) addOverwriter(d *draw) {
 // splitForeign splits a partition that a host of .NET reads. It does nothing if there is
 // none.
 func (r *run) splitForeign(ctx context.Context, n int) {
-	var read []string
+	var read []feed.Partition
 	for _, p := range r.world.engine.partitions() {
 		for _, l := range r.world.check.documents() {
 			if l.PartitionID == p.ID && r.dotNetOwner(l.Owner) {
-				read = append(read, p.ID)
+				read = append(read, p)
 			}
 		}
 	}
 	if len(read) > 0 {
-		r.changed(r.world.engine.split(ctx, read[n%len(read)]))
+		p := read[n%len(read)]
+		r.changed(r.world.engine.split(ctx, p.ID), p.Range)
 	}
 }
 

@@ -108,10 +108,12 @@ func (j *journal) lose(r feed.Range, from, to int64) (n int) {
 // empty ends all hosts, by a crash or regularly, and starts one when the absence is over.
 func (r *run) empty(e event) {
 	r.mu.Lock()
-	r.awayUntil = time.Now().Add(e.d)
+	if until := time.Now().Add(e.d); until.After(r.awayUntil) {
+		r.awayUntil = until
+	}
 	r.mu.Unlock()
 	for i, h := range r.world.living() {
-		if (e.n+i)%3 == 0 {
+		if (e.n+i)%3 == 0 || r.scenario.faultLevel == calm {
 			h.leave()
 			continue
 		}

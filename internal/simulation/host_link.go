@@ -103,6 +103,9 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 		})
 		return none, err
 	}
+	if h.world.arrived != nil {
+		h.world.arrived(c)
+	}
 	served := ctx
 	if c.write {
 		served = context.WithoutCancel(ctx)

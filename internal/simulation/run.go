@@ -26,12 +26,13 @@ type run struct {
 	items    map[string][]itemWrite // existing items, by partition key
 	nextItem int
 	crashed  int
-	topology int
 	visitors map[int]*host // foreign hosts, by their number in the plan
 
 	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
 	awayUntil              time.Time     // the end of the last absence of all hosts
+	topology               int           // number of splits and merges
+	recent                 feed.Range    // keys of a split or merge, which later ones concern; zero if there was none
 }
 
 // simulate runs a scenario in the current bubble and returns its statistics.
@@ -42,6 +43,9 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 	w.faults, w.handle, w.observer = r.faults, r.handle, s.observer
 	if s.has(tornListings) {
 		w.torn = r.torn
+	}
+	if s.has(startMoves) {
+		w.arrived = r.startMoves
 	}
 	if err := r.open(ctx); err != nil {
 		w.check.fail(11, "cannot open the leases: %v", err)
@@ -116,18 +120,13 @@ func (r *run) happen(ctx context.Context, e event) {
 			w.later(e.d, h.resume)
 		}
 	case eventSplit:
-		if w.start.Kind() == feed.StartContinuation && !w.check.initialised() {
-			return // a continuation can start one lease only
-		}
-		parts := w.engine.partitions()
-		r.changed(w.engine.split(ctx, parts[e.n%len(parts)].ID))
+		r.changePartitions(ctx, changeSplit, e.n)
 	case eventSplitForeign:
 		r.splitForeign(ctx, e.n)
 	case eventMerge:
-		if parts := w.engine.partitions(); len(parts) > 1 {
-			i := e.n % (len(parts) - 1)
-			r.changed(w.engine.merge(ctx, parts[i].ID, parts[i+1].ID))
-		}
+		r.changePartitions(ctx, changeMerge, e.n)
+	case eventChange:
+		r.changePartitions(ctx, change(e.d), e.n)
 	case eventAbsence:
 		r.empty(e) //nolint:contextcheck // as for a crash
 	case eventDeleteLease:
@@ -182,15 +181,6 @@ func (r *run) fallsOut(what *time.Duration, until time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*what = until
-}
-
-func (r *run) changed(err error) {
-	if err != nil {
-		r.world.check.fail(11, "split or merge: %v", err)
-		return
-	}
-	r.topology++
-	r.world.trace.add("operator", "topology", strconv.Itoa(len(r.world.engine.partitions())), "", 0)
 }
 
 // join starts a host. Some hosts have the same name.

@@ -87,6 +87,7 @@ const (
 	eventVisit        // the n-th foreign host joins
 	eventDismiss      // the n-th foreign host leaves
 	eventSplitForeign // the partition of a lease that a host of .NET owns
+	eventChange       // the change d of the partitions
 )
 
 // faultLevel is the kind of faults in a run.

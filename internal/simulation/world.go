@@ -85,6 +85,9 @@ type world struct {
 	// faults adds faults to a call, besides the planned crash of its host. If nil, calls
 	// only have their base delays.
 	faults func(c call, d *draw, f *fault)
+	// arrived is called when a call of a host has arrived at the engine. It is set before
+	// the first host joins, and may be nil.
+	arrived func(c call)
 	// observer returns the user's observer of a worker. It may be nil.
 	observer func(host string, l lease.Lease) (changefeed.Observer, error)
 	// handle returns what the handler does with a batch. If nil, the handler takes a few

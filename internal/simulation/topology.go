@@ -1,0 +1,163 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// This file changes the partitions of a run: splits, merges, and chains of them.
+
+// change is one change of the partitions.
+type change int
+
+const (
+	changeSplit change = iota
+	changeMerge
+	// The following changes concern the keys of the run's last split or merge that was not
+	// one of them.
+	changeSplitAgain
+	changeMergeBack   // merges two partitions within those keys, if there are two
+	changeMergeBeyond // merges a partition of those keys with the neighbour outside
+)
+
+// changePartitions makes one change of the partitions. n selects the partitions among
+// those that are possible. A change that is impossible becomes a split.
+func (r *run) changePartitions(ctx context.Context, c change, n int) {
+	if r.world.start.Kind() == feed.StartContinuation && !r.world.check.initialised() {
+		return // a continuation can start one lease only
+	}
+	e := r.world.engine
+	parts := e.partitions()
+	r.mu.Lock()
+	recent := r.recent.OrFull()
+	r.mu.Unlock()
+	var again []int // indexes of the partitions that hold those keys
+	for i, p := range parts {
+		if p.Range.Overlaps(recent) {
+			again = append(again, i)
+		}
+	}
+	first, last := again[0], again[len(again)-1]
+	var left []int // indexes of the partitions that may merge with their right neighbours
+	switch c {
+	case changeSplit, changeSplitAgain:
+	case changeMerge:
+		left = among(0, len(parts)-1)
+	case changeMergeBack:
+		left = among(first, last)
+	case changeMergeBeyond:
+		left = slices.DeleteFunc([]int{first - 1, last}, func(i int) bool { return i < 0 || i+1 >= len(parts) })
+	}
+	switch {
+	case len(left) > 0 && r.mayMerge():
+		i := left[n%len(left)]
+		if c == changeMerge {
+			recent = feed.Range{Min: parts[i].Range.Min, Max: parts[i+1].Range.Max}
+		}
+		r.changed(e.merge(ctx, parts[i].ID, parts[i+1].ID), recent)
+	case c == changeMerge:
+	case c == changeSplit:
+		p := parts[n%len(parts)]
+		r.changed(e.split(ctx, p.ID), p.Range)
+	default:
+		r.changed(e.split(ctx, parts[again[n%len(again)]].ID), recent)
+	}
+}
+
+// mayMerge reports whether two partitions may merge now. Merges do not happen in three
+// cases, which notGenerated lists: the dialect of the leases supports none, the first
+// start is not over, or an operator has deleted a lease that does not exist again.
+func (r *run) mayMerge() bool {
+	return r.scenario.dialect != lease.JavaHandleChanges && (len(r.world.everyHost()) == 0 || r.world.check.settled())
+}
+
+// settled reports whether the first start is over, and the leases cover all keys. The
+// first start is over when the marker exists, all hosts that joined before it have seen
+// it, no create is in progress, and no lease shadows another.
+func (c *checker) settled() bool {
+	hosts := c.world.everyHost()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	leases := c.unshadowed()
+	ranges := make([]feed.Range, len(leases))
+	for i, l := range leases {
+		ranges[i] = l.Range.OrFull()
+	}
+	if _, gap := uncovered(feed.Full(), ranges); gap || !c.marker {
+		return false
+	}
+	c.started = c.started || c.creates == 0 && len(leases) == len(c.docs) &&
+		!slices.ContainsFunc(hosts, func(h *host) bool { return h.joined.Before(c.markedAt) && h.works() && h.starting() })
+	return c.started
+}
+
+// among returns the numbers from first to before end.
+func among(first, end int) []int {
+	var all []int
+	for i := first; i < end; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+// changed records a change of the partitions. Later changes concern the keys of a range.
+func (r *run) changed(err error, keys feed.Range) {
+	if err != nil {
+		r.world.check.fail(11, "split or merge: %v", err)
+		return
+	}
+	r.mu.Lock()
+	r.topology++
+	r.recent = keys
+	r.mu.Unlock()
+	r.world.trace.add("operator", "topology", strconv.Itoa(len(r.world.engine.partitions())), keys.String(), 0)
+	if !slices.ContainsFunc(r.world.everyHost(), (*host).works) {
+		r.world.occurs(unattendedMoves)
+	}
+}
+
+// works reports whether the host's processor runs. A host that was stopped still works
+// until its Run returns.
+func (h *host) works() bool {
+	select {
+	case <-h.done:
+		return false
+	case <-h.dead:
+		return false
+	default:
+		return true
+	}
+}
+
+// A host's start is the time in which it lists the partitions, creates the leases and
+// the marker, and acquires its first leases.
+const (
+	startCalls  = 14 // calls of one host
+	startLength = 5 * time.Second
+	startShare  = 0.15 // share of those calls at which the partitions change
+	startMost   = 3    // changes in one host's start
+)
+
+// startMoves changes the partitions at some calls of a host's start, a few milliseconds
+// after the call has arrived.
+func (r *run) startMoves(c call) {
+	h := c.host
+	if time.Since(h.joined) > startLength || time.Until(r.calmAt) < startLength || c.op == opRead {
+		return
+	}
+	n := h.count("start", "")
+	d := newDraw(r.scenario.seed, uint64(n), "start move", h.id)
+	if n > startCalls || !d.chance(startShare) || h.count("start move", "") > startMost {
+		return
+	}
+	kind, pick := change(d.intn(int(changeMergeBeyond)+1)), d.intn(1<<20)
+	r.world.later(d.span(0, 8*time.Millisecond), func() {
+		r.world.occurs(startMoves)
+		r.changePartitions(context.Background(), kind, pick)
+	})
+}
