@@ -34,9 +34,10 @@ type Observer interface {
 	Open(ctx context.Context, l lease.Lease) error
 	Handler
 	// Close is called once after the last batch, if Open returned nil. It is called
-	// before the lease is released, so a checkpoint in it still counts. An error is
-	// notified and has no other effect. Close is not called while a call of Handle has
-	// not returned.
+	// before the lease is released, so a checkpoint in it still counts. With the reasons
+	// [Lost] and [Gone] it is too late for a checkpoint, which returns [lease.ErrLost].
+	// An error is notified and has no other effect. Close is not called while a call of
+	// Handle has not returned.
 	Close(ctx context.Context, r Reason) error
 }
 
@@ -64,8 +65,10 @@ type Batch struct {
 // later.
 //
 // If the position of a later batch is already stored, Checkpoint does nothing and returns
-// nil. After the loss of the lease it returns [lease.ErrLost]. If ctx ends first,
-// Checkpoint returns the context's error, but the position may still be written.
+// nil. After the loss of the lease it returns [lease.ErrLost]. It also does so when the
+// leases of the partitions that replace a split or merged one are being created, because
+// they start at the stored position. If ctx ends first, Checkpoint returns the context's
+// error, but the position may still be written.
 func (b *Batch) Checkpoint(ctx context.Context) error { return b.checkpoint(ctx) }
 
 // plainObserver makes an Observer of a Handler. Its Open and Close do nothing.

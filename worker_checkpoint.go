@@ -184,24 +184,24 @@ func (w *worker) afterwards(at mark) error {
 }
 
 // asked handles a call of Batch.Checkpoint. It refuses the call if trust in the lease has
-// ended. While the children of a gone lease are created, the position cannot move. Then
-// the call is answered when the worker ends.
+// ended. It also refuses the call from the moment at which the children of a gone lease
+// are created, because the position cannot move any more. The call must not wait for the
+// end of the worker, which waits for the observer's Close, which may have made the call.
 func (lw *leaseWriter) asked(ask *checkpointAsk) {
 	if ask.at.page <= lw.progress.durable.page {
 		ask.reply <- nil
 		return
 	}
-	if !lw.w.trust.holds(lw.w.now) {
+	if !lw.w.trust.holds(lw.w.now) || lw.w.split.cutting() {
 		ask.reply <- lease.ErrLost
 		return
 	}
-	if !lw.w.split.cutting() {
-		lw.progress.acknowledge(ask.at)
-	}
+	lw.progress.acknowledge(ask.at)
 	lw.asks = append(lw.asks, ask)
 }
 
-// settle answers the waiting calls of Batch.Checkpoint when the worker has ended.
+// settle answers the waiting calls of Batch.Checkpoint when no position can be stored any
+// more.
 func (lw *leaseWriter) settle() {
 	for _, ask := range lw.asks {
 		if ask.at.page <= lw.progress.durable.page {

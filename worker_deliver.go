@@ -99,11 +99,13 @@ func (d *deliverer) open() {
 	observer := d.observer
 	d.op = "open"
 	d.calls.start(func() func() {
-		err := callUser("open", nil, func() (err error) {
+		err := callUser("open", nil, func() error {
 			if observer == nil {
-				if observer, err = w.cfg.Observer(doc); err != nil {
-					return err
+				created, err := w.cfg.Observer(doc)
+				if err != nil {
+					return err // created may be a nil pointer in an interface that is not nil
 				}
+				observer = created
 			}
 			return observer.Open(w.trust.ctx, doc)
 		})

@@ -62,6 +62,9 @@ func (e *ending) begin(r Reason) {
 
 // lose ends the work because the lease was lost. It replaces any earlier reason. Nothing
 // is written to the lease after that.
+//
+// A handler may wait for its checkpoint, without regard to its context. The end waits for
+// the handler, so lose answers the calls of Batch.Checkpoint at once.
 func (e *ending) lose() {
 	if e.sending {
 		return
@@ -69,6 +72,7 @@ func (e *ending) lose() {
 	e.begin(Lost)
 	e.reason = Lost
 	e.w.trust.giveUp()
+	e.w.writer.settle()
 }
 
 // observe starts the end of the work if Run's context has ended, trust has ended, or
