@@ -3,7 +3,6 @@ package simulation
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +31,10 @@ import (
 //	14 one write             a host sends one write of a lease at a time
 //	15 moves                 redeliver no change; an expired lease is acquired in time
 //	16 prompt reads          a worker reads again at once if more changes may follow
+//	17 drain                the context of a handler ends when the drain timeout of a stop
+//	                        is over, and at no other time while the host trusts the lease
+//	18 checkpoints          Batch.Checkpoint returns nil only for a stored position, see
+//	                        check_checkpoints.go
 //
 // Exclusive use is not checked after an operation that breaks it by the protocol. See
 // operatorDeletes.
@@ -51,16 +54,20 @@ type checker struct {
 	acquiring map[tenureKey]attempt
 	creates   int // number of creates that are in progress
 	uses      []*use
-	steals    map[tenureKey]time.Time // for stolen leases: the previous owner's last write
-	orderly   bool                    // exclusive use is also checked between our hosts and foreign ones
-	visits    visits
-	lastRead  map[string]time.Time
-	due       map[tenureKey]dueRead
-	lost      map[tenureKey]lostRead // the last reads of each lease that missed dropped changes
-	reads     map[tenureKey]dueRead  // each worker's last read, due or not
-	lastWrite map[string]time.Time   // time of the owner's last write, by token
-	writtenAt map[string]time.Time   // time of anybody's last write, by token
-	deletedAt time.Time              // time of an operator's last delete
+	workers   map[tenureKey]*simObserver // the last worker of each lease on each host
+	// otherOwner holds the channels that are closed when a lease gets another owner, by
+	// token.
+	otherOwner map[string]chan struct{}
+	steals     map[tenureKey]time.Time // for stolen leases: the previous owner's last write
+	orderly    bool                    // exclusive use is also checked between our hosts and foreign ones
+	visits     visits
+	lastRead   map[string]time.Time
+	due        map[tenureKey]dueRead
+	lost       map[tenureKey]lostRead // the last reads of each lease that missed dropped changes
+	reads      map[tenureKey]dueRead  // each worker's last read, due or not
+	lastWrite  map[string]time.Time   // time of the owner's last write, by token
+	writtenAt  map[string]time.Time   // time of anybody's last write, by token
+	deletedAt  time.Time              // time of an operator's last delete
 	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
 	overwritten map[string]bool
 	changedAt   time.Time // time at which an owner or a hand-over request last changed, or a worker last started
@@ -95,7 +102,8 @@ func newChecker(w *world) *checker {
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lost: map[tenureKey]lostRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		overwritten: map[string]bool{},
-		cost:        newCosts(),
+		workers:     map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{},
+		cost: newCosts(),
 	}
 }
 
@@ -224,19 +232,6 @@ func (c *checker) seenFree(h *host, l lease.Lease) bool {
 		}
 	}
 	return false
-}
-
-// updateListing replaces a lease in the host's last listing. l is the current document,
-// which the store returned with a conflict.
-func (h *host) updateListing(l lease.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.listing.Leases = slices.Clone(h.listing.Leases)
-	for i := range h.listing.Leases {
-		if h.listing.Leases[i].Token == l.Token {
-			h.listing.Leases[i] = l
-		}
-	}
 }
 
 // checkGiveUp checks a release or a delete at the moment at which the host sends it. The
@@ -490,10 +485,4 @@ func (c *checker) learn(h *host, text string) {
 	h.mu.Lock()
 	h.owner = text
 	h.mu.Unlock()
-}
-
-func (h *host) text() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.owner
 }

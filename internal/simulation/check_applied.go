@@ -30,7 +30,7 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 		// The caller gave up long ago. If the partition was split and merged since, this
 		// creates an EPK lease again. The hosts whose leases it shadows learn of it only
 		// from a listing.
-		if late := time.Since(w.start) > c.world.times.timeout; late && isGone(c.world.engine.partitions(), answer.PartitionID, answer.Range.OrFull()) {
+		if late := time.Since(w.start) > w.host.settings.times.timeout; late && isGone(c.world.engine.partitions(), answer.PartitionID, answer.Range.OrFull()) {
 			c.exclusive = false
 		}
 		c.created(w.host, answer)
@@ -44,6 +44,7 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	}
 	c.docs[answer.Token] = answer
 	c.writtenAt[answer.Token] = time.Now()
+	c.positionStored(w.host, answer)
 	if answer.Owner != "" && answer.Owner == w.host.text() {
 		c.lastWrite[answer.Token] = time.Now()
 	}
@@ -166,6 +167,7 @@ func (c *checker) bounds(was, is map[string]string) bool {
 func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired bool) {
 	h := w.host
 	c.moves++
+	c.gotOtherOwner(after.Token)
 	if before.Owner != "" && !expired && lease.Ours(before.Owner) {
 		c.violate(6, "%s: takes lease %s from %q at age %s", h.id, after.Token, before.Owner, w.age)
 	}

@@ -55,6 +55,9 @@ type record struct {
 	// lost reports whether the source has dropped the change, and Config.OnHistoryLost has
 	// allowed to skip it.
 	lost bool
+	// vouched reports whether the user's checkpoint was called while the handler still
+	// ran. Then the change may count as handled although the handler failed later.
+	vouched bool
 }
 
 // String returns the change's LSN and item, for messages.
@@ -122,7 +125,7 @@ func (j *journal) visible(r *record) bool {
 // the beginning that need no more checks.
 func (j *journal) unsettled(k *keyLog, lsn int64) []*record {
 	for k.settled < len(k.records) {
-		if r := k.records[k.settled]; !(r.acked && r.handled) && j.visible(r) {
+		if r := k.records[k.settled]; !(r.acked && (r.handled || r.vouched)) && j.visible(r) {
 			break
 		}
 		k.settled++
@@ -187,7 +190,7 @@ func (j *journal) unhandled(r feed.Range, from floor) []*record {
 	var missing []*record
 	for _, k := range j.in(r) {
 		for _, r := range j.unsettled(k, from(k)) {
-			if !r.handled && j.visible(r) {
+			if !r.handled && !r.vouched && j.visible(r) {
 				missing = append(missing, r)
 			}
 		}
@@ -205,6 +208,15 @@ func (j *journal) note(changes []*record, handled, acked bool) {
 		}
 		r.handled = r.handled || handled
 		r.acked = r.acked || acked
+	}
+}
+
+// vouch records that the user's checkpoint of changes is called while their handler runs.
+func (j *journal) vouch(changes []*record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range changes {
+		r.vouched = true
 	}
 }
 

@@ -21,7 +21,7 @@ type dueRead struct {
 // page, the next read is due at once.
 func (c *checker) readAnswered(h *host, token string, from feed.Start, page feed.Page, err error) {
 	// With a smaller read-ahead, the next read waits for the handler.
-	if err != nil || c.world.readAhead != 0 {
+	if err != nil || h.settings.readAhead != 0 {
 		return
 	}
 	c.mu.Lock()

@@ -143,18 +143,25 @@ func (c *checker) resetCosts() {
 // host may list the leases once per interval. Each lease may have one write per
 // checkpoint and one per renewal. No other request is allowed.
 func (c *checker) requestsAtRest() {
-	hosts := c.world.living()
-	t := c.world.times
+	hosts, owners := c.world.living(), map[string]times{}
+	for _, h := range hosts {
+		owners[h.text()] = h.settings.times
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	span := time.Since(c.cost.since)
 	for _, h := range hosts {
+		t := h.settings.times
 		least, most := int(span/(t.acquire+t.acquire/10+t.timeout))-1, int(span/(t.acquire-t.acquire/10))+1
 		if n := c.cost.lists[h]; n < least || n > most {
 			c.violate(13, "%s: %d listings in %s, where %d to %d are due", h.id, n, span, least, most)
 		}
 	}
 	for _, l := range c.unshadowed() {
+		t, ok := owners[l.Owner]
+		if !ok {
+			continue // covers reports it
+		}
 		// A renewal may come early by up to a tenth of the interval.
 		most := int(span/(t.renew-t.renew/10)) + 1 + c.cost.batches[l.Token]
 		least := int(span/(t.renew+t.timeout)) - 1
@@ -202,11 +209,12 @@ func (c *checker) returned(h *host, err error) {
 	}
 	h.mu.Lock()
 	leaving := h.leaving
+	ignores := c.world.ignoresContext || h.waiting > 0 || h.waited
 	h.mu.Unlock()
 	switch {
 	case !leaving:
 		c.fail(11, "%s: Run returned before it was stopped: %v", h.id, err)
-	case err != nil && !c.world.ignoresContext:
+	case err != nil && !ignores:
 		c.fail(11, "%s: Run returned %v", h.id, err)
 	}
 }

@@ -2,15 +2,17 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
-// use is a worker's use of a lease: a read in progress, or a batch in a handler. It ends
-// when ctx ends.
+// use is a worker's use of a lease: a read in progress, a batch in a handler, or the open
+// of an observer. It ends when ctx ends.
 type use struct {
 	host *host
 	// foreign reports whether the host is one of another implementation.
@@ -89,6 +91,17 @@ func (w *world) keysOf(r feed.Request) feed.Range {
 	return keys
 }
 
+// openBegins records that a worker opens its observer, and checks that it may. It returns
+// nil for a gone lease, because no change will be delivered.
+func (c *checker) openBegins(ctx context.Context, o *simObserver) *use {
+	if o.host.crashed() || isGone(c.world.engine.partitions(), o.lease.PartitionID, o.lease.Range) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.begin(&use{host: o.host, token: o.lease.Token, r: o.lease.Range.OrFull(), what: "open", ctx: ctx})
+}
+
 // begin records that a worker begins to use a lease, and checks that it may. The caller
 // holds c.mu.
 func (c *checker) begin(u *use) *use {
@@ -131,6 +144,26 @@ func (c *checker) trustedByOthers(u *use) {
 		}
 		c.violate(1, "%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",
 			u.host.id, u.what, u.token, u.r, key.host.id, key.token, t.r)
+	}
+}
+
+// contextEnds checks the context of a handler, after the handler has waited for its end or
+// for the end of its work.
+func (c *checker) contextEnds(ctx context.Context, o *simObserver) {
+	h := o.host
+	h.mu.Lock()
+	left, dead := h.leftAt, h.isDead
+	h.mu.Unlock()
+	stays := time.Since(left) - h.settings.times.drain // since the end of the drain timeout
+	drained := !left.IsZero() && stays >= 0
+	switch ended := ctx.Err() != nil; {
+	case dead:
+	case !ended && drained && stays > 0:
+		c.fail(17, "%s: a handler of lease %s still has a context %s after the drain timeout", h.id, o.lease.Token, stays)
+	case ended && !drained && !errors.Is(context.Cause(ctx), lease.ErrLost):
+		c.fail(17, "%s: the context of a handler of lease %s ended: %v", h.id, o.lease.Token, context.Cause(ctx))
+	case ended && drained && h.settings.times.drain == 0:
+		c.world.occurs(drainOff)
 	}
 }
 

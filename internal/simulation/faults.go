@@ -100,18 +100,14 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	d := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN)<<8+uint64(attempt), "handling", o.host.id, o.lease.Token)
 	does := handling{takes: d.span(100*time.Microsecond, 15*time.Millisecond)}
 	does.checkpoint = d.chance(odds.manual) || r.world.isCalm()
-	if r.scenario.has(lateCheckpoints) && !r.world.isCalm() {
-		late := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN), "late checkpoint", o.host.id, o.lease.Token)
-		if late.chance(lateShare) {
-			does.checkpoint = false
-			does.later = late.span(time.Millisecond, r.scenario.times.expiration)
-		}
-	}
 	switch {
 	case r.scenario.handler != nil:
 		does.call, does.checkpoint = r.userHandler(o.host).Handle, false
 	case o.user != nil:
 		does.call, does.checkpoint = o.user.Handle, false
+	}
+	if does.elsewhere = r.elsewhere(o, b, does.takes); does.elsewhere.variant != "" {
+		does.checkpoint = false
 	}
 	if r.world.isCalm() {
 		return does
@@ -135,10 +131,6 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	r.world.inject()
 	return does
 }
-
-// lateShare is the share of the batches that are checkpointed from another goroutine, in
-// seeds with such checkpoints.
-const lateShare = 0.5
 
 // editLease writes an unknown property to a lease, as another tool may.
 func (r *run) editLease(ctx context.Context, n int) {

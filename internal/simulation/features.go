@@ -3,9 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -54,6 +52,7 @@ var (
 	startTime       = need{"a start time", func(s *scenario) bool { return s.startKind == feed.StartTime }}
 	dotNetLease     = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
 	withForeign     = need{"hosts of .NET and Java", func(s *scenario) bool { return len(s.foreign) > 0 }}
+	lateOnes        = need{"late checkpoints", func(s *scenario) bool { return s.has(lateCheckpoints) }}
 )
 
 // These are the names of the features.
@@ -72,12 +71,20 @@ const (
 	deletedLeases       = "deleted-leases"
 
 	// Handlers and checkpoints.
-	manualCheckpoints   = "manual-checkpoints"
-	deferredCheckpoints = "deferred-checkpoints"
-	lateCheckpoints     = "late-checkpoints"
-	filters             = "filter"
-	failingHandlers     = "failing-handlers"
-	slowHandlers        = "slow-handlers"
+	manualCheckpoints        = "manual-checkpoints"
+	deferredCheckpoints      = "deferred-checkpoints"
+	lateCheckpoints          = "late-checkpoints"
+	checkpointsDuringCall    = "checkpoints-during-call"
+	checkpointsMinutesLater  = "checkpoints-minutes-later"
+	checkpointsOutOfOrder    = "checkpoints-out-of-order"
+	checkpointsAfterHandOver = "checkpoints-after-hand-over"
+	checkpointsDuringSplit   = "checkpoints-during-split"
+	checkpointsAtClose       = "checkpoints-at-close"
+	filters                  = "filter"
+	failingHandlers          = "failing-handlers"
+	slowHandlers             = "slow-handlers"
+	failingOpens             = "failing-open"
+	drainOff                 = "drain-off"
 
 	// The change feed and its partitions.
 	allVersions       = "all-versions"
@@ -101,6 +108,7 @@ const (
 	overwrittenLeases = "overwritten-leases"
 	requestFaults     = "request-faults"
 	pauses            = "pauses"
+	differentHosts    = "different-hosts"
 )
 
 // features is the table of all features. The order matters: a feature's needs may ask for
@@ -185,13 +193,35 @@ var features = []feature{
 	{
 		name: deferredCheckpoints, share: 0.2, needs: []need{noManual}, mutant: "",
 		text: "The processor checkpoints after a number of changes or an interval.",
-		set: func(s *scenario, d *draw) {
-			s.checkpoint = changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
-		},
+		set:  func(s *scenario, d *draw) { s.checkpoint = drawDeferred(d) },
 	},
 	{
-		name: lateCheckpoints, share: 0.7, needs: []need{manualOnes}, counted: true, mutant: "",
-		text: "Other goroutines checkpoint a batch after its handler returned.",
+		name: lateCheckpoints, share: 0.75, needs: []need{manualOnes}, counted: true, mutant: "333-waiting-checkpoints-are-all-answered",
+		text: "Other goroutines checkpoint batches after their handlers have returned.",
+	},
+	{
+		name: checkpointsDuringCall, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "338-handler-waits-for-its-checkpoint",
+		text: "Another goroutine checkpoints a batch while its handler runs. Some handlers wait for that goroutine.",
+	},
+	{
+		name: checkpointsMinutesLater, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "334-due-counts-as-stored",
+		text: "A goroutine checkpoints a batch minutes after its handler has returned.",
+	},
+	{
+		name: checkpointsOutOfOrder, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "335-older-checkpoint-moves-the-position-back",
+		text: "Several goroutines checkpoint the batches of one lease at nearly the same time, in random order.",
+	},
+	{
+		name: checkpointsAfterHandOver, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "336-checkpoint-after-the-hand-over-succeeds",
+		text: "A goroutine checkpoints a batch after another host has acquired the lease.",
+	},
+	{
+		name: checkpointsDuringSplit, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "260-split-undoes-a-checkpoint",
+		text: "A goroutine checkpoints a batch while the host lists the partitions that replace a split one.",
+	},
+	{
+		name: checkpointsAtClose, share: 0.4, needs: []need{manualOnes}, counted: true, mutant: "337-close-waits-for-its-checkpoint",
+		text: "An observer checkpoints its last batch in its Close.",
 	},
 	{
 		name: filters, share: 0.15, counted: true, mutant: "",
@@ -206,6 +236,24 @@ var features = []feature{
 		name: slowHandlers, share: 0.5, needs: []need{allFaults}, users: true, counted: true, mutant: "",
 		text: "Handlers take up to twice the expiration interval. Some of them ignore their context.",
 		set:  func(s *scenario, d *draw) { s.odds.slow, s.odds.ignoresContext = 0.03*d.float(), 0.4*d.float() },
+	},
+
+	{
+		name: failingOpens, share: 0.12, needs: []need{allFaults}, counted: true, mutant: "331-batch-after-a-failed-open",
+		text: "Observers cannot be created or opened: the attempt returns an error, panics, or calls runtime.Goexit. For a time most attempts fail.",
+		set: func(s *scenario, d *draw) {
+			s.odds.open = 0.3 * d.float()
+			s.add(d, d.between(1, 2), eventOpenOutage, 0, 0.9)
+		},
+	},
+	{
+		name: drainOff, share: 0.15, needs: []need{{"slow handlers", func(s *scenario) bool { return s.has(slowHandlers) }}}, counted: true, mutant: "332-drain-without-limit",
+		text: "A stop ends the contexts of the handlers at once, because the drain timeout is off.",
+		set: func(s *scenario, d *draw) {
+			s.times.drain = 0
+			s.odds.slow += 0.05
+			s.add(d, d.between(1, 3), eventLeave, 0.1, 0.9)
+		},
 	},
 
 	// The change feed and its partitions.
@@ -287,6 +335,10 @@ var features = []feature{
 		name: pauses, share: 0.75, needs: []need{allFaults}, users: true, counted: true, mutant: "",
 		text: "A host freezes, as a virtual machine does, and continues later.",
 		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 3), eventPause, 0, 0.95) },
+	},
+	{
+		name: differentHosts, share: 0.08, mutant: "330-expired-by-the-own-renew-interval",
+		text: "The hosts have different intervals, page sizes and checkpoints. Only the expiration interval is the same.",
 	},
 }
 

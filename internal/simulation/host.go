@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type host struct {
 	id       string // unique in the run
 	instance string // the instance name; several hosts may have the same one
 	joined   time.Time
+	settings settings
 
 	cancel context.CancelFunc
 	dead   chan struct{} // closed by a crash
@@ -31,6 +33,11 @@ type host struct {
 	writes  int
 	isDead  bool
 	leaving bool
+	leftAt  time.Time // when the host was stopped
+	// waiting is the number of handlers that wait for a checkpoint and ignore their
+	// context. waited reports whether such a wait has ended after the host was stopped.
+	waiting int
+	waited  bool
 	gate    chan struct{} // closed when the pause ends; nil if not paused
 	crashAt int           // number of the lease write at which the host crashes; 0 if it does not crash
 	after   bool          // crash after that write was applied, not before
@@ -49,6 +56,18 @@ func (h *host) count(op, key string) int {
 	defer h.mu.Unlock()
 	h.calls[callName{op, key}]++
 	return h.calls[callName{op, key}]
+}
+
+// waits calls wait, in which a handler waits for a checkpoint and ignores its context.
+func (h *host) waits(wait func()) {
+	h.mu.Lock()
+	h.waiting++
+	h.mu.Unlock()
+	wait()
+	h.mu.Lock()
+	h.waiting--
+	h.waited = h.waited || h.leaving
+	h.mu.Unlock()
 }
 
 // partitionsListed returns a channel that is closed when the host next lists the
@@ -99,6 +118,26 @@ func (h *host) starting() bool {
 	return h.listing.Initialized.IsZero()
 }
 
+// text returns the owner text of the host. It is empty until a write has shown it.
+func (h *host) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.owner
+}
+
+// updateListing replaces a lease in the host's last listing. l is the current document,
+// which the store returned with a conflict.
+func (h *host) updateListing(l lease.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listing.Leases = slices.Clone(h.listing.Leases)
+	for i := range h.listing.Leases {
+		if h.listing.Leases[i].Token == l.Token {
+			h.listing.Leases[i] = l
+		}
+	}
+}
+
 // crash crashes the host. Its leases stay owned until they expire.
 func (h *host) crash() {
 	h.mu.Lock()
@@ -117,7 +156,7 @@ func (h *host) crash() {
 // leave stops the host regularly. Its Run then releases its leases.
 func (h *host) leave() {
 	h.mu.Lock()
-	h.leaving = true
+	h.leaving, h.leftAt = true, time.Now()
 	h.mu.Unlock()
 	h.world.trace.add(h.id, "leave", "", "", 0)
 	h.cancel()

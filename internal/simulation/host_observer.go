@@ -28,10 +28,10 @@ type handling struct {
 	// checkpoint reports whether the handler itself calls Checkpoint for the batch. It
 	// applies to manual checkpoints only.
 	checkpoint bool
-	// later, if positive, is the time after the handler's return at which another
-	// goroutine checkpoints the batch. If the host lists the partitions earlier, the
-	// checkpoint happens during that listing. It applies to manual checkpoints only.
-	later time.Duration
+	// elsewhere describes the checkpoint by another goroutine.
+	elsewhere elsewhere
+	// joins is closed by the goroutine that the handler waits for. It may be nil.
+	joins <-chan struct{}
 	// call is called with the batch in the middle of the handling. It may be nil.
 	call func(ctx context.Context, b *changefeed.Batch) error
 }
@@ -53,11 +53,19 @@ type simObserver struct {
 	attempt  int
 	handed   []*record // changes that were handled and not yet acknowledged, with manual checkpoints
 	closed   bool
+	opened   bool
 	older    *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
+	last     *changefeed.Batch // the last handled batch
+	pile     []owed            // batches that are to be checkpointed out of order
+
+	checkpoints checkpoints // guarded by the checker
 }
 
 // observe returns the observer for a worker that host h starts on lease l.
 func (w *world) observe(h *host, l lease.Lease) (*simObserver, error) {
+	if err := w.opens(context.Background(), h, l, "observer"); err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	h.runs++
 	run := h.runs
@@ -65,6 +73,7 @@ func (w *world) observe(h *host, l lease.Lease) (*simObserver, error) {
 	o := &simObserver{world: w, host: h, lease: l, run: run, first: true}
 	w.check.mu.Lock()
 	o.position = w.check.lsn(l)
+	w.check.workerBegins(o)
 	w.check.changedAt = time.Now() // a worker starts, even if its host owned the lease before
 	w.check.mu.Unlock()
 	w.trace.add(h.id, "begin", l.Token, string(l.Continuation), 0)
@@ -81,10 +90,49 @@ func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
 	if l.Token != o.lease.Token {
 		o.world.check.fail(4, "%s: observer of lease %s opened for %s", o.host.id, o.lease.Token, l.Token)
 	}
-	if err := o.pass(ctx, 0); err != nil || o.user == nil {
-		return err
+	if o.opened {
+		o.world.check.fail(4, "%s: observer of lease %s opened twice", o.host.id, o.lease.Token)
 	}
-	return o.user.Open(ctx, l)
+	err := o.pass(ctx, 0)
+	if err == nil {
+		err = o.opens(ctx)
+	}
+	if err == nil && o.user != nil {
+		err = o.user.Open(ctx, l)
+	}
+	o.opened = err == nil
+	return err
+}
+
+// opens opens the simulated observer. It is a use of the lease.
+func (o *simObserver) opens(ctx context.Context) error {
+	u := o.world.check.openBegins(ctx, o)
+	defer o.world.check.ends(u)
+	return o.world.opens(ctx, o.host, o.lease, "open")
+}
+
+// opens executes the fault of an attempt to create or to open the observer of a lease.
+func (w *world) opens(ctx context.Context, h *host, l lease.Lease, what string) error {
+	w.mu.Lock()
+	opens := w.opening
+	w.mu.Unlock()
+	if opens == nil || h.crashed() {
+		return nil
+	}
+	w.pending.Add(1)
+	defer w.pending.Done()
+	does := opens(h, l, what)
+	err := h.sleep(ctx, does.takes)
+	switch {
+	case err != nil:
+	case does.panics:
+		panic(fmt.Sprintf("%s panics on lease %s", what, l.Token))
+	case does.exits:
+		runtime.Goexit()
+	default:
+		err = does.err
+	}
+	return err
 }
 
 // pass waits while the observer's host is paused, or until ctx ends.
@@ -97,7 +145,16 @@ func (o *simObserver) Close(ctx context.Context, r changefeed.Reason) error {
 	if o.closed {
 		o.world.check.fail(4, "%s: observer of lease %s closed twice", o.host.id, o.lease.Token)
 	}
+	if !o.opened {
+		o.world.check.fail(4, "%s: observer of lease %s closed, though it was not opened", o.host.id, o.lease.Token)
+	}
 	o.closed = true
+	o.world.mu.Lock()
+	atClose := o.world.atClose
+	o.world.mu.Unlock()
+	if o.host.settings.checkpoint.Manual && atClose != nil && !o.host.crashed() && atClose(o) {
+		o.host.waits(func() { o.acknowledgeAtClose(ctx) })
+	}
 	o.world.trace.add(o.host.id, "close", o.lease.Token, r.String(), 0)
 	if o.user == nil || o.host.crashed() {
 		return nil
@@ -125,6 +182,15 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	if handle != nil {
 		does = handle(o, b, o.attempt)
 	}
+	manual := o.host.settings.checkpoint.Manual
+	if manual && does.elsewhere.variant == checkpointsDuringCall {
+		over := make(chan struct{})
+		defer close(over)
+		ended := o.duringCall(ctx, owed{batch: b, covers: slices.Concat(o.handed, entries)}, does.elsewhere.after, over)
+		if does.elsewhere.joins {
+			does.joins = ended
+		}
+	}
 	panicked, err := o.works(ctx, b, entries, does)
 	w.check.ends(u)
 	if o.host.crashed() {
@@ -144,63 +210,18 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	}
 	o.failed, o.attempt, o.first = nil, 0, false
 	o.position = b.Changes[len(b.Changes)-1].LSN
-	if does.call == nil || !w.checkpoint.Manual {
-		w.journal.note(entries, true, !w.checkpoint.Manual)
+	o.last = b
+	if does.call == nil || !manual {
+		w.journal.note(entries, true, !manual)
 	}
-	if w.checkpoint.Manual {
+	if manual {
 		o.handed = append(o.handed, entries...)
-		if does.later > 0 {
-			o.acknowledgeLater(ctx, b, does.later)
+		switch {
+		case does.checkpoint:
+			o.host.waits(func() { o.acknowledge(ctx, b) })
+		case does.elsewhere.variant != "" && does.elsewhere.variant != checkpointsDuringCall:
+			o.afterCall(ctx, owed{batch: b, covers: slices.Clone(o.handed)}, does.elsewhere)
 		}
-		if does.checkpoint {
-			return o.acknowledge(ctx, b)
-		}
-	}
-	return nil
-}
-
-// acknowledgeLater starts a goroutine that checkpoints the batch as a user might. It does
-// so after the given delay, or when the host next lists the partitions. A host lists them
-// while it splits a lease, and the split must not undo the checkpoint.
-func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch, after time.Duration) {
-	w, handed, asked := o.world, slices.Clone(o.handed), o.host.partitionsListed()
-	d := newDraw(w.seed, uint64(b.Changes[0].LSN), "later", o.host.id, o.lease.Token)
-	delay := d.span(1, 10*time.Millisecond)
-	w.pending.Go(func() {
-		timer := time.NewTimer(after)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-asked:
-			time.Sleep(delay)
-		}
-		if o.host.crashed() {
-			return
-		}
-		w.occurs(lateCheckpoints)
-		w.journal.note(handed, false, true)
-		err := b.Checkpoint(context.WithoutCancel(ctx))
-		w.trace.add(o.host.id, "late checkpoint", o.lease.Token, outcome(err), b.Changes[len(b.Changes)-1].LSN)
-	})
-}
-
-// acknowledge checkpoints the batch as a user would. It then checkpoints an older batch,
-// which must have no effect. A failed checkpoint does not fail the batch, because its
-// changes were handled.
-func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) error {
-	o.world.journal.note(o.handed, false, true)
-	o.handed = nil
-	err := b.Checkpoint(ctx)
-	if err != nil {
-		o.world.trace.add(o.host.id, "checkpoint", o.lease.Token, outcome(err), 0)
-	}
-	older := o.older
-	o.older = b
-	if err != nil || older == nil {
-		return nil
-	}
-	if err := older.Checkpoint(ctx); err != nil {
-		o.world.check.fail(5, "%s: an older checkpoint of lease %s fails after a newer one: %v", o.host.id, o.lease.Token, err)
 	}
 	return nil
 }
@@ -227,7 +248,12 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 	if does.ignoresContext {
 		wait = context.WithoutCancel(ctx)
 	}
-	if err := o.host.sleep(wait, does.takes); err != nil {
+	err := o.host.sleep(wait, does.takes)
+	if does.joins != nil {
+		o.host.waits(func() { <-does.joins })
+	}
+	o.world.check.contextEnds(ctx, o)
+	if err != nil {
 		return err
 	}
 	if does.call != nil {
@@ -246,7 +272,7 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 // simulation cannot detect whether the batch is handled. So in that mode it only checks
 // that no position is ahead of delivery.
 func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []*record, does handling) error {
-	if !o.world.checkpoint.Manual {
+	if !o.host.settings.checkpoint.Manual {
 		return does.call(ctx, b)
 	}
 	o.world.journal.note(entries, false, true)
@@ -281,6 +307,9 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	}
 	if o.failed != nil && !slices.Equal(o.failed, entries) {
 		c.fail(4, "%s: lease %s: the batch differs from the one that failed", o.host.id, o.lease.Token)
+	}
+	if !o.opened {
+		c.fail(4, "%s: lease %s: a batch before the observer was opened", o.host.id, o.lease.Token)
 	}
 	if o.closed {
 		c.fail(4, "%s: lease %s: a batch after the close", o.host.id, o.lease.Token)

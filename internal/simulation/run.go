@@ -33,6 +33,7 @@ type run struct {
 	awayUntil              time.Time     // the end of the last absence of all hosts
 	topology               int           // number of splits and merges
 	recent                 feed.Range    // keys of a split or merge, which later ones concern; zero if there was none
+	opensDown              time.Duration // the end of a time in which most attempts to open an observer fail
 }
 
 // simulate runs a scenario in the current bubble and returns its statistics.
@@ -40,7 +41,8 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 	w := s.world(ctx, e, keepTrace)
 	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes"), items: map[string][]itemWrite{}, visitors: map[int]*host{}}
 	r.calmAt = time.Now().Add(s.active)
-	w.faults, w.handle, w.observer = r.faults, r.handle, s.observer
+	w.faults, w.handle, w.observer, w.configure = r.faults, r.handle, s.observer, r.configure
+	w.opening, w.atClose = r.opens, r.atClose
 	if s.has(tornListings) {
 		w.torn = r.torn
 	}
@@ -147,6 +149,8 @@ func (r *run) happen(ctx context.Context, e event) {
 	case eventSourceOutage:
 		r.fallsOut(&r.sourceDown, e.at+e.d)
 		w.occurs(sourceOutages)
+	case eventOpenOutage:
+		r.fallsOut(&r.opensDown, e.at+e.d)
 	case eventPowerLoss:
 		if err := w.engine.powerLoss(ctx); err != nil {
 			w.check.fail(11, "%v", err)
@@ -303,6 +307,10 @@ func (r *run) operation(d *draw, key feed.PartitionKey, taken map[string]bool) i
 	return w
 }
 
+// longestRetryDelay is the longest time between two attempts to open an observer: 30 s
+// and a fifth.
+const longestRetryDelay = 36 * time.Second
+
 // rest waits until everything has come to rest and checks it.
 func (r *run) rest(ctx context.Context) {
 	w, check := r.world, r.world.check
@@ -313,6 +321,9 @@ func (r *run) rest(ctx context.Context) {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
 	time.Sleep(w.times.recovery())
+	if r.scenario.has(failingOpens) {
+		time.Sleep(longestRetryDelay)
+	}
 	check.covers()
 	since := time.Now()
 	time.Sleep(w.times.expiration + time.Second)

@@ -53,6 +53,7 @@ type odds struct {
 	fails          float64
 	panics         float64
 	slow           float64
+	open           float64 // an attempt to create or to open an observer fails
 	ignoresContext float64 // a slow handler ignores its context
 	manual         float64 // the handler checkpoints a batch, with manual checkpoints
 }
@@ -88,6 +89,7 @@ const (
 	eventDismiss      // the n-th foreign host leaves
 	eventSplitForeign // the partition of a lease that a host of .NET owns
 	eventChange       // the change d of the partitions
+	eventOpenOutage   // most attempts to open an observer fail for a time
 )
 
 // faultLevel is the kind of faults in a run.
@@ -144,8 +146,7 @@ func newScenario(p plan) *scenario {
 	s.rate = (2*d.float() - 1) * 0.95 * float64(margin) / float64(t.expiration)
 	s.startKind = []feed.StartKind{feed.StartNow, feed.StartNow, feed.StartBeginning, feed.StartTime}[d.intn(4)]
 	s.startAfter = d.span(-5*time.Second, 30*time.Second)
-	s.maxItems = []int{0, 1, 5, 20, 100}[d.intn(5)]
-	s.readAhead = []int{-1, 0, 200, 2000}[d.intn(4)]
+	s.maxItems, s.readAhead = drawPages(&d)
 	s.active = t.expiration * time.Duration(d.between(6, 10))
 	s.still = 6 * t.acquire
 	s.odds.manual = 0.3 + 0.6*d.float()
@@ -160,6 +161,16 @@ func newScenario(p plan) *scenario {
 	}
 	s.events = slices.DeleteFunc(s.events, func(e event) bool { return s.plan.drop[e.id] })
 	return s
+}
+
+// drawPages draws the sizes of pages and of the pages that are read ahead.
+func drawPages(d *draw) (maxItems, readAhead int) {
+	return []int{0, 1, 5, 20, 100}[d.intn(5)], []int{-1, 0, 200, 2000}[d.intn(4)]
+}
+
+// drawDeferred draws after how many changes or how much time the processor checkpoints.
+func drawDeferred(d *draw) changefeed.Checkpointing {
+	return changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
 }
 
 func drawTimes(d *draw) times {

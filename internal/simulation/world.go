@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/seed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -93,12 +91,20 @@ type world struct {
 	// handle returns what the handler does with a batch. If nil, the handler takes a few
 	// milliseconds.
 	handle func(o *simObserver, b *changefeed.Batch, attempt int) handling
+	// opening returns the fault of an attempt to create or to open the observer of a
+	// lease. If nil, there are no such faults.
+	opening func(h *host, l lease.Lease, what string) opening
+	// atClose reports whether the observer's Close checkpoints the last batch. If nil, it
+	// does not.
+	atClose func(o *simObserver) bool
 	// foreignTakes returns how long a foreign host's handler takes. If nil, it takes
 	// milliseconds and sometimes longer.
 	foreignTakes func(f *host, token string) time.Duration
 	// torn reports whether a listing is combined from two listings, and the time between
 	// them.
 	torn func(host string, n int) (time.Duration, bool)
+	// configure changes the settings of a host before it starts.
+	configure func(h *host)
 	// adjust changes a host's configuration before it starts.
 	adjust func(h *host, cfg *changefeed.Config)
 }
@@ -112,39 +118,23 @@ func newWorld(c worldConfig) *world {
 	return w
 }
 
-// join starts a host. The processor's seed comes from the simulation's seed.
+// join starts a host.
 func (w *world) join(instance string) *host {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
 	h := &host{
 		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), instance: instance, joined: time.Now(),
-		cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
+		settings: w.settings(), cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 	}
 	w.hosts = append(w.hosts, h)
 	w.mu.Unlock()
-	cfg := changefeed.Config{
-		Logger:    slog.New(slog.DiscardHandler),
-		Processor: "sim", Instance: instance,
-		Source: &hostSource{host: h, inner: w.engine.source(), waits: w.waits},
-		Leases: dialectContainer{&hostContainer{host: h, inner: w.engine.leases()}, w.dialect},
-		Observer: func(l lease.Lease) (changefeed.Observer, error) {
-			return w.observe(h, l)
-		},
-		Start: w.start, Mode: w.mode, Range: w.keys, MaxItems: w.maxItems, ReadAhead: w.readAhead, Checkpoint: w.checkpoint,
-		PollInterval: w.times.poll, AcquireInterval: w.times.acquire, RenewInterval: w.times.renew,
-		ExpirationInterval: w.times.expiration, RequestTimeout: w.times.timeout, DrainTimeout: w.times.drain,
-	}
-	processorSeed := newDraw(w.seed, 0, "host", h.id)
-	seed.Set(&cfg, processorSeed.next()|1)
-	if w.journal.passes != nil {
-		cfg.Filter = w.filter
-	}
-	if w.retention > 0 {
-		cfg.OnHistoryLost = w.onHistoryLost(h)
-	}
 	w.mu.Lock()
-	adjust := w.adjust
+	configure, adjust := w.configure, w.adjust
 	w.mu.Unlock()
+	if configure != nil {
+		configure(h)
+	}
+	cfg := h.config()
 	if adjust != nil {
 		adjust(h, &cfg)
 	}

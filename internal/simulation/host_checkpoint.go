@@ -1,0 +1,169 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// elsewhere describes the checkpoint of a batch by another goroutine. It applies to
+// manual checkpoints only.
+type elsewhere struct {
+	// variant is the feature that determines when the goroutine checkpoints the batch. If
+	// it is empty, no other goroutine does.
+	variant string
+	// after is the time from the begin or the end of the handler's call to the
+	// checkpoint. A goroutine that waits for an event does not wait longer than that.
+	after time.Duration
+	// joins reports whether the handler waits for the goroutine before it returns.
+	joins bool
+	// pile is the number of batches that are checkpointed together, out of order.
+	pile int
+}
+
+// owed is a batch that another goroutine will checkpoint.
+type owed struct {
+	batch *changefeed.Batch
+	// covers contains the handled changes up to the end of the batch that were not
+	// acknowledged yet.
+	covers []*record
+}
+
+func (b owed) lsn() int64 { return b.batch.Changes[len(b.batch.Changes)-1].LSN }
+
+// duringCall starts a goroutine that checkpoints the batch while its handler runs. It
+// returns a channel that is closed at the end of that goroutine. over is closed when the
+// handler's call ends.
+func (o *simObserver) duringCall(ctx context.Context, b owed, after time.Duration, over <-chan struct{}) <-chan struct{} {
+	ended := make(chan struct{})
+	o.world.pending.Go(func() {
+		defer close(ended)
+		time.Sleep(after)
+		select {
+		case <-over:
+		default:
+			if !o.host.crashed() {
+				o.world.occurs(checkpointsDuringCall)
+				o.world.journal.vouch(b.covers)
+			}
+		}
+		_ = o.checkpoint(ctx, b)
+	})
+	return ended
+}
+
+// afterCall starts the goroutine that checkpoints the batch after its handler has
+// returned.
+func (o *simObserver) afterCall(ctx context.Context, b owed, does elsewhere) {
+	w := o.world
+	d := newDraw(w.seed, uint64(b.batch.Changes[0].LSN), "later", o.host.id, o.lease.Token)
+	var event <-chan struct{}
+	delay := d.span(1, 10*time.Millisecond)
+	switch does.variant {
+	case checkpointsDuringSplit:
+		event = o.host.partitionsListed()
+	case checkpointsAfterHandOver:
+		event = w.check.getsOtherOwner(o.lease.Token)
+		delay = d.span(1, w.times.acquire)
+	case checkpointsOutOfOrder:
+		o.outOfOrder(ctx, b, does, &d)
+		return
+	}
+	w.pending.Go(func() {
+		timer := time.NewTimer(does.after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-event:
+			time.Sleep(delay)
+		}
+		if o.host.crashed() {
+			return
+		}
+		if o.happens(does) {
+			w.occurs(does.variant)
+		} else {
+			w.occurs(lateCheckpoints)
+		}
+		_ = o.checkpoint(ctx, b)
+	})
+}
+
+// happens reports whether the event of the variant has happened for the lease.
+func (o *simObserver) happens(does elsewhere) bool {
+	switch does.variant {
+	case checkpointsDuringSplit:
+		return isGone(o.world.engine.partitions(), o.lease.PartitionID, o.lease.Range)
+	case checkpointsAfterHandOver:
+		return o.world.check.ownedByOther(o.host, o.lease.Token)
+	}
+	return true
+}
+
+// outOfOrder adds the batch to a pile. When the pile is complete, a goroutine for each of
+// its batches checkpoints that batch, in random order.
+func (o *simObserver) outOfOrder(ctx context.Context, b owed, does elsewhere, d *draw) {
+	o.pile = append(o.pile, b)
+	if len(o.pile) < does.pile {
+		return
+	}
+	pile := o.pile
+	o.pile = nil
+	for _, b := range pile {
+		after := does.after + d.span(1, 20*time.Millisecond)
+		o.world.pending.Go(func() {
+			time.Sleep(after)
+			if o.host.crashed() {
+				return
+			}
+			if o.world.check.calledAfter(o, b.lsn()) {
+				o.world.occurs(checkpointsOutOfOrder)
+			}
+			_ = o.checkpoint(ctx, b)
+		})
+	}
+}
+
+// checkpoint checkpoints the batch as a user would, and checks the result. A call that
+// found the lease lost is repeated, because a second call must not report more.
+func (o *simObserver) checkpoint(ctx context.Context, b owed) error {
+	if o.host.crashed() {
+		return errCrashed
+	}
+	w := o.world
+	w.journal.note(b.covers, false, true)
+	confirmed := w.check.checkpointCalled(o, b.lsn())
+	err := b.batch.Checkpoint(context.WithoutCancel(ctx))
+	if errors.Is(err, lease.ErrLost) {
+		w.check.checkpointed(o, b.lsn(), confirmed, err)
+		err = b.batch.Checkpoint(context.WithoutCancel(ctx))
+	}
+	w.check.checkpointed(o, b.lsn(), confirmed, err)
+	w.trace.add(o.host.id, "checkpoint", o.lease.Token, outcome(err), b.lsn())
+	return err
+}
+
+// acknowledge checkpoints the batch in the handler. It then checkpoints an older batch,
+// which must have no effect. A failed checkpoint does not fail the batch, because its
+// changes were handled.
+func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) {
+	newer := owed{batch: b, covers: o.handed}
+	o.handed = nil
+	if o.checkpoint(ctx, newer) == nil && o.older != nil {
+		_ = o.checkpoint(ctx, owed{batch: o.older})
+	}
+	o.older = b
+}
+
+// acknowledgeAtClose checkpoints the last handled batch in the observer's Close.
+func (o *simObserver) acknowledgeAtClose(ctx context.Context) {
+	if o.last == nil || len(o.handed) == 0 {
+		return
+	}
+	o.world.occurs(checkpointsAtClose)
+	_ = o.checkpoint(ctx, owed{batch: o.last, covers: slices.Clone(o.handed)})
+}

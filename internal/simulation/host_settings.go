@@ -1,0 +1,84 @@
+package simulation
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/internal/seed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// settings contains the part of a host's configuration that may differ between hosts. It
+// does not change after the host has joined.
+type settings struct {
+	times               times
+	maxItems, readAhead int
+	checkpoint          changefeed.Checkpointing
+}
+
+// settings returns the settings of the world, which the hosts have by default.
+func (c worldConfig) settings() settings {
+	return settings{times: c.times, maxItems: c.maxItems, readAhead: c.readAhead, checkpoint: c.checkpoint}
+}
+
+// config returns the configuration of the host's processor. The processor's seed comes
+// from the simulation's seed.
+func (h *host) config() changefeed.Config {
+	w, t := h.world, h.settings.times
+	cfg := changefeed.Config{
+		Logger:    slog.New(slog.DiscardHandler),
+		Processor: "sim", Instance: h.instance,
+		Source: &hostSource{host: h, inner: w.engine.source(), waits: w.waits},
+		Leases: dialectContainer{&hostContainer{host: h, inner: w.engine.leases()}, w.dialect},
+		Observer: func(l lease.Lease) (changefeed.Observer, error) {
+			return w.observe(h, l)
+		},
+		Start: w.start, Mode: w.mode, Range: w.keys, MaxItems: h.settings.maxItems, ReadAhead: h.settings.readAhead, Checkpoint: h.settings.checkpoint,
+		PollInterval: t.poll, AcquireInterval: t.acquire, RenewInterval: t.renew,
+		ExpirationInterval: t.expiration, RequestTimeout: t.timeout, DrainTimeout: t.drain,
+	}
+	if t.drain == 0 {
+		cfg.DrainTimeout = -1
+	}
+	processorSeed := newDraw(w.seed, 0, "host", h.id)
+	seed.Set(&cfg, processorSeed.next()|1)
+	if w.journal.passes != nil {
+		cfg.Filter = w.filter
+	}
+	if w.retention > 0 {
+		cfg.OnHistoryLost = w.onHistoryLost(h)
+	}
+	return cfg
+}
+
+// configure draws the settings of a host.
+func (r *run) configure(h *host) {
+	if r.scenario.has(differentHosts) {
+		r.differ(h)
+	}
+}
+
+// differ draws settings that differ between the hosts. The expiration interval is the
+// same on all hosts, because the protocol requires it. The other intervals are at most
+// those of the scenario, so the limits of the checker remain valid.
+func (r *run) differ(h *host) {
+	d := newDraw(r.scenario.seed, 0, "settings", h.id)
+	s := &h.settings
+	t := &s.times
+	t.acquire = d.span(t.acquire/3, t.acquire+1)
+	t.renew = d.span(t.renew/2, t.renew+1)
+	t.timeout = d.span(t.timeout/2, t.timeout+1)
+	t.poll = d.span(t.poll/3, t.poll+1)
+	if t.drain > 0 {
+		t.drain = d.span(time.Millisecond, t.drain+1)
+	}
+	s.maxItems, s.readAhead = drawPages(&d)
+	switch kind := d.intn(3); {
+	case kind == 0: // as the scenario has it
+	case kind == 1 && !s.checkpoint.Manual:
+		s.checkpoint = drawDeferred(&d)
+	default:
+		s.checkpoint = changefeed.Checkpointing{}
+	}
+}
