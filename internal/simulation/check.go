@@ -35,6 +35,7 @@ import (
 //	                        is over, and at no other time while the host trusts the lease
 //	18 checkpoints          Batch.Checkpoint returns nil only for a stored position, see
 //	                        check_checkpoints.go
+//	19 bounds                a position has a bound if the source refused the start time
 //
 // Exclusive use is not checked after an operation that breaks it by the protocol. See
 // operatorDeletes.

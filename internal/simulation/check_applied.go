@@ -71,10 +71,20 @@ func (c *checker) created(h *host, l lease.Lease) {
 		c.violate(11, "%s: creates lease %s, which is not within the feed range %s", h.id, l.Token, keys)
 	}
 	c.history[l.Token] = append(c.history[l.Token], l)
+	c.bounded(h, l)
 	if c.marker && !c.shadowed(l) {
 		c.covered(h, l, c.promised)
 	}
 	c.changedAt = time.Now()
+}
+
+// bounded checks the bound of a lease whose start time the source refused. The position
+// was read from the beginning. Without the bound, a later owner or a child would deliver
+// the changes from before the start time.
+func (c *checker) bounded(h *host, l lease.Lease) {
+	if bound := l.Properties[lease.PropertyBound]; c.world.refuses && l.Continuation != "" && bound != c.world.start.String() {
+		c.violate(19, "%s: writes lease %s at %q with the bound %q; the start is %s", h.id, l.Token, l.Continuation, bound, c.world.start)
+	}
 }
 
 // putBack checks a lease that its owner recreates after a delete by hand. The owner must
@@ -141,6 +151,7 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	if after.Continuation == before.Continuation {
 		return
 	}
+	c.bounded(h, after)
 	from, to := c.lsn(before), c.lsn(after)
 	// Until a start time in the future is reached, its LSN grows with each new change. So
 	// only a lease that had a continuation is checked.

@@ -50,6 +50,7 @@ var (
 	startNow        = need{"a start from now", func(s *scenario) bool { return s.startKind == feed.StartNow }}
 	wideLeases      = need{"no leases of handleChanges", func(s *scenario) bool { return s.dialect != lease.JavaHandleChanges }}
 	startTime       = need{"a start time", func(s *scenario) bool { return s.startKind == feed.StartTime }}
+	anyPartitions   = need{"no continuation as the start", func(s *scenario) bool { return s.startKind != feed.StartContinuation }}
 	dotNetLease     = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
 	withForeign     = need{"hosts of .NET and Java", func(s *scenario) bool { return len(s.foreign) > 0 }}
 	lateOnes        = need{"late checkpoints", func(s *scenario) bool { return s.has(lateCheckpoints) }}
@@ -95,6 +96,7 @@ const (
 	unknownLSNs       = "unknown-lsn"
 	emptyPages        = "empty-pages"
 	refusedStart      = "refused-start"
+	refusedMoves      = "refused-start-moves"
 	sourceOutages     = "feed-outage"
 
 	// Splits and merges.
@@ -106,6 +108,8 @@ const (
 	// Hosts.
 	foreignHosts      = "foreign-hosts"
 	overwrittenLeases = "overwritten-leases"
+	large             = "large"
+	manyTransactions  = "many-transactions"
 	requestFaults     = "request-faults"
 	pauses            = "pauses"
 	differentHosts    = "different-hosts"
@@ -298,6 +302,11 @@ var features = []feature{
 		set:  func(s *scenario, _ *draw) { s.refuses = true },
 	},
 	{
+		name: refusedMoves, share: 0.7, needs: []need{{"refused-start", func(s *scenario) bool { return s.has(refusedStart) }}}, mutant: "355-release-without-the-bound",
+		text: "Hosts join, leave and crash, and partitions split and merge, until shortly after the refused start time.",
+		set:  (*scenario).drawRefusedMoves,
+	},
+	{
 		name: sourceOutages, share: 0.3, needs: []need{allFaults}, users: true, counted: true, mutant: "",
 		text: "The change feed cannot be reached for a time.",
 		set:  func(s *scenario, d *draw) { s.add(d, 1, eventSourceOutage, 0, 0.8) },
@@ -326,6 +335,16 @@ var features = []feature{
 	},
 
 	// Hosts.
+	{
+		name: large, share: 0.03, needs: []need{inMemory, onlyOurs, anyPartitions}, mutant: "356-ten-hosts-at-most",
+		text: "Up to 16 hosts share up to 32 partitions.",
+		set:  (*scenario).drawLarge,
+	},
+	{
+		name: manyTransactions, share: 0.012, needs: []need{inMemory, anyPartitions, {"not large", func(s *scenario) bool { return !s.has(large) }}}, mutant: "357-every-thousandth-transaction",
+		text: "5,000 transactions are written to at most three partitions.",
+		set:  (*scenario).drawManyTransactions,
+	},
 	{
 		name: requestFaults, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "",
 		text: "Requests are slow, throttled, refused or lost. A write arrives late or twice, or is applied although its answer is an error.",

@@ -10,12 +10,16 @@ import (
 // shrinkRuns is the largest number of runs by which shrink makes a seed smaller.
 const shrinkRuns = 500
 
+// shrinkEvents limits the number of runs of a seed with many events, because each run of
+// it takes long. It is about the sum of the events of all runs.
+const shrinkEvents = 200_000
+
 // shrink makes a failing seed smaller, as long as it still violates the invariant. It
 // leaves out features first, then as many events as possible: joins, writes, crashes,
 // splits and all others. The result depends on the plan only.
 func shrink(t *testing.T, p plan, invariant int) plan {
 	t.Helper()
-	left := shrinkRuns
+	left := min(shrinkRuns, max(20, shrinkEvents/len(newScenario(p).events)))
 	return smallest(p, func(p plan) bool {
 		left--
 		return left >= 0 && slices.ContainsFunc(runPlan(t, p, false).violations, func(v violation) bool { return v.invariant == invariant })
