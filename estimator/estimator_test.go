@@ -448,3 +448,23 @@ func TestDurationsAreAtMostAYear(t *testing.T) {
 		}
 	}
 }
+
+// A source may return an empty page in the middle of the feed. The estimator reads on, and
+// so it reports the changes after that page.
+func TestEmptyPageInTheMiddleOfTheFeedHidesNoLag(t *testing.T) {
+	both(t, func(t *testing.T, remote bool) {
+		w := newWorld(t, 1, remote)
+		w.write(5)
+		w.create(whole("").StartingAt(feed.Beginning()))
+		w.source.answer = func(r feed.Request) (feed.Page, error) {
+			if r.From.Kind() == feed.StartBeginning {
+				return feed.Page{Continuation: `"2"`, LSN: 2, End: 5, Charge: 1}, nil
+			}
+			return w.source.Source.Read(w.ctx, r)
+		}
+		report := w.report()
+		if l := report.Lags[0]; l.LSNs != 3 || l.Charge <= 1 {
+			t.Errorf("the lag is %d and its reads cost %.1f; want 3, and the cost of two reads", l.LSNs, l.Charge)
+		}
+	})
+}

@@ -27,7 +27,9 @@ type Lag struct {
 	// Modified is the time of the lease's last write, by its container's clock.
 	Modified time.Time
 
-	// LSNs is the number of unread transactions in the partition, or [Unknown].
+	// LSNs is the number of unread transactions in the partition, or [Unknown]. It is
+	// Unknown if the source does not report the end of the feed. An empty page that does
+	// not advance, or has no LSN or End, counts as the end.
 	LSNs int64
 	// Age is the time since the oldest unread change was written, in whole seconds of the
 	// engine's clock. It is 0 if no change is unread, and may be [Unknown].

@@ -60,7 +60,7 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 	} else {
 		r.Range = l.Range
 	}
-	page, err := request(ctx, m.Estimator, func(ctx context.Context) (feed.Page, error) { return m.cfg.Source.Read(ctx, r) })
+	page, err := m.firstPage(ctx, r)
 	if _, gone := errors.AsType[*feed.GoneError](err); gone {
 		lag.Splitting, lag.Partition = true, ""
 		return lag
@@ -70,4 +70,23 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 		return lag
 	}
 	return lag.measured(page, m.now.Add(time.Since(m.since)))
+}
+
+// firstPage returns the first page with changes after the start of r. At the end of the
+// feed it returns a page without changes.
+//
+// A source may return an empty page in the middle of the feed, for instance after it has
+// read entries of other keys only. Without the next read, such a lease would have no lag.
+// firstPage reads on while an empty page has advanced and is before the end.
+func (m *measurement) firstPage(ctx context.Context, r feed.Request) (feed.Page, error) {
+	charge := 0.0
+	for {
+		page, err := request(ctx, m.Estimator, func(ctx context.Context) (feed.Page, error) { return m.cfg.Source.Read(ctx, r) })
+		page.Charge += charge
+		atEnd := page.LSN < 0 || page.LSN >= page.End
+		if err != nil || len(page.Changes) > 0 || atEnd || page.Continuation == "" || page.Continuation == r.From.Continuation() {
+			return page, err
+		}
+		charge, r.From = page.Charge, feed.After(page.Continuation)
+	}
 }
