@@ -36,6 +36,9 @@ import (
 //	18 checkpoints          Batch.Checkpoint returns nil only for a stored position, see
 //	                        check_checkpoints.go
 //	19 bounds                a position has a bound if the source refused the start time
+//	20 estimates             the estimator's lag is that of the journal; it is known at rest
+//	21 readers               a reader returns every change of its range in order, and
+//	                         resumes from its position
 //
 // Exclusive use is not checked after an operation that breaks it by the protocol. See
 // operatorDeletes.

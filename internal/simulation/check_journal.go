@@ -118,6 +118,11 @@ func (j *journal) visible(r *record) bool {
 	if r.lost || j.passes != nil && !j.passes(r.id) || r.at.Before(j.since) {
 		return false
 	}
+	return j.contains(r)
+}
+
+// contains reports whether the change feed now contains the change.
+func (j *journal) contains(r *record) bool {
 	return j.mode == feed.AllVersionsAndDeletes || !r.delete && j.newest[r.item] == r
 }
 

@@ -105,6 +105,10 @@ const (
 	mergedRanges    = "merged-ranges"
 	unattendedMoves = "unattended-splits"
 
+	// Readers beside the processor.
+	estimates = "estimates"
+	readers   = "readers"
+
 	// Hosts.
 	foreignHosts      = "foreign-hosts"
 	overwrittenLeases = "overwritten-leases"
@@ -332,6 +336,16 @@ var features = []feature{
 		name: unattendedMoves, share: 0.06, needs: []need{onlyOurs}, users: true, counted: true, mutant: "353-one-piece-reaches-beyond",
 		text: "Partitions split and merge while no host runs. Hosts join later.",
 		set:  (*scenario).drawUnattended,
+	},
+
+	// Readers beside the processor.
+	{
+		name: estimates, share: 0.08, needs: []need{overNoHTTP}, counted: true, mutant: "401-versions-are-not-measured",
+		text: "An estimator measures the lag of the hosts. Its requests meet the same faults.",
+	},
+	{
+		name: readers, share: 0.08, needs: []need{overNoHTTP}, counted: true, mutant: "402-part-of-a-partition-is-read-whole",
+		text: "A feed.Reader follows the feed or a range of it. At times a new one resumes from a stored position. Its requests meet the same faults.",
 	},
 
 	// Hosts.

@@ -27,6 +27,8 @@ type run struct {
 	nextItem int
 	crashed  int
 	visitors map[int]*host // foreign hosts, by their number in the plan
+	survey   *survey       // nil without an estimator
+	follower *follower     // nil without a reader
 
 	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
@@ -53,6 +55,12 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 		w.check.fail(11, "cannot open the leases: %v", err)
 	}
 	r.prepare(ctx)
+	if s.has(estimates) {
+		r.startSurvey() //nolint:contextcheck // end stops it
+	}
+	if s.has(readers) {
+		r.follow(ctx)
+	}
 	r.act(ctx)
 	if !w.check.failed() {
 		r.rest(ctx)
@@ -349,16 +357,27 @@ func (r *run) rest(ctx context.Context) {
 	if again := w.journal.counts().redelivered; again > 0 && r.scenario.faultLevel == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
 		check.fail(15, "planned moves redelivered %d changes", again)
 	}
+	if r.follower != nil {
+		r.follower.finish(ctx)
+	}
+	r.surveyIdle(ctx)
 	for _, h := range w.living() {
 		h.leave()
 	}
 	r.await()
 	check.allFree()
+	r.surveyStopped(ctx)
 }
 
 // end stops all hosts and waits for every goroutine. A goroutine may start another host
 // meanwhile.
 func (r *run) end() {
+	if r.survey != nil {
+		r.survey.end()
+	}
+	if r.follower != nil {
+		r.follower.end()
+	}
 	for ended := -1; ended < len(r.world.everyHost()); {
 		ended = len(r.world.everyHost())
 		for _, h := range r.world.everyHost() {

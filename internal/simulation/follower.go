@@ -1,0 +1,298 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// follower reads a range of the change feed with a [feed.Reader], without leases. Its
+// requests go over a link like those of a host. At random it drops the reader and resumes
+// with a new one, from a position that it stored before.
+type follower struct {
+	*hostSource
+
+	keys     feed.Range
+	start    feed.Start
+	parallel int // for Pages; 0 reads with Next
+	cancel   context.CancelFunc
+	draw     draw
+
+	// Only the follower's own goroutine uses these fields, and after its end the run's.
+	reader *feed.Reader
+	saved  bookmark
+
+	mu   sync.Mutex // guards done
+	done tiles
+}
+
+// bookmark is a stored position of a reader, with the changes that it has received until
+// then. Without a text, it is the start.
+type bookmark struct {
+	text string
+	done tiles
+}
+
+// tile is a range of keys with the LSN of the last change that a reader has received in
+// it. lsn is -1 before the position of "now" is known.
+type tile struct {
+	keys feed.Range
+	lsn  int64
+}
+
+// tiles are the parts of a reader's range, without overlaps.
+type tiles []tile
+
+// set returns the tiles in which range r has an LSN.
+func (t tiles) set(r feed.Range, lsn int64) tiles {
+	var all tiles
+	for _, old := range t {
+		for _, left := range []feed.Range{{Min: old.keys.Min, Max: min(old.keys.Max, r.Min)}, {Min: max(old.keys.Min, r.Max), Max: old.keys.Max}} {
+			if !left.IsEmpty() {
+				all = append(all, tile{left, old.lsn})
+			}
+		}
+	}
+	return append(all, tile{r, lsn})
+}
+
+// at returns the LSN of the tile that contains range r.
+func (t tiles) at(r feed.Range) (lsn int64, found bool) {
+	i := slices.IndexFunc(t, func(x tile) bool { return x.keys.Contains(r) })
+	if i < 0 {
+		return 0, false
+	}
+	return t[i].lsn, true
+}
+
+// follow starts a follower.
+func (r *run) follow(ctx context.Context) {
+	w, d := r.world, newDraw(r.scenario.seed, 0, "follower")
+	h := &host{world: w, id: "reader", joined: time.Now(), dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{}}
+	f := &follower{hostSource: &hostSource{host: h, inner: w.engine.source(), waits: w.waits}, keys: feed.Full(), start: feed.Beginning()}
+	if w.mode == feed.AllVersionsAndDeletes || d.chance(0.3) {
+		f.start = feed.Now()
+	}
+	if d.chance(0.5) {
+		pieces, err := f.inner.SplitRange(ctx, feed.Full(), feedCuts)
+		if err != nil {
+			w.check.fail(21, "cannot cut the keys: %v", err)
+			return
+		}
+		first := d.intn(len(pieces))
+		f.keys = feed.Range{Min: pieces[first].Min, Max: pieces[d.between(first, len(pieces)-1)].Max}
+	}
+	f.parallel = d.intn(5)
+	f.draw = d
+	lsn := int64(0)
+	if f.start.Kind() == feed.StartNow {
+		lsn = -1
+	}
+	f.saved.done = tiles{{f.keys, lsn}}
+	f.resume()
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f.cancel = cancel
+	r.follower = f
+	go f.run(life)
+}
+
+// resume replaces the reader by one that resumes from the stored position.
+func (f *follower) resume() {
+	w := f.host.world
+	cfg := feed.ReaderConfig{
+		Range: f.keys, Start: f.start, Position: f.saved.text, Mode: w.mode, MaxItems: w.maxItems,
+		Follow: true, Parallel: f.parallel, Wait: w.times.poll, OnHistoryLost: f.historyLost,
+	}
+	var err error
+	if f.reader, err = feed.NewReader(f, cfg); err != nil {
+		w.check.fail(21, "cannot resume the reader: %v", err)
+	}
+	f.mu.Lock()
+	f.done = f.saved.done
+	f.mu.Unlock()
+}
+
+// run reads until ctx ends.
+func (f *follower) run(ctx context.Context) {
+	defer close(f.host.done)
+	for f.host.sleep(ctx, f.draw.span(time.Millisecond, f.host.world.times.poll)) == nil {
+		if f.parallel > 0 {
+			f.pages(ctx)
+		} else {
+			f.next(ctx)
+		}
+		switch {
+		case f.draw.chance(0.3):
+			f.save(ctx)
+		case f.draw.chance(0.1):
+			f.host.world.trace.add(f.host.id, "resume", "", "", 0)
+			f.resume()
+		}
+	}
+}
+
+// next reads one page. At an error the reader stays where it is.
+func (f *follower) next(ctx context.Context) {
+	if page, keys, err := f.reader.Next(ctx); err == nil {
+		f.received(page, keys)
+	}
+}
+
+// pages reads pages in a loop until an error or a random moment.
+func (f *follower) pages(ctx context.Context) {
+	left := f.draw.between(1, 60)
+	for page, err := range f.reader.Pages(ctx) {
+		if err != nil {
+			return
+		}
+		f.received(page, page.Range)
+		if left--; left == 0 {
+			return
+		}
+	}
+}
+
+// save stores the position of the reader.
+func (f *follower) save(ctx context.Context) {
+	text, err := f.reader.Position(ctx)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.saved = bookmark{text: text, done: f.done}
+}
+
+// received checks a page that the reader returned for a range of keys.
+func (f *follower) received(page feed.Page, keys feed.Range) {
+	if len(page.Changes) == 0 {
+		return
+	}
+	w := f.host.world
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from, found := f.done.at(keys)
+	if !found || from < 0 {
+		w.check.fail(21, "the reader returns changes of %s, which it has not begun to read", keys)
+		return
+	}
+	w.occurs(readers)
+	if wrong := w.journal.follows(keys, from, page.Changes); wrong != "" {
+		w.check.fail(21, "the reader, in %s after %d: the page %s", keys, from, wrong)
+	}
+	f.done = f.done.set(keys, page.Changes[len(page.Changes)-1].LSN)
+}
+
+// historyLost lets the reader skip the changes that the source has dropped.
+func (f *follower) historyLost(keys feed.Range, lost *feed.HistoryLostError) bool {
+	lsn, err := lsnOf(lost.Oldest)
+	if err != nil {
+		f.host.world.check.fail(21, "the reader lost the history before %q", lost.Oldest)
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = f.done.set(keys, lsn)
+	return true
+}
+
+// Partitions implements [feed.Source].
+func (f *follower) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.host.world.times.timeout)
+	defer cancel()
+	return f.hostSource.Partitions(ctx)
+}
+
+// Identity implements [feed.Source].
+func (f *follower) Identity(ctx context.Context) (feed.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.host.world.times.timeout)
+	defer cancel()
+	return f.hostSource.Identity(ctx)
+}
+
+// Read implements [feed.Source].
+func (f *follower) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	w := f.host.world
+	if !f.waits {
+		r.Wait = 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.times.timeout+r.Wait)
+	defer cancel()
+	keys := w.keysOf(r)
+	return send(ctx, call{host: f.host, op: opRead, key: keys.String()}, func(ctx context.Context) (feed.Page, error) {
+		if err := w.historyLost(r); err != nil {
+			return feed.Page{}, err
+		}
+		page, err := f.inner.Read(ctx, r)
+		if err != nil {
+			return page, err
+		}
+		if r.From.Kind() == feed.StartNow {
+			f.mu.Lock()
+			f.done = f.done.set(keys, page.LSN)
+			f.mu.Unlock()
+			return page, nil
+		}
+		return f.alter(page, r, keys.String()), nil
+	})
+}
+
+// finish ends the follower, reads the rest of the feed, and checks that no change is
+// missing.
+func (f *follower) finish(ctx context.Context) {
+	f.end()
+	w := f.host.world
+	ended := errors.New("no page")
+	for pages := 0; ended != nil || !f.reader.Drained(); pages++ {
+		var page feed.Page
+		var keys feed.Range
+		if page, keys, ended = f.reader.Next(ctx); ended == nil {
+			f.received(page, keys)
+		}
+		if pages > 10_000 || w.check.failed() {
+			w.check.fail(21, "the reader has not reached the end of the feed: %v", ended)
+			return
+		}
+	}
+	for _, t := range f.done {
+		if left := w.journal.unread(t.keys, feed.After(continuation(t.lsn))); left.transactions > 0 {
+			w.check.fail(21, "the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
+		}
+	}
+}
+
+// end ends the follower's goroutine.
+func (f *follower) end() {
+	f.cancel()
+	<-f.host.done
+}
+
+// follows returns the first error of the changes of range r that a reader returns after
+// from. They must be all changes of the range up to the last of them, in order, except
+// for those that later versions replaced.
+func (j *journal) follows(r feed.Range, from int64, changes []feed.Change) (wrong string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	next := 0
+	for _, e := range j.between(r, from, changes[len(changes)-1].LSN) {
+		id := ""
+		if next < len(changes) {
+			id, _ = changes[next].ID()
+		}
+		switch {
+		case next < len(changes) && e.lsn == changes[next].LSN && e.id == id && e.delete == (changes[next].Op == feed.Delete):
+			next++
+		case j.contains(e):
+			return "lacks " + e.String()
+		}
+	}
+	if next < len(changes) {
+		id, _ := changes[next].ID()
+		return "contains a change out of order: " + (&record{lsn: changes[next].LSN, item: id}).String()
+	}
+	return ""
+}
