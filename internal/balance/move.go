@@ -81,7 +81,7 @@ func (p *Plan) Decide() Move {
 	if i, ok := p.nextLive(floor, ceil, false); ok {
 		return Move{Kind: MoveAsk, Lease: *p.lease(i)}
 	}
-	if lacks := ceil - p.have[p.me]; p.regular && p.stolen < (lacks+p.stolen+1)/2 {
+	if lacks := ceil - p.have[p.me]; p.regular && !p.full() && p.stolen < (lacks+p.stolen+1)/2 {
 		if i, ok := p.nextLive(floor, ceil, true); ok {
 			l := *p.lease(i)
 			age, _ := p.age(&l)
@@ -91,8 +91,16 @@ func (p *Plan) Decide() Move {
 	return Move{}
 }
 
+// full reports whether this host holds its maximum of leases. A lease that it is to hand
+// over counts as the requester's share. But this host holds it until its batch is
+// finished, so the lease counts for the maximum.
+func (p *Plan) full() bool { return p.host.Max > 0 && p.held >= p.host.Max }
+
 // nextFree returns the first free lease, in this host's order, that it may take.
 func (p *Plan) nextFree(ceil int) (int32, bool) {
+	if p.full() {
+		return 0, false
+	}
 	mine := p.have[p.me]
 	best, found := entry{}, false
 	consider := func(h *queue, reserved string, left bool) {

@@ -46,7 +46,7 @@ func (d *literal) decide() Move {
 	me := d.host.Owner
 	hosts := map[string]bool{me: true}
 	have := map[string]int{}
-	usable := 0
+	usable, held := 0, 0
 	for _, l := range d.leases {
 		if d.live(l) {
 			hosts[l.Owner] = true
@@ -61,7 +61,11 @@ func (d *literal) decide() Move {
 		if c := d.counted(l); c != "" {
 			have[c]++
 		}
+		if d.live(l) && l.Owner == me {
+			held++ // also if it is to be handed over
+		}
 	}
+	full := d.host.Max > 0 && held >= d.host.Max
 	bound := func(n int) int {
 		n = max(n, d.host.Min)
 		if d.host.Max > 0 {
@@ -85,7 +89,7 @@ func (d *literal) decide() Move {
 		ok := d.regular && was && etag == l.ETag && (d.host.Max == 0 || have[me] < d.host.Max)
 		ok = ok || wanted == me && have[me] <= ceil
 		ok = ok || have[me] < ceil && (wanted == "" || have[wanted] > ceil)
-		if ok && (take == nil || rank(me, l.ID) < rank(me, take.ID)) {
+		if ok && !full && (take == nil || rank(me, l.ID) < rank(me, take.ID)) {
 			take = l
 		}
 	}
@@ -102,7 +106,7 @@ func (d *literal) decide() Move {
 		return Move{Kind: MoveAsk, Lease: *l}
 	}
 	half := (ceil - have[me] + d.stolen + 1) / 2 // half of the deficit at the start of the cycle, rounded up
-	if !d.regular || d.stolen >= half {
+	if !d.regular || full || d.stolen >= half {
 		return Move{}
 	}
 	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool { return !lease.Ours(l.Owner) }); l != nil {
@@ -292,4 +296,27 @@ func randomListing(rnd *rand.Rand) *literal {
 		}
 	}
 	return d
+}
+
+// A host with its maximum of leases must not acquire another one while it hands one over.
+// The lease that is to be handed over counts as the requester's share, but the host holds
+// it until its batch is finished.
+func TestDecideCountsALeaseThatIsHandedOverForTheMaximum(t *testing.T) {
+	now := time.Now()
+	at := func(id, from, to string) lease.Lease {
+		return lease.Lease{ID: id, Token: id, ETag: "1", PartitionID: id, Range: feed.Range{Min: from, Max: to}, Modified: now}
+	}
+	leases := []lease.Lease{at("0", "", "33").Acquired(me), at("1", "33", "66").Acquired(me).Asked(other), at("2", "66", "FF")}
+	h := Host{Owner: me, Max: 2, Terms: lease.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}}
+	decide := func() Move {
+		l := lease.Listing{Leases: leases, Now: now, Initialized: now}
+		return NewPlan(h, l, Memory{}, time.Hour, true, func(string) bool { return false }).Decide()
+	}
+	if m := decide(); m.Kind != MoveNone {
+		t.Errorf("the host holds two leases and decides to %s lease %s; want none", m.Kind, m.Lease.ID)
+	}
+	leases[1] = leases[1].Released("")
+	if m := decide(); m.Kind != MoveAcquire || m.Lease.ID != "2" {
+		t.Errorf("the host holds one lease and decides to %s lease %s; want acquire 2", m.Kind, m.Lease.ID)
+	}
 }

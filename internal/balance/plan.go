@@ -77,6 +77,7 @@ type Plan struct {
 	names      []string // known hosts, this host first; the slices below have the same order
 	number     map[string]int32
 	have       []int   // usable leases counted as this host's
+	held       int     // usable live leases of this host, also those that others request
 	reasons    []int   // number of reasons to count as a host: live leases and valid marks
 	free       []queue // free leases by the host that they are reserved for
 	unreserved queue   // free leases without a request

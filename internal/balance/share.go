@@ -58,6 +58,9 @@ func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
 	var has int32
 	if s.live {
 		has = p.hostNumber(l.Owner)
+		if has == p.me && !p.shadowed(l.ID) {
+			p.held += by
+		}
 		p.reasons[has] += by
 	}
 	if s.wanted != "" {
