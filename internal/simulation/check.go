@@ -62,6 +62,7 @@ type checker struct {
 	// otherOwner holds the channels that are closed when a lease gets another owner, by
 	// token.
 	otherOwner map[string]chan struct{}
+	restored   map[*host]int           // number of leases that a host has put back after a delete by hand
 	steals     map[tenureKey]time.Time // for stolen leases: the previous owner's last write
 	orderly    bool                    // exclusive use is also checked between our hosts and foreign ones
 	visits     visits
@@ -106,7 +107,7 @@ func newChecker(w *world) *checker {
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lost: map[tenureKey]lostRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		overwritten: map[string]bool{},
-		workers:     map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{},
+		workers:     map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{}, restored: map[*host]int{},
 		cost: newCosts(),
 	}
 }
@@ -196,6 +197,9 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	t := c.tenures[key]
 	mine := h.text() != "" && l.Owner == h.text()
 	w.acquires = mine && !c.holds(t) && c.seenFree(h, l)
+	if w.acquires {
+		c.acquiresOne(h, l.Token)
+	}
 	switch op {
 	case opCreate:
 		c.creates++

@@ -91,6 +91,7 @@ func (c *checker) bounded(h *host, l lease.Lease) {
 // recreate it at its durable position.
 func (c *checker) putBack(h *host, l lease.Lease) {
 	c.learn(h, l.Owner)
+	c.restored[h]++
 	old := c.history[l.Token]
 	if len(old) == 0 {
 		c.violate(6, "%s: creates lease %s as its owner", h.id, l.Token)

@@ -99,7 +99,8 @@ func (c *checker) wasRead(t time.Time) {
 }
 
 // balanced checks that every live host owns its share of the leases: their number divided
-// by the number of hosts, rounded down or up.
+// by the number of hosts, rounded down or up. If some hosts have bounds, see
+// check_limits.go.
 func (c *checker) balanced() {
 	hosts := c.world.living()
 	c.mu.Lock()
@@ -113,6 +114,10 @@ func (c *checker) balanced() {
 		}
 	}
 	if len(hosts) == 0 {
+		return
+	}
+	if areBounded(hosts) {
+		c.shares(hosts, leases, have)
 		return
 	}
 	low, high := len(leases)/len(hosts), (len(leases)+len(hosts)-1)/len(hosts)

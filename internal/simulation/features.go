@@ -117,6 +117,7 @@ const (
 	requestFaults     = "request-faults"
 	pauses            = "pauses"
 	differentHosts    = "different-hosts"
+	leaseLimits       = "lease-limits"
 )
 
 // features is the table of all features. The order matters: a feature's needs may ask for
@@ -372,6 +373,10 @@ var features = []feature{
 	{
 		name: differentHosts, share: 0.08, mutant: "330-expired-by-the-own-renew-interval",
 		text: "The hosts have different intervals, page sizes and checkpoints. Only the expiration interval is the same.",
+	},
+	{
+		name: leaseLimits, share: 0.08, counted: true, mutant: "340-left-over-beyond-the-maximum",
+		text: "Some hosts have a minimum or a maximum of leases. It occurs when all hosts have their maximum, so leases have no owner until another host joins.",
 	},
 }
 

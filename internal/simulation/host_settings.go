@@ -15,6 +15,8 @@ type settings struct {
 	times               times
 	maxItems, readAhead int
 	checkpoint          changefeed.Checkpointing
+	// minLeases and maxLeases bound the number of the host's leases. Zero means no bound.
+	minLeases, maxLeases int
 }
 
 // settings returns the settings of the world, which the hosts have by default.
@@ -37,6 +39,7 @@ func (h *host) config() changefeed.Config {
 		Start: w.start, Mode: w.mode, Range: w.keys, MaxItems: h.settings.maxItems, ReadAhead: h.settings.readAhead, Checkpoint: h.settings.checkpoint,
 		PollInterval: t.poll, AcquireInterval: t.acquire, RenewInterval: t.renew,
 		ExpirationInterval: t.expiration, RequestTimeout: t.timeout, DrainTimeout: t.drain,
+		MinLeases: h.settings.minLeases, MaxLeases: h.settings.maxLeases,
 	}
 	if t.drain == 0 {
 		cfg.DrainTimeout = -1
@@ -56,6 +59,23 @@ func (h *host) config() changefeed.Config {
 func (r *run) configure(h *host) {
 	if r.scenario.has(differentHosts) {
 		r.differ(h)
+	}
+	if r.scenario.has(leaseLimits) && !r.world.isCalm() {
+		r.limit(h)
+	}
+}
+
+// limit draws the bounds of the number of a host's leases. Some hosts have none.
+func (r *run) limit(h *host) {
+	d := newDraw(r.scenario.seed, 0, "limits", h.id)
+	s := &h.settings
+	most := r.scenario.partitions + 2
+	if d.chance(0.6) {
+		s.maxLeases = d.between(1, most)
+		most = s.maxLeases
+	}
+	if d.chance(0.5) {
+		s.minLeases = d.between(1, most)
 	}
 }
 

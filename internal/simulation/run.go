@@ -332,6 +332,11 @@ func (r *run) rest(ctx context.Context) {
 	if r.scenario.has(failingOpens) {
 		time.Sleep(longestRetryDelay)
 	}
+	if r.scenario.has(leaseLimits) && check.isShort() {
+		w.occurs(leaseLimits)
+		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
+		time.Sleep(w.times.recovery())
+	}
 	check.covers()
 	since := time.Now()
 	time.Sleep(w.times.expiration + time.Second)

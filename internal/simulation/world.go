@@ -172,10 +172,11 @@ func (w *world) living() []*host {
 	return slices.DeleteFunc(w.everyHost(), func(h *host) bool { return !h.alive() })
 }
 
-// servedSince reports whether one host has run since t without a break.
+// servedSince reports whether one host has run since t without a break, and may acquire
+// any number of leases.
 func (w *world) servedSince(t time.Time) bool {
 	for _, h := range w.living() {
-		if !h.joined.After(t) {
+		if !h.joined.After(t) && h.settings.maxLeases == 0 {
 			return true
 		}
 	}
