@@ -196,7 +196,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	}
 	t := c.tenures[key]
 	mine := h.text() != "" && l.Owner == h.text()
-	w.acquires = mine && !c.holds(t) && c.seenFree(h, l)
+	w.acquires = op == opUpdate && mine && !c.holds(t) && c.seenFree(h, l)
 	if w.acquires {
 		c.acquiresOne(h, l.Token)
 	}

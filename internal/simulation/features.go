@@ -103,6 +103,7 @@ const (
 	startMoves      = "start-splits"
 	splitChains     = "split-chains"
 	mergedRanges    = "merged-ranges"
+	refusedDeletes  = "refused-deletes"
 	unattendedMoves = "unattended-splits"
 
 	// Readers beside the processor.
@@ -351,6 +352,14 @@ var features = []feature{
 
 	// Hosts.
 	{
+		name: refusedDeletes, share: 0.05, needs: []need{inMemory, onlyOurs, {"no deleted leases", func(s *scenario) bool { return !s.has(deletedLeases) }}}, counted: true, mutant: "358-left-over-child-beside-its-parent",
+		text: "The lease store refuses every delete, as for a role without that right. Parents of splits stay, and their children wait, until the right is granted.",
+		set: func(s *scenario, d *draw) {
+			s.remove(eventMerge)
+			s.add(d, d.between(1, 3), eventSplit, 0, 0.9)
+		},
+	},
+	{
 		name: large, share: 0.03, needs: []need{inMemory, onlyOurs, anyPartitions}, mutant: "356-ten-hosts-at-most",
 		text: "Up to 16 hosts share up to 32 partitions.",
 		set:  (*scenario).drawLarge,
@@ -417,5 +426,5 @@ type gap struct{ what, testedBy string }
 
 // notGenerated lists the cases of the processor's users that no seed contains.
 var notGenerated = []gap{
-	{"A merge in the first start of a processor, or while a lease is missing that an operator deleted", "no test; two hosts may then create leases that overlap, and changes are delivered by both"},
+	{"A merge in the first start of a processor, while the lease store refuses deletes, or while a lease is missing that an operator deleted", "no test; two hosts may then create leases that overlap, and changes are delivered by both"},
 }

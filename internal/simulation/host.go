@@ -327,6 +327,9 @@ func (s *hostStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, err
 // Delete implements [lease.Store].
 func (s *hostStore) Delete(ctx context.Context, l lease.Lease) error {
 	_, err := s.write(ctx, opDelete, l, func(ctx context.Context) (lease.Lease, error) {
+		if s.host.world.refusesDelete() {
+			return lease.Lease{}, errForbidden
+		}
 		return lease.Lease{}, s.inner.Delete(ctx, l)
 	})
 	return err

@@ -48,6 +48,7 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 	if s.has(tornListings) {
 		w.torn = r.torn
 	}
+	w.refuseDeletes(s.has(refusedDeletes))
 	if s.has(startMoves) {
 		w.arrived = r.startMoves
 	}
@@ -328,6 +329,7 @@ func (r *run) rest(ctx context.Context) {
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
+	r.grantDeletes()
 	time.Sleep(w.times.recovery())
 	if r.scenario.has(failingOpens) {
 		time.Sleep(longestRetryDelay)

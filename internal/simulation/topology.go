@@ -69,11 +69,12 @@ func (r *run) changePartitions(ctx context.Context, c change, n int) {
 	}
 }
 
-// mayMerge reports whether two partitions may merge now. Merges do not happen in three
-// cases, which notGenerated lists: the dialect of the leases supports none, the first
-// start is not over, or an operator has deleted a lease that does not exist again.
+// mayMerge reports whether two partitions may merge now. Merges do not happen in four
+// cases, which notGenerated lists: the dialect of the leases supports none, deletes of
+// leases are refused, the first start is not over, or an operator has deleted a lease that
+// does not exist again.
 func (r *run) mayMerge() bool {
-	return r.scenario.dialect != lease.JavaHandleChanges && (len(r.world.everyHost()) == 0 || r.world.check.settled())
+	return r.scenario.dialect != lease.JavaHandleChanges && !r.scenario.has(refusedDeletes) && (len(r.world.everyHost()) == 0 || r.world.check.settled())
 }
 
 // settled reports whether the first start is over, and the leases cover all keys. The
@@ -88,7 +89,7 @@ func (c *checker) settled() bool {
 	for i, l := range leases {
 		ranges[i] = l.Range.OrFull()
 	}
-	if _, gap := uncovered(feed.Full(), ranges); gap || !c.marker {
+	if _, gap := uncovered(c.world.keys.OrFull(), ranges); gap || !c.marker {
 		return false
 	}
 	c.started = c.started || c.creates == 0 && len(leases) == len(c.docs) &&

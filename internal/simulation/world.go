@@ -83,6 +83,8 @@ type world struct {
 	// faults adds faults to a call, besides the planned crash of its host. If nil, calls
 	// only have their base delays.
 	faults func(c call, d *draw, f *fault)
+	// deletesRefused reports whether the lease store refuses the deletes of all hosts.
+	deletesRefused bool
 	// arrived is called when a call of a host has arrived at the engine. It is set before
 	// the first host joins, and may be nil.
 	arrived func(c call)
