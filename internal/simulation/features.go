@@ -133,7 +133,7 @@ var features = []feature{
 
 	// Hosts of other implementations. Many features need that there are none.
 	{
-		name: foreignHosts, share: 0.2, mutant: "",
+		name: foreignHosts, share: 0.2, mutant: "05-no-wait-after-a-steal",
 		text: "Hosts of .NET and Java join. They take leases from live hosts, release leases before their handlers end, write old positions back, and remove properties.",
 		set:  func(s *scenario, d *draw) { s.drawForeign(d) },
 	},
@@ -145,17 +145,17 @@ var features = []feature{
 
 	// Engines.
 	{
-		name: onStore, share: 1.0 / storeEvery, needs: []need{overNoHTTP}, mutant: "",
+		name: onStore, share: 1.0 / storeEvery, needs: []need{overNoHTTP}, mutant: "60-page-cuts-a-transaction",
 		text: "The data is in the embedded store, in process.",
 		set:  func(s *scenario, _ *draw) { s.offset, s.rate = 0, 0 },
 	},
 	{
-		name: powerLosses, share: 0.67, needs: []need{allFaults, {"the embedded store", func(s *scenario) bool { return s.has(onStore) }}}, counted: true, mutant: "",
+		name: powerLosses, share: 0.67, needs: []need{allFaults, {"the embedded store", func(s *scenario) bool { return s.has(onStore) }}}, counted: true, mutant: "63-acknowledged-before-the-sync",
 		text: "The store loses everything that it has not synced, and is opened again.",
 		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 2), eventPowerLoss, 0, 0.95) },
 	},
 	{
-		name: noStoreClock, share: 0.05, needs: []need{inMemory}, users: true, mutant: "",
+		name: noStoreClock, share: 0.05, needs: []need{inMemory}, users: true, mutant: "01-no-margin",
 		text: "The lease store does not return its time, so hosts measure the age of a lease by their own clocks.",
 		set:  func(s *scenario, _ *draw) { s.clockless = true },
 	},
@@ -182,26 +182,26 @@ var features = []feature{
 		set:  func(s *scenario, d *draw) { s.add(d, 1, eventLeaseOutage, 0, 0.8) },
 	},
 	{
-		name: editedLeases, share: 0.67, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: editedLeases, share: 0.67, needs: []need{allFaults}, users: true, counted: true, mutant: "44-foreign-properties-dropped",
 		text: "Another tool writes a property to a lease.",
 		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 2), eventEdit, 0, 0.95) },
 	},
 	{
 		// A handleChanges host stops if its only lease is deleted, because that looks
 		// like an upgrade by a Java host.
-		name: deletedLeases, share: 0.35, needs: []need{allFaults, latestMode, wideLeases}, users: true, counted: true, mutant: "",
+		name: deletedLeases, share: 0.35, needs: []need{allFaults, latestMode, wideLeases}, users: true, counted: true, mutant: "14-healing-at-once",
 		text: "An operator deletes a lease document.",
 		set:  func(s *scenario, d *draw) { s.add(d, 1, eventDeleteLease, 0, 0.9) },
 	},
 
 	// Handlers and checkpoints.
 	{
-		name: manualCheckpoints, share: 0.25, mutant: "",
+		name: manualCheckpoints, share: 0.25, mutant: "12-children-at-the-last-read",
 		text: "Handlers checkpoint some of the batches themselves.",
 		set:  func(s *scenario, _ *draw) { s.checkpoint.Manual = true },
 	},
 	{
-		name: deferredCheckpoints, share: 0.2, needs: []need{noManual}, mutant: "",
+		name: deferredCheckpoints, share: 0.2, needs: []need{noManual}, mutant: "33-release-without-position",
 		text: "The processor checkpoints after a number of changes or an interval.",
 		set:  func(s *scenario, d *draw) { s.checkpoint = drawDeferred(d) },
 	},
@@ -234,11 +234,11 @@ var features = []feature{
 		text: "An observer checkpoints its last batch in its Close.",
 	},
 	{
-		name: filters, share: 0.15, counted: true, mutant: "",
+		name: filters, share: 0.15, counted: true, mutant: "34-filter-stalls-checkpoints",
 		text: "A filter hides a quarter of the items from the handlers.",
 	},
 	{
-		name: failingHandlers, share: 0.7, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: failingHandlers, share: 0.7, needs: []need{allFaults}, users: true, counted: true, mutant: "32-failed-batch-is-done",
 		text: "Handlers return errors, panic, or call runtime.Goexit.",
 		set:  func(s *scenario, d *draw) { s.odds.fails, s.odds.panics = 0.05*d.float(), 0.01*d.float() },
 	},
@@ -375,7 +375,7 @@ var features = []feature{
 		set:  func(s *scenario, d *draw) { s.odds.request = 0.24 * d.float() * d.float() },
 	},
 	{
-		name: pauses, share: 0.75, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: pauses, share: 0.75, needs: []need{allFaults}, users: true, counted: true, mutant: "02-trust-from-the-answer",
 		text: "A host freezes, as a virtual machine does, and continues later.",
 		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 3), eventPause, 0, 0.95) },
 	},
