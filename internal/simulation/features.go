@@ -384,7 +384,7 @@ var features = []feature{
 		text: "The hosts have different intervals, page sizes and checkpoints. Only the expiration interval is the same.",
 	},
 	{
-		name: leaseLimits, share: 0.08, counted: true, mutant: "340-left-over-beyond-the-maximum",
+		name: leaseLimits, share: 0.08, needs: []need{{"no refused deletes", func(s *scenario) bool { return !s.has(refusedDeletes) }}}, counted: true, mutant: "340-left-over-beyond-the-maximum",
 		text: "Some hosts have a minimum or a maximum of leases. It occurs when all hosts have their maximum, so leases have no owner until another host joins.",
 	},
 }

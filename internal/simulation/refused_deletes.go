@@ -30,15 +30,15 @@ func (w *world) refuseDeletes(refused bool) {
 }
 
 // grantDeletes checks the leases after the faults have ended, while deletes are still
-// refused. Then it allows them, so that everything can come to rest.
+// refused. Then it allows them, and waits until everything has come to rest.
 func (r *run) grantDeletes() {
 	if !r.scenario.has(refusedDeletes) {
 		return
 	}
-	time.Sleep(r.world.times.recovery())
 	r.world.check.parentsStay()
 	r.world.trace.add("operator", "grant", "delete", "", 0)
 	r.world.refuseDeletes(false)
+	time.Sleep(r.world.times.recovery())
 }
 
 // parentsStay checks the leases while deletes are refused. The parents of splits stay, and

@@ -329,7 +329,6 @@ func (r *run) rest(ctx context.Context) {
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
-	r.grantDeletes()
 	time.Sleep(w.times.recovery())
 	if r.scenario.has(failingOpens) {
 		time.Sleep(longestRetryDelay)
@@ -339,6 +338,7 @@ func (r *run) rest(ctx context.Context) {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 		time.Sleep(w.times.recovery())
 	}
+	r.grantDeletes()
 	check.covers()
 	since := time.Now()
 	time.Sleep(w.times.expiration + time.Second)
