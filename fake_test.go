@@ -132,6 +132,7 @@ type fakeStore struct {
 	// returns an error, the write returns that error.
 	before, after func(w fakeWrite) error
 	unreadable    []lease.Unreadable
+	behind        time.Duration // by how much _ts is behind the listings' clock
 }
 
 type fakeWrite struct {
@@ -199,7 +200,7 @@ func (s *fakeStore) write(ctx context.Context, op string, l lease.Lease, carry f
 
 func (s *fakeStore) put(l lease.Lease) lease.Lease {
 	s.etag++
-	l.ETag, l.Modified = strconv.Itoa(s.etag), time.Now().UTC().Truncate(time.Second)
+	l.ETag, l.Modified = strconv.Itoa(s.etag), time.Now().Add(-s.behind).UTC().Truncate(time.Second)
 	s.docs[l.ID] = l
 	return l
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -453,5 +454,38 @@ func TestRunReturnsItsFatalErrorAndTheHandlersThatStillRun(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
+	})
+}
+
+// After the store's clock was set back, the answer to an acquire looks older than the
+// listing, by more than the expiration. The host must not acquire the lease again. It would
+// do so without end, and with two workers of one lease, Run would never return.
+func TestClockSetBackAfterAListingAcquiresALeaseOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		leases.behind = 2 * time.Minute
+		acquired := map[string]int{}
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		p, err := New(Config{
+			Processor: "test", Source: newFakeSource("0", "1"), Leases: leases, Handler: &collector{}, Start: fromBeginning,
+			Notify: func(n Notification) {
+				if n.Event != Acquired {
+					return
+				}
+				if acquired[n.LeaseToken]++; acquired[n.LeaseToken] > 1 {
+					stop() // otherwise the host would acquire the lease again and again
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if want := map[string]int{"0": 1, "1": 1}; !maps.Equal(acquired, want) {
+			t.Errorf("leases acquired: %v, want %v", acquired, want)
+		}
 	})
 }

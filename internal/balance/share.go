@@ -32,7 +32,9 @@ func (p *Plan) state(l *lease.Lease) leaseState {
 }
 
 // age returns the time since the lease was written, as far as this host knows. young
-// reports whether it is short enough for a request. Without a clock of the store, age
+// reports whether it is short enough for a request. An amended lease was written after the
+// listing, so it has not expired. If the store's clock was set back since the listing, its
+// _ts does not show that. Without a clock of the store, age
 // counts from the listing that first showed this ETag. If this host has not seen the
 // lease change, its owner may be dead, so the lease is not young.
 func (p *Plan) age(l *lease.Lease) (age time.Duration, young bool) {
@@ -45,7 +47,22 @@ func (p *Plan) age(l *lease.Lease) (age time.Duration, young bool) {
 		return age, s.changed && age < p.host.Terms.Young()
 	}
 	age = p.now.Sub(l.Modified)
+	if age >= p.host.Terms.Takeover() && p.isAmended(l.ID) {
+		age = 0
+	}
 	return age, age < p.host.Terms.Young()
+}
+
+// isAmended reports whether the lease was amended since the listing.
+func (p *Plan) isAmended(id string) bool {
+	if len(p.amended) == 0 {
+		return false
+	}
+	i, ok := p.find(id)
+	if ok {
+		_, ok = p.amended[i]
+	}
+	return ok
 }
 
 // count adds the lease to the number of a host, or removes it if by is -1. The lease
