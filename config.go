@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/seed"
+	"github.com/changefeed-go/changefeed/internal/hook"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -121,15 +121,23 @@ type Config struct {
 	// redeliveries, batches, checkpoints, leases and their moves, errors, and request
 	// units. If nil, there are no metrics.
 	Metrics metric.MeterProvider
-	// seed makes jitter and the suffix of the instance name reproducible. Package seed
+	// seed makes jitter and the suffix of the instance name reproducible. Package hook
 	// sets it. If zero, the seed is random.
 	seed uint64
+	// now returns the readings of the host's clocks. Package hook sets it. If nil, the
+	// clocks of package time are used.
+	now func() (mono time.Duration, wall time.Time)
 }
 
 func init() {
-	seed.Set = func(config any, n uint64) {
+	hook.SetSeed = func(config any, n uint64) {
 		if cfg, ok := config.(*Config); ok {
 			cfg.seed = n
+		}
+	}
+	hook.SetClock = func(config any, now func() (mono time.Duration, wall time.Time)) {
+		if cfg, ok := config.(*Config); ok {
+			cfg.now = now
 		}
 	}
 }

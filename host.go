@@ -48,6 +48,10 @@ func newHost(cfg Config) *host {
 
 // clock returns the present readings of the monotonic clock and the wall clock.
 func (h *host) clock() lease.Reading {
+	if h.cfg.now != nil {
+		mono, wall := h.cfg.now()
+		return lease.Reading{Mono: mono, Wall: wall}
+	}
 	now := time.Now()
 	return lease.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
 }

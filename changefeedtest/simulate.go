@@ -6,7 +6,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/seed"
+	"github.com/changefeed-go/changefeed/internal/hook"
 	"github.com/changefeed-go/changefeed/internal/simulation"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -79,4 +79,4 @@ func Simulate(t *testing.T, s Simulation) Report {
 // Seed makes the jitter of a processor and the random suffix of its name in leases
 // reproducible, for tests. Two running processors with the same Config.Instance must not
 // share a seed. With a seed of zero, both are random, as without Seed.
-func Seed(cfg *changefeed.Config, n uint64) { seed.Set(cfg, n) }
+func Seed(cfg *changefeed.Config, n uint64) { hook.SetSeed(cfg, n) }

@@ -68,6 +68,7 @@ type checker struct {
 	visits     visits
 	lastRead   map[string]time.Time
 	due        map[tenureKey]dueRead
+	jumpedAt   time.Time              // time at which the store's clock last jumped forward
 	lost       map[tenureKey]lostRead // the last reads of each lease that missed dropped changes
 	reads      map[tenureKey]dueRead  // each worker's last read, due or not
 	lastWrite  map[string]time.Time   // time of the owner's last write, by token
@@ -85,6 +86,7 @@ type checker struct {
 // etag is the ETag that it replaces. Later tries of the acquire have the same ETag.
 type attempt struct {
 	since time.Time
+	ahead time.Duration // of the host's wall clock, at that time
 	etag  string
 }
 
@@ -154,7 +156,8 @@ type leaseWrite struct {
 	op     string
 	lease  lease.Lease
 	start  time.Time
-	before lease.Lease // the replaced document; set when the store applies the write
+	ahead  time.Duration // by how much the host's wall clock was ahead at start
+	before lease.Lease   // the replaced document; set when the store applies the write
 	age    time.Duration
 	// acquires reports whether the write acquires a lease that the host's last listing
 	// shows as free or expired.
@@ -162,11 +165,11 @@ type leaseWrite struct {
 }
 
 // tenure returns the host's right to use a lease that it acquired or renewed by w.
-// attempt is when w was sent. answer is the document in the store's answer. A foreign
+// first is the attempt with which the right begins. answer is the document in the store's answer. A foreign
 // host may have replaced it before the answer arrived. The caller holds c.mu.
-func (c *checker) tenure(w *leaseWrite, attempt time.Time, answer lease.Lease) *tenure {
+func (c *checker) tenure(w *leaseWrite, first attempt, answer lease.Lease) *tenure {
 	return &tenure{
-		attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
+		host: w.host, attempt: first.since, ahead: first.ahead, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
 		previousWrite: c.steals[tenureKey{w.host, w.lease.Token}],
 		overwritten:   c.overwritten[answer.ETag],
 	}
@@ -181,7 +184,7 @@ func (w *leaseWrite) ownersWrite() bool { return w.op != opCreate || w.lease.Own
 
 // sent checks a write before it leaves the host.
 func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
-	w := &leaseWrite{host: h, op: op, lease: l, start: time.Now()}
+	w := &leaseWrite{host: h, op: op, lease: l, start: time.Now(), ahead: h.clock.ahead()}
 	if h.crashed() {
 		return w
 	}
@@ -329,7 +332,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first, tried := c.acquiring[key]; tried && first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
-			c.tenures[key] = c.tenure(w, first.since, current)
+			c.tenures[key] = c.tenure(w, first, current)
 			c.tenures[key].unproven = true
 		}
 		c.sawRequest(c.tenures[key], current)
@@ -340,7 +343,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	// Attempts on the same document are one acquire while the trust from the first one
 	// would last. After that, the host has begun a new acquire.
 	if first := c.acquiring[key]; w.acquires && (first.etag != w.lease.ETag || w.start.Sub(first.since) >= c.world.times.trust()) {
-		c.acquiring[key] = attempt{since: w.start, etag: w.lease.ETag}
+		c.acquiring[key] = attempt{since: w.start, ahead: w.ahead, etag: w.lease.ETag}
 	}
 }
 
@@ -353,11 +356,11 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 	case owner == "" || w.lease.Owner != owner:
 		// A hand-over request, a child or a freed lease changes nobody's trust.
 	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
-		c.tenures[key] = c.tenure(w, w.start, answer)
+		c.tenures[key] = c.tenure(w, attempt{since: w.start, ahead: w.ahead}, answer)
 	case t == nil || t.givenUp || t.unproven:
-		c.tenures[key] = c.tenure(w, w.start, answer)
+		c.tenures[key] = c.tenure(w, attempt{since: w.start, ahead: w.ahead}, answer)
 	case c.trusted(t):
-		t.attempt = w.start
+		t.attempt, t.ahead = w.start, w.ahead
 	}
 	if owner != "" && answer.Owner == owner {
 		c.sawRequest(c.tenures[key], answer)

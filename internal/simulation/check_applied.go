@@ -127,7 +127,7 @@ func (c *checker) covered(h *host, l lease.Lease, from floor) {
 // updated checks a write that replaces a document.
 func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	h := w.host
-	expired := before.Owner != "" && w.age >= c.world.times.takeover()
+	expired := before.Owner != "" && (w.age >= c.world.times.takeover() || c.listedExpired(h, before))
 	switch {
 	case after.Owner == before.Owner && after.Owner != "" && after.Owner != h.text():
 		c.asked(w, before, after)
@@ -173,6 +173,14 @@ func (c *checker) bounds(was, is map[string]string) bool {
 	is = maps.Clone(is)
 	delete(is, lease.PropertyBound)
 	return maps.Equal(was, is)
+}
+
+// listedExpired reports whether the host's last listing shows the document as expired. The
+// store's clock may have jumped back since then.
+func (c *checker) listedExpired(h *host, l lease.Lease) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.listing.Now.Sub(l.Modified) >= c.world.times.takeover()
 }
 
 // acquired checks a write by which a lease gets another owner.

@@ -22,14 +22,17 @@ import (
 // Exclusive use between our hosts and a foreign one is not checked. Exceptions are the
 // tests whose foreign hosts act in an order for which the wait after a steal suffices.
 
-// comparable reports whether two overlapping uses of a range violate exclusive use. The
-// caller holds c.mu.
+// comparable reports whether two overlapping uses of a range violate exclusive use. See
+// also [checker.storeClockJumps]. The caller holds c.mu.
 func (c *checker) comparable(a, b *use) bool {
 	if a.foreign || b.foreign {
 		return c.orderly && a.foreign != b.foreign
 	}
 	for _, u := range []*use{a, b} {
-		if t := c.tenures[tenureKey{u.host, u.token}]; t != nil && t.overwritten {
+		if u.what == "read" && u.host.clock.slept(u.naps) {
+			return false // the host ignores the answer, because its trust has ended
+		}
+		if t := c.tenures[tenureKey{u.host, u.token}]; t != nil && t.overwritten || c.doubtful(t) {
 			return false
 		}
 	}

@@ -20,17 +20,22 @@ type use struct {
 	token   string
 	r       feed.Range
 	what    string
-	ctx     context.Context //nolint:containedctx // only its end is checked
+	// naps is the number of suspensions of the host before the use began.
+	naps int
+	ctx  context.Context //nolint:containedctx // only its end is checked
 }
 
 // tenure is a host's right to a lease. It contains only what the host can conclude from
 // the answers that it received.
 type tenure struct {
 	// id and r identify the lease's partition or range.
-	id string
-	r  feed.Range
-	// attempt is when the host sent its last successful write of the lease.
+	id   string
+	r    feed.Range
+	host *host
+	// attempt is when the host sent its last successful write of the lease. ahead is by
+	// how much its wall clock was ahead then.
 	attempt time.Time
+	ahead   time.Duration
 	// unproven reports whether the host concluded from a conflict that its acquire was
 	// applied. The host's next successful write then begins the tenure, however late it
 	// is.
@@ -56,9 +61,13 @@ type tenureKey struct {
 }
 
 // trusted reports whether the host still trusts its lease, because its last successful
-// write is recent enough.
+// write is recent enough: by the time that has passed, and by the host's wall clock.
 func (c *checker) trusted(t *tenure) bool {
-	return t != nil && time.Since(t.attempt) < c.world.times.trust()
+	if t == nil {
+		return false
+	}
+	passed := time.Since(t.attempt)
+	return max(passed, passed+t.host.clock.ahead()-t.ahead) < c.world.times.trust()
 }
 
 // holds reports whether the host trusts its lease and has sent neither a release nor a
@@ -105,6 +114,7 @@ func (c *checker) openBegins(ctx context.Context, o *simObserver) *use {
 // begin records that a worker begins to use a lease, and checks that it may. The caller
 // holds c.mu.
 func (c *checker) begin(u *use) *use {
+	u.naps = u.host.clock.suspensions()
 	t := c.tenures[tenureKey{u.host, u.token}]
 	switch {
 	case u.foreign:
@@ -135,11 +145,11 @@ func (c *checker) begin(u *use) *use {
 // trustedByOthers checks that no other host trusts a lease of the same keys, because that
 // host could begin to use it at any moment. It ignores gone leases, which no host uses.
 func (c *checker) trustedByOthers(u *use) {
-	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.overwritten {
+	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.overwritten || c.doubtful(mine) {
 		return
 	}
 	for key, t := range c.tenures {
-		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.overwritten || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
+		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.overwritten || c.doubtful(t) || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
 			continue
 		}
 		c.violate(1, "%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",

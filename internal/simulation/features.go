@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -42,6 +43,8 @@ var (
 	inMemory        = need{"data in memory", func(s *scenario) bool { return s.plan.where == inProcess && !s.has(onStore) }}
 	overNoHTTP      = need{"no HTTP", func(s *scenario) bool { return s.plan.where == inProcess }}
 	onlyOurs        = need{"no hosts of .NET or Java", func(s *scenario) bool { return len(s.foreign) == 0 }}
+	storeTime       = need{"a lease store that returns its time", func(s *scenario) bool { return !s.has(noStoreClock) }}
+	noDeletes       = need{"no deleted leases", func(s *scenario) bool { return !s.has(deletedLeases) }}
 	allFaults       = need{"all kinds of faults", func(s *scenario) bool { return s.faultLevel == rough }}
 	allVersionsMode = need{"all versions and deletes mode", func(s *scenario) bool { return s.mode == feed.AllVersionsAndDeletes }}
 	latestMode      = need{"latest version mode", func(s *scenario) bool { return s.mode == feed.LatestVersion }}
@@ -119,6 +122,9 @@ const (
 	pauses            = "pauses"
 	differentHosts    = "different-hosts"
 	leaseLimits       = "lease-limits"
+	suspensions       = "suspensions"
+	hostClockJumps    = "host-clock-jumps"
+	storeClockJumps   = "store-clock-jumps"
 )
 
 // features is the table of all features. The order matters: a feature's needs may ask for
@@ -386,6 +392,27 @@ var features = []feature{
 	{
 		name: leaseLimits, share: 0.08, needs: []need{{"no refused deletes", func(s *scenario) bool { return !s.has(refusedDeletes) }}}, counted: true, mutant: "340-left-over-beyond-the-maximum",
 		text: "Some hosts have a minimum or a maximum of leases. It occurs when all hosts have their maximum, so leases have no owner until another host joins.",
+	},
+	{
+		name: suspensions, share: 0.1, needs: []need{allFaults, overNoHTTP, onlyOurs}, counted: true, mutant: "375-suspension-is-not-counted",
+		text: "A host is suspended, as a laptop is. Its monotonic clock loses the time, so its wall clock must end its trust.",
+		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 3), eventSuspend, 0, 0.95) },
+	},
+	{
+		name: hostClockJumps, share: 0.1, needs: []need{allFaults, overNoHTTP, onlyOurs}, counted: true, mutant: "376-wall-clock-is-ignored",
+		text: "The wall clock of a host jumps by up to ten minutes, forward or back.",
+		set: func(s *scenario, d *draw) {
+			s.addJumps(d, d.between(1, 4), eventHostClock, 10*time.Minute, 10*time.Minute)
+		},
+	},
+	{
+		// A backward jump makes changes older than the marker, from which a deleted lease
+		// is healed.
+		name: storeClockJumps, share: 0.12, needs: []need{allFaults, inMemory, onlyOurs, storeTime, noDeletes}, counted: true, mutant: "",
+		text: "The store's clock jumps, up to five minutes forward or two minutes back.",
+		set: func(s *scenario, d *draw) {
+			s.addJumps(d, d.between(1, 3), eventStoreClock, 2*time.Minute, 5*time.Minute)
+		},
 	},
 }
 

@@ -85,7 +85,7 @@ func (w *world) visit(java bool, h habits) *foreign {
 	n := len(w.foreignHosts) + 1
 	f := &foreign{
 		host: &host{
-			world: w, id: fmt.Sprintf("f%d", n), instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(),
+			world: w, id: fmt.Sprintf("f%d", n), instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(), clock: newHostClock(),
 			cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 		},
 		java: java, habits: h, overwrites: w.overwrites && !java, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},

@@ -22,6 +22,7 @@ type host struct {
 	instance string // the instance name; several hosts may have the same one
 	joined   time.Time
 	settings settings
+	clock    *hostClock
 
 	cancel context.CancelFunc
 	dead   chan struct{} // closed by a crash
@@ -172,6 +173,7 @@ func (h *host) pause() {
 }
 
 func (h *host) resume() {
+	h.clock.wake()
 	h.mu.Lock()
 	gate := h.gate
 	h.gate = nil

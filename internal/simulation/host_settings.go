@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
-	"github.com/changefeed-go/changefeed/internal/seed"
+	"github.com/changefeed-go/changefeed/internal/hook"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -45,7 +45,8 @@ func (h *host) config() changefeed.Config {
 		cfg.DrainTimeout = -1
 	}
 	processorSeed := newDraw(w.seed, 0, "host", h.id)
-	seed.Set(&cfg, processorSeed.next()|1)
+	hook.SetSeed(&cfg, processorSeed.next()|1)
+	hook.SetClock(&cfg, h.clock.now)
 	if w.journal.passes != nil {
 		cfg.Filter = w.filter
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/seed"
+	"github.com/changefeed-go/changefeed/internal/hook"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -47,7 +47,7 @@ func (d *desk) start(cfg changefeed.Config) (stop func() error) {
 	if cfg.Processor == "" {
 		cfg.Processor = "desk"
 	}
-	seed.Set(&cfg, uint64(len(d.stops)+1))
+	hook.SetSeed(&cfg, uint64(len(d.stops)+1))
 	p, err := changefeed.New(cfg)
 	if err != nil {
 		d.t.Fatal(err)
@@ -362,7 +362,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 				MaxItems: 10, ReadAhead: ahead,
 				Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { <-hold; return nil }),
 			}
-			seed.Set(&cfg, 5)
+			hook.SetSeed(&cfg, 5)
 			p, err := changefeed.New(cfg)
 			if err != nil {
 				d.t.Fatal(err)

@@ -29,6 +29,7 @@ type run struct {
 	visitors map[int]*host // foreign hosts, by their number in the plan
 	survey   *survey       // nil without an estimator
 	follower *follower     // nil without a reader
+	setBack  time.Duration // by how much the store's clock was set back
 
 	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
@@ -138,6 +139,12 @@ func (r *run) happen(ctx context.Context, e event) {
 		r.changePartitions(ctx, changeMerge, e.n)
 	case eventChange:
 		r.changePartitions(ctx, change(e.d), e.n)
+	case eventStoreClock:
+		r.jumpStoreClock(e.d)
+	case eventHostClock:
+		r.stepHostClock(e)
+	case eventSuspend:
+		r.suspendHost(e)
 	case eventAbsence:
 		r.empty(e) //nolint:contextcheck // as for a crash
 	case eventDeleteLease:
@@ -329,7 +336,7 @@ func (r *run) rest(ctx context.Context) {
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
-	time.Sleep(w.times.recovery())
+	time.Sleep(w.times.recovery() + r.setBack)
 	if r.scenario.has(failingOpens) {
 		time.Sleep(longestRetryDelay)
 	}

@@ -90,6 +90,9 @@ const (
 	eventSplitForeign // the partition of a lease that a host of .NET owns
 	eventChange       // the change d of the partitions
 	eventOpenOutage   // most attempts to open an observer fail for a time
+	eventStoreClock   // the store's clock jumps
+	eventHostClock    // a host's wall clock jumps
+	eventSuspend      // a host and its monotonic clock are suspended
 )
 
 // faultLevel is the kind of faults in a run.

@@ -125,7 +125,7 @@ func (w *world) join(instance string) *host {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
 	h := &host{
-		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), instance: instance, joined: time.Now(),
+		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), instance: instance, joined: time.Now(), clock: newHostClock(),
 		settings: w.settings(), cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 	}
 	w.hosts = append(w.hosts, h)

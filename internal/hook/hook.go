@@ -1,0 +1,16 @@
+// Package hook sets the parts of a processor that only tests control. So changefeed.Config
+// has no fields for them. Package changefeed assigns the functions. Their argument config
+// is a *changefeed.Config.
+package hook
+
+import "time"
+
+// SetSeed sets the seed of a processor. It determines the processor's jitter and the
+// suffix of its owner text. Two runs with the same Config.Instance must not share a seed.
+// A seed of zero is random.
+var SetSeed func(config any, seed uint64)
+
+// SetClock makes a processor read its clocks by calling now, which returns the monotonic
+// clock and the wall clock. The processor calls now concurrently. Its timers still use the
+// time of package time.
+var SetClock func(config any, now func() (mono time.Duration, wall time.Time))
