@@ -25,7 +25,7 @@ build:
 	$(GO) build ./...
 	$(GO) build -o $(BIN)/changefeed ./cmd/changefeed
 
-## test: run all tests, with 5,000 seeds of the simulation (8 minutes on 2 cores)
+## test: run all tests, with 3,000 seeds of the simulation (8 minutes on 2 cores)
 test:
 	$(GO) test ./...
 

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	simSeeds   = flag.Int("sim.seeds", 0, "simulation seeds to run (default 5000; 300 with -short or -race)")
+	simSeeds   = flag.Int("sim.seeds", 0, "simulation seeds to run (default 3000; 300 with -short or -race)")
 	simFirst   = flag.Uint64("sim.first", 1, "first seed")
 	simSeed    = flag.Uint64("sim.seed", 0, "run only this seed")
 	simTrace   = flag.Bool("sim.trace", false, "print the trace of the seed")
@@ -28,7 +28,7 @@ func seeds() int {
 	case testing.Short() || raceEnabled:
 		return 300
 	}
-	return 5000
+	return 3000
 }
 
 // TestSimulation runs the processor under all faults and checks the invariants of the
