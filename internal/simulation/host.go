@@ -59,7 +59,8 @@ func (h *host) count(op, key string) int {
 	return h.calls[callName{op, key}]
 }
 
-// waits calls wait, in which a handler waits for a checkpoint and ignores its context.
+// waits calls wait, in which a handler waits for a checkpoint and ignores its context. Or
+// Config.Observer waits, which has no context.
 func (h *host) waits(wait func()) {
 	h.mu.Lock()
 	h.waiting++

@@ -122,7 +122,12 @@ func (w *world) opens(ctx context.Context, h *host, l lease.Lease, what string) 
 	w.pending.Add(1)
 	defer w.pending.Done()
 	does := opens(h, l, what)
-	err := h.sleep(ctx, does.takes)
+	var err error
+	if ctx.Done() == nil { // Config.Observer has no context, so it may outlast the drain timeout
+		h.waits(func() { err = h.sleep(ctx, does.takes) })
+	} else {
+		err = h.sleep(ctx, does.takes)
+	}
 	switch {
 	case err != nil:
 	case does.panics:
