@@ -23,7 +23,9 @@ type engine interface {
 	// counters returns the LSN of the last commit of each live partition.
 	counters() []counter
 	partitions() []feed.Partition
-	split(ctx context.Context, id string) error
+	// split splits a live partition at an EPK. If at is empty, the partition splits in the
+	// middle.
+	split(ctx context.Context, id, at string) error
 	// merge merges a live partition with the partition to its right.
 	merge(ctx context.Context, left, right string) error
 	epk(key feed.PartitionKey) string
@@ -94,8 +96,8 @@ func (e *memEngine) partitions() []feed.Partition {
 	return all
 }
 
-func (e *memEngine) split(_ context.Context, id string) error {
-	_, err := e.Split(id, "")
+func (e *memEngine) split(_ context.Context, id, at string) error {
+	_, err := e.Split(id, at)
 	return err
 }
 

@@ -42,13 +42,18 @@ const (
 	storeRetention = 240 * time.Hour
 )
 
-func newStoreEngine(ctx context.Context, partitions int, mode feed.Mode) (*storeEngine, error) {
+// newStoreEngine returns an engine whose monitored container has the given properties.
+// newStoreEngine adds the name, the retention and, if there are none, the key paths.
+func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerProperties) (*storeEngine, error) {
 	e := &storeEngine{fs: vfs.NewCrashableMem(), avad: mode == feed.AllVersionsAndDeletes}
 	db, err := store.Open(storeDirectory, e.options(e.fs))
 	if err != nil {
 		return nil, err
 	}
-	items := store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: partitions}
+	items.ID = "items"
+	if items.KeyPaths == nil {
+		items.KeyPaths = []string{"/pk"}
+	}
 	if e.avad {
 		items.Retention = storeRetention
 	}
@@ -163,8 +168,8 @@ func (e *storeEngine) partitions() []feed.Partition {
 	return p
 }
 
-func (e *storeEngine) split(ctx context.Context, id string) error {
-	_, err := e.container().Split(ctx, id, "")
+func (e *storeEngine) split(ctx context.Context, id, at string) error {
+	_, err := e.container().Split(ctx, id, at)
 	return err
 }
 
@@ -173,10 +178,23 @@ func (e *storeEngine) merge(ctx context.Context, left, right string) error {
 	return err
 }
 
-// epk returns the EPK of a key of one string. Simulations write no other keys.
+// epk returns the EPK of a key, or of a prefix of a hierarchical key. For a key of one
+// component, it is also the EPK of Hash V2.
 func (e *storeEngine) epk(key feed.PartitionKey) string {
-	text, _ := key[0].(string)
-	return epk.Hex(epk.V2.EPK(epk.V2.AppendPoint(nil, []epk.Component{epk.OfString(text)})))
+	components := make([]epk.Component, len(key))
+	for i, v := range key {
+		switch v := v.(type) {
+		case nil:
+			components[i].Kind = epk.Null
+		case bool:
+			components[i] = epk.OfBool(v)
+		case float64:
+			components[i] = epk.OfNumber(v)
+		case string:
+			components[i] = epk.OfString(v)
+		}
+	}
+	return epk.Hex(epk.MultiHash.Append(nil, components))
 }
 
 func (e *storeEngine) now() time.Time {
@@ -331,7 +349,11 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if !s.has(onStore) {
 		return s.memory(), nil
 	}
-	e, err := newStoreEngine(ctx, s.partitions, s.mode)
+	items := store.ContainerProperties{Partitions: s.partitions}
+	for _, name := range keyProperties[:max(s.levels, 1)] {
+		items.KeyPaths = append(items.KeyPaths, "/"+name)
+	}
+	e, err := newStoreEngine(ctx, s.mode, items)
 	if err == nil {
 		e.dialect = s.dialect
 	}

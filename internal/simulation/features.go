@@ -41,6 +41,7 @@ type need struct {
 // These are the needs of features.
 var (
 	inMemory        = need{"data in memory", func(s *scenario) bool { return s.plan.where == inProcess && !s.has(onStore) }}
+	hierarchical    = need{"hierarchical keys", func(s *scenario) bool { return s.has(hierarchicalKeys) }}
 	overNoHTTP      = need{"no HTTP", func(s *scenario) bool { return s.plan.where == inProcess }}
 	onlyOurs        = need{"no hosts of .NET or Java", func(s *scenario) bool { return len(s.foreign) == 0 }}
 	storeTime       = need{"a lease store that returns its time", func(s *scenario) bool { return !s.has(noStoreClock) }}
@@ -98,6 +99,7 @@ const (
 	historyLosses     = "history-loss"
 	unknownLSNs       = "unknown-lsn"
 	emptyPages        = "empty-pages"
+	hierarchicalKeys  = "hierarchical-keys"
 	refusedStart      = "refused-start"
 	refusedMoves      = "refused-start-moves"
 	sourceOutages     = "feed-outage"
@@ -110,8 +112,9 @@ const (
 	unattendedMoves = "unattended-splits"
 
 	// Readers beside the processor.
-	estimates = "estimates"
-	readers   = "readers"
+	estimates     = "estimates"
+	readers       = "readers"
+	prefixReaders = "prefix-readers"
 
 	// Hosts.
 	foreignHosts      = "foreign-hosts"
@@ -309,6 +312,15 @@ var features = []feature{
 		set:  func(s *scenario, d *draw) { s.pages.empty = 0.6 * d.float() },
 	},
 	{
+		name: hierarchicalKeys, share: 0.08, needs: []need{overNoHTTP}, counted: true, mutant: "378-borders-of-two-components",
+		text: "The partition keys have two or three components. Partitions split within the keys that share the first components.",
+		set: func(s *scenario, d *draw) {
+			s.levels = d.between(2, 3)
+			s.add(d, d.between(1, 4), eventSplit, 0, 0.95)
+			s.add(d, d.intn(3), eventMerge, 0, 0.95)
+		},
+	},
+	{
 		name: refusedStart, share: 0.5, needs: []need{inMemory, onlyOurs, startTime}, counted: true, mutant: "",
 		text: "The source refuses start times, so the processor reads from the beginning and discards older changes.",
 		set:  func(s *scenario, _ *draw) { s.refuses = true },
@@ -354,6 +366,10 @@ var features = []feature{
 	{
 		name: readers, share: 0.08, needs: []need{overNoHTTP}, counted: true, mutant: "402-part-of-a-partition-is-read-whole",
 		text: "A feed.Reader follows the feed or a range of it. At times a new one resumes from a stored position. Its requests meet the same faults.",
+	},
+	{
+		name: prefixReaders, share: 0.4, needs: []need{hierarchical}, counted: true, mutant: "379-key-of-a-reader-is-dropped",
+		text: "A feed.Reader follows a partition key, or the keys that share their first components.",
 	},
 
 	// Hosts.

@@ -17,6 +17,8 @@ type follower struct {
 	*hostSource
 
 	keys     feed.Range
+	key      feed.PartitionKey // a key, or a prefix of a hierarchical key; it may be nil
+	prefix   feed.Range        // the range of key, or all keys
 	start    feed.Start
 	parallel int // for Pages; 0 reads with Next
 	cancel   context.CancelFunc
@@ -73,7 +75,7 @@ func (t tiles) at(r feed.Range) (lsn int64, found bool) {
 func (r *run) follow(ctx context.Context) {
 	w, d := r.world, newDraw(r.scenario.seed, 0, "follower")
 	h := &host{world: w, id: "reader", joined: time.Now(), dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{}}
-	f := &follower{hostSource: &hostSource{host: h, inner: w.engine.source(), waits: w.waits}, keys: feed.Full(), start: feed.Beginning()}
+	f := &follower{hostSource: &hostSource{host: h, inner: w.engine.source(), waits: w.waits}, keys: feed.Full(), prefix: feed.Full(), start: feed.Beginning()}
 	if w.mode == feed.AllVersionsAndDeletes || d.chance(0.3) {
 		f.start = feed.Now()
 	}
@@ -85,6 +87,11 @@ func (r *run) follow(ctx context.Context) {
 		}
 		first := d.intn(len(pieces))
 		f.keys = feed.Range{Min: pieces[first].Min, Max: pieces[d.between(first, len(pieces)-1)].Max}
+	}
+	if r.scenario.has(prefixReaders) {
+		key := r.scenario.key(d.intn(keyCount))
+		f.key = key[:d.between(1, len(key))]
+		f.prefix = w.prefix(f.key)
 	}
 	f.parallel = d.intn(5)
 	f.draw = d
@@ -104,7 +111,7 @@ func (r *run) follow(ctx context.Context) {
 func (f *follower) resume() {
 	w := f.host.world
 	cfg := feed.ReaderConfig{
-		Range: f.keys, Start: f.start, Position: f.saved.text, Mode: w.mode, MaxItems: w.maxItems,
+		Range: f.keys, Key: f.key, Start: f.start, Position: f.saved.text, Mode: w.mode, MaxItems: w.maxItems,
 		Follow: true, Parallel: f.parallel, Wait: w.times.poll, OnHistoryLost: f.historyLost,
 	}
 	var err error
@@ -181,7 +188,8 @@ func (f *follower) received(page feed.Page, keys feed.Range) {
 		return
 	}
 	w.occurs(readers)
-	if wrong := w.journal.follows(keys, from, page.Changes); wrong != "" {
+	w.occurs(prefixReaders)
+	if wrong := w.journal.follows(keys.Intersect(f.prefix), from, page.Changes); wrong != "" {
 		w.check.fail(21, "the reader, in %s after %d: the page %s", keys, from, wrong)
 	}
 	f.done = f.done.set(keys, page.Changes[len(page.Changes)-1].LSN)
@@ -222,9 +230,10 @@ func (f *follower) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.times.timeout+r.Wait)
 	defer cancel()
-	keys := w.keysOf(r)
+	keys, selected := w.keysOf(r), r
+	selected.Range = r.Range.OrFull().Intersect(f.prefix)
 	return send(ctx, call{host: f.host, op: opRead, key: keys.String()}, func(ctx context.Context) (feed.Page, error) {
-		if err := w.historyLost(r); err != nil {
+		if err := w.historyLost(selected); err != nil {
 			return feed.Page{}, err
 		}
 		page, err := f.inner.Read(ctx, r)
@@ -259,7 +268,7 @@ func (f *follower) finish(ctx context.Context) {
 		}
 	}
 	for _, t := range f.done {
-		if left := w.journal.unread(t.keys, feed.After(continuation(t.lsn))); left.transactions > 0 {
+		if left := w.journal.unread(t.keys.Intersect(f.prefix), feed.After(continuation(t.lsn))); left.transactions > 0 {
 			w.check.fail(21, "the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
 		}
 	}

@@ -46,7 +46,7 @@ func (r *run) splitForeign(ctx context.Context, n int) {
 	}
 	if len(read) > 0 {
 		p := read[n%len(read)]
-		r.changed(r.world.engine.split(ctx, p.ID), p.Range)
+		r.split(ctx, p, n, p.Range)
 	}
 }
 

@@ -60,7 +60,7 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 	if s.has(estimates) {
 		r.startSurvey() //nolint:contextcheck // end stops it
 	}
-	if s.has(readers) {
+	if s.has(readers) || s.has(prefixReaders) {
 		r.follow(ctx)
 	}
 	r.act(ctx)
@@ -247,7 +247,7 @@ func (r *run) write(ctx context.Context) {
 		return
 	}
 	d := &r.writes
-	key := feed.PartitionKey{fmt.Sprintf("k%d", d.intn(60))}
+	key := r.scenario.key(d.intn(keyCount))
 	n := 1
 	if d.chance(0.5) {
 		n = d.between(2, 9)
@@ -318,7 +318,7 @@ func (r *run) operation(d *draw, key feed.PartitionKey, taken map[string]bool) i
 	}
 	r.nextItem++
 	id := "i" + strconv.Itoa(r.nextItem)
-	w := itemWrite{key: key, id: id, document: map[string]any{"id": id, "pk": key[0]}}
+	w := itemWrite{key: key, id: id, document: document(key, id)}
 	r.items[name] = append(old, w)
 	return w
 }

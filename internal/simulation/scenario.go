@@ -20,6 +20,7 @@ type scenario struct {
 	worldConfig // engine, start, passes, clean and ignoresContext are set later
 
 	partitions int
+	levels     int // number of components of hierarchical keys; zero without them
 	offset     time.Duration
 	rate       float64
 	startKind  feed.StartKind

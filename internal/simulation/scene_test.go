@@ -309,7 +309,7 @@ func (h *host) made(op string) int {
 
 func (s *scene) split(partition string) {
 	s.t.Helper()
-	if err := s.engine.split(context.Background(), partition); err != nil {
+	if err := s.engine.split(context.Background(), partition, ""); err != nil {
 		s.t.Fatal(err)
 	}
 	s.trace.add("operator", "split", partition, "", 0)

@@ -63,9 +63,9 @@ func (r *run) changePartitions(ctx context.Context, c change, n int) {
 	case c == changeMerge:
 	case c == changeSplit:
 		p := parts[n%len(parts)]
-		r.changed(e.split(ctx, p.ID), p.Range)
+		r.split(ctx, p, n, p.Range)
 	default:
-		r.changed(e.split(ctx, parts[again[n%len(again)]].ID), recent)
+		r.split(ctx, parts[again[n%len(again)]], n, recent)
 	}
 }
 

@@ -1,0 +1,74 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// keyCount is the number of partition keys of a run.
+const keyCount = 60
+
+// key returns a partition key of the run by its number, which is below keyCount. A
+// hierarchical key has one of four first components, which 15 keys share.
+func (s *scenario) key(n int) feed.PartitionKey {
+	first := fmt.Sprintf("t%d", n%4)
+	switch s.levels {
+	case 2:
+		return feed.PartitionKey{first, float64(n / 4)}
+	case 3:
+		return feed.PartitionKey{first, float64(n / 4 % 5), []any{true, nil, feed.Undefined}[n/20]}
+	}
+	return feed.PartitionKey{fmt.Sprintf("k%d", n)}
+}
+
+// keyProperties are the properties of a document that hold the components of its key.
+var keyProperties = []string{"pk", "pk2", "pk3"}
+
+// document returns the document of an item.
+func document(key feed.PartitionKey, id string) map[string]any {
+	doc := map[string]any{"id": id}
+	for i, component := range key {
+		if component != feed.Undefined {
+			doc[keyProperties[i]] = component
+		}
+	}
+	return doc
+}
+
+// prefix returns the range of the keys that begin with the given components.
+func (w *world) prefix(components feed.PartitionKey) feed.Range {
+	low := w.engine.epk(components)
+	return feed.Range{Min: low, Max: low + feed.MaxEPK}
+}
+
+// split splits a partition. In runs with hierarchical keys, the new border is the EPK of a
+// key or of a prefix, which n selects. Then split does nothing if no such EPK is inside
+// the partition. recent is the range of keys that later changes concern.
+func (r *run) split(ctx context.Context, p feed.Partition, n int, recent feed.Range) {
+	e := r.world.engine
+	if r.scenario.levels == 0 {
+		r.changed(e.split(ctx, p.ID, ""), recent)
+		return
+	}
+	var borders []string
+	for i := range keyCount {
+		key := r.scenario.key(i)
+		for levels := range len(key) {
+			if at := e.epk(key[:levels+1]); p.Range.Holds(at) && at > p.Range.Min {
+				borders = append(borders, at)
+			}
+		}
+	}
+	if len(borders) == 0 {
+		return
+	}
+	slices.Sort(borders)
+	at := borders[(n>>8)%len(borders)]
+	r.changed(e.split(ctx, p.ID, at), recent)
+	if len(at) > len(e.epk(r.scenario.key(0)[:1])) {
+		r.world.occurs(hierarchicalKeys)
+	}
+}
