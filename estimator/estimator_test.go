@@ -3,6 +3,7 @@ package estimator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -467,4 +468,61 @@ func TestEmptyPageInTheMiddleOfTheFeedHidesNoLag(t *testing.T) {
 			t.Errorf("the lag is %d and its reads cost %.1f; want 3, and the cost of two reads", l.LSNs, l.Charge)
 		}
 	})
+}
+
+// Writes of other keys may move the end of the feed all the time. The estimator reads on
+// only to the end that the first page showed. Otherwise a measurement might never end.
+func TestEndThatMovesIsNotChased(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 1, false)
+		w.create(whole(`"0"`))
+		lsn := int64(0)
+		w.source.answer = func(feed.Request) (feed.Page, error) {
+			if lsn++; lsn > 100 {
+				return feed.Page{}, errors.New("the reads do not end")
+			}
+			return feed.Page{Continuation: feed.Continuation(fmt.Sprintf(`"%d"`, lsn)), LSN: lsn, End: lsn + 4}, nil
+		}
+		if l := w.report().Lags[0]; l.Err != nil || l.LSNs != 0 || lsn != 5 {
+			t.Errorf("after %d reads the lag is %d (%v); want 5 reads, to the first end, and no lag", lsn, l.LSNs, l.Err)
+		}
+	})
+}
+
+// The create of a lease may arrive after its partition was split and merged. Another lease
+// then contains its range, so no host uses it, and its lag grows for good.
+func TestLeaseThatIsLeftOverCountsInNoTotal(t *testing.T) {
+	both(t, func(t *testing.T, remote bool) {
+		w := newWorld(t, 1, remote)
+		w.write(50)
+		w.create(whole(`"50"`))
+		part := lease.ForRange(feed.Range{Max: "20000000000000000000000000000000"})
+		part.Continuation = `"2"`
+		w.create(part)
+		r := w.report()
+		if t0 := r.Total; t0.Leases != 1 || t0.LeftOver != 1 || t0.LSNs != 0 || t0.Age != 0 || t0.Reference != 0 || t0.Splitting != 0 || t0.Unknown != 0 {
+			t.Errorf("the total is %+v; want that of the lease of the partition", t0)
+		}
+		for _, l := range r.Lags {
+			if left := l.LeaseToken == part.Token; l.Shadowed != left || l.Splitting || (l.LSNs > 0) != left {
+				t.Errorf("%+v", l)
+			}
+		}
+	})
+}
+
+// While a lease is replaced, its children count. A lease below one that is itself left
+// over does not.
+func TestOnlyChildrenOfALeaseInUseCount(t *testing.T) {
+	half, quarter := feed.Range{Max: "20"}, feed.Range{Max: "10"}
+	child := estimator.Lag{LeaseToken: "quarter", Range: quarter, LSNs: 7, Shadowed: true}
+	gone := estimator.Lag{LeaseToken: "half", Range: half, LSNs: estimator.Unknown, Splitting: true}
+	if sum := estimator.Sum([]estimator.Lag{child, gone}); sum.Leases != 2 || sum.LeftOver != 0 || sum.LSNs != 7 || sum.Splitting != 1 {
+		t.Errorf("during a split the total is %+v", sum)
+	}
+	gone.Shadowed = true
+	whole := estimator.Lag{LeaseToken: "whole", Range: feed.Full()}
+	if sum := estimator.Sum([]estimator.Lag{child, gone, whole}); sum.Leases != 1 || sum.LeftOver != 2 || sum.LSNs != 0 || sum.Splitting != 0 {
+		t.Errorf("below a lease in use the total is %+v", sum)
+	}
 }

@@ -17,7 +17,7 @@ import (
 //	changefeed.estimator.lag            {transaction}  lag of the processor: Total.LSNs
 //	changefeed.estimator.age            s              the largest age: the lag of the processor as a time
 //	changefeed.estimator.leases         {lease}        leases by state: owned or free, and also
-//	                                                   unknown, failed, splitting
+//	                                                   unknown, failed, splitting; or left_over
 //	changefeed.estimator.request_units  {RU}           request units that Run has spent
 //
 // Collecting them sends no request.
@@ -76,6 +76,7 @@ func (e *Estimator) newGauges() (*gauges, error) {
 		}
 		for state, n := range map[string]int{
 			"owned": t.Owned, "free": t.Leases - t.Owned, "unknown": t.Unknown, "failed": t.Failed, "splitting": t.Splitting,
+			"left_over": t.LeftOver,
 		} {
 			o.ObserveFloat64(leases, float64(n), metric.WithAttributes(name, attribute.String("state", state)))
 		}

@@ -42,6 +42,11 @@ type Lag struct {
 	// Splitting reports whether the lease's partition was split or merged, and the lease
 	// has not been replaced and deleted yet.
 	Splitting bool
+	// Shadowed reports whether another lease contains the range of this one. No host uses
+	// a shadowed lease. If the other lease is Splitting, this one is to replace it.
+	// Otherwise this one is left over, for instance from a create that arrived late. The
+	// lag of such a lease grows for good, so it does not count in the totals.
+	Shadowed bool
 	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread
 	// changes are lost. It is a *lease.DialectError if the container was recreated after
 	// the position was written.

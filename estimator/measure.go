@@ -22,6 +22,7 @@ func (m *measurement) prepare() {
 			LeaseToken: l.Token, Range: l.Range, Partition: m.partitionOf(l), Owner: l.Owner,
 			Continuation: l.Continuation, Modified: l.Modified, LSNs: Unknown, Age: Unknown,
 			Splitting: slices.ContainsFunc(m.leases, l.AncestorOf),
+			Shadowed:  slices.ContainsFunc(m.leases, func(a lease.Lease) bool { return a.AncestorOf(l) }),
 		})
 	}
 }
@@ -69,6 +70,7 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 		lag.Err = err
 		return lag
 	}
+	lag.Splitting = false // the partition exists, so hosts use the lease itself
 	return lag.measured(page, m.now.Add(time.Since(m.since)))
 }
 
@@ -77,13 +79,19 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 //
 // A source may return an empty page in the middle of the feed, for instance after it has
 // read entries of other keys only. Without the next read, such a lease would have no lag.
-// firstPage reads on while an empty page has advanced and is before the end.
+// firstPage reads on while an empty page has advanced, until the reads reach the end that
+// the first page showed. It does not follow an end that moves, because writes of other
+// keys may move it all the time. A change after the first end was written later than the
+// measurement began.
 func (m *measurement) firstPage(ctx context.Context, r feed.Request) (feed.Page, error) {
-	charge := 0.0
-	for {
+	charge, end := 0.0, int64(0)
+	for first := true; ; first = false {
 		page, err := request(ctx, m.Estimator, func(ctx context.Context) (feed.Page, error) { return m.cfg.Source.Read(ctx, r) })
 		page.Charge += charge
-		atEnd := page.LSN < 0 || page.LSN >= page.End
+		if first {
+			end = page.End
+		}
+		atEnd := page.LSN < 0 || page.LSN >= min(page.End, end)
 		if err != nil || len(page.Changes) > 0 || atEnd || page.Continuation == "" || page.Continuation == r.From.Continuation() {
 			return page, err
 		}

@@ -1,6 +1,9 @@
 package estimator
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Report is the lag of all leases at one time.
 type Report struct {
@@ -20,6 +23,9 @@ type Report struct {
 type Total struct {
 	// Leases counts the leases. Owned counts those that have an owner.
 	Leases, Owned int
+	// LeftOver counts the leases that are shadowed by a lease that is not being replaced;
+	// see [Lag.Shadowed]. Except for Charge, they count in no other number.
+	LeftOver int
 	// LSNs is the sum, over the physical partitions, of the largest known lag of a lease
 	// of the partition. It is [Unknown] if the lag of no lease is known.
 	LSNs int64
@@ -45,9 +51,13 @@ func Sum(lags []Lag) Total {
 	largest := map[string]int64{}
 	for i := range lags {
 		l := &lags[i]
+		t.Charge += l.Charge
+		if l.leftOver(lags) {
+			t.LeftOver++
+			continue
+		}
 		t.Leases++
 		t.Reference += l.Reference()
-		t.Charge += l.Charge
 		t.Age = max(t.Age, l.Age)
 		if l.Owner != "" {
 			t.Owned++
@@ -75,4 +85,12 @@ func Sum(lags []Lag) Total {
 		t.Reference = 1
 	}
 	return t
+}
+
+// leftOver reports whether l is shadowed by a lease of lags that is not being replaced. A
+// lease that is itself shadowed does not count, because no host replaces it.
+func (l *Lag) leftOver(lags []Lag) bool {
+	return l.Shadowed && !slices.ContainsFunc(lags, func(a Lag) bool {
+		return a.Splitting && !a.Shadowed && a.Range.Contains(l.Range)
+	})
 }

@@ -22,18 +22,20 @@ func (c *checker) forgotten(err error) bool {
 	return lost && c.world.checkpoint.Manual
 }
 
-// estimated checks a report of the estimator against the journal. At rest the lag of every
-// lease must be known, except for leases that others shadow. A lease whose read was
-// answered with a GoneError has no partition in the report. A lease of a live partition
-// may have a child that was created too late.
+// estimated checks a report of the estimator against the journal. At rest it must report
+// exactly the leases that others shadow as such, and the lag of all others must be known.
+// A lease whose read was answered with a GoneError has no partition in the report.
 func (c *checker) estimated(s *survey, report estimator.Report, rest bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range report.Lags {
 		read := s.reads[l.LeaseToken]
+		if stays := c.stays(l.LeaseToken); rest && l.Shadowed != stays {
+			c.fail(20, "lease %s is reported as shadowed: %t; want %t", l.LeaseToken, l.Shadowed, stays)
+		}
 		switch {
 		case l.Err != nil || !l.Known() && (l.Unstarted || l.Splitting && l.Partition == ""):
-			if rest && !c.stays(l.LeaseToken) && !c.forgotten(l.Err) {
+			if rest && !l.Shadowed && !c.forgotten(l.Err) {
 				c.fail(20, "the lag of lease %s is unknown at rest: %+v", l.LeaseToken, l)
 			}
 		case read == nil:

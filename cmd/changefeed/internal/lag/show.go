@@ -76,12 +76,14 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	return err
 }
 
-// remark returns the remark in the table's row of a lease whose lag is unknown. It
-// returns "" for other leases.
+// remark returns the remark in the table's row of a lease that is shadowed or whose lag is
+// unknown. It returns "" for other leases.
 func remark(l estimator.Lag) string {
 	switch {
 	case l.Err != nil:
 		return "not read: " + connect.Text(l.Err)
+	case l.Shadowed:
+		return "another lease contains its range"
 	case l.Splitting:
 		return "its partition was split or merged"
 	case l.Unstarted:
@@ -114,6 +116,9 @@ func (c Config) summary(r estimator.Report) string {
 	}
 	if t.Splitting > 0 {
 		parts = append(parts, fmt.Sprintf("%s of a partition that was split or merged", view.Plural(t.Splitting, "lease", "leases")))
+	}
+	if t.LeftOver > 0 {
+		parts = append(parts, fmt.Sprintf("%s left over within the range of another, not counted", view.Plural(t.LeftOver, "lease", "leases")))
 	}
 	if n := len(r.Unreadable); n > 0 {
 		parts = append(parts, fmt.Sprintf("%s not readable, see `changefeed leases check`", view.Plural(n, "document", "documents")))
@@ -168,6 +173,7 @@ type leaseLag struct {
 	Continuation string `json:"continuation,omitempty"`
 	Unstarted    bool   `json:"unstarted,omitempty"`
 	Splitting    bool   `json:"splitting,omitempty"`
+	Shadowed     bool   `json:"shadowed,omitempty"`
 	Error        string `json:"error,omitempty"`
 }
 
@@ -181,6 +187,7 @@ type total struct {
 	Unknown    int     `json:"unknown"`
 	Failed     int     `json:"failed"`
 	Splitting  int     `json:"splitting"`
+	LeftOver   int     `json:"leftOver,omitempty"`
 	Reference  int64   `json:"reference"`
 	Charge     float64 `json:"requestUnits"`
 }
@@ -192,7 +199,7 @@ func (c Config) asJSON(r estimator.Report) report {
 		row := leaseLag{
 			Lease: l.LeaseToken, Partition: l.Partition, From: l.Range.Min, To: l.Range.Max, State: c.state(l, r), Owner: l.Owner,
 			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Continuation: string(l.Continuation),
-			Unstarted: l.Unstarted, Splitting: l.Splitting,
+			Unstarted: l.Unstarted, Splitting: l.Splitting, Shadowed: l.Shadowed,
 		}
 		if l.Err != nil {
 			row.Error = connect.Text(l.Err)
@@ -202,7 +209,7 @@ func (c Config) asJSON(r estimator.Report) report {
 	t, states := r.Total, c.states(r)
 	out.Total = total{
 		Leases: t.Leases, Owned: t.Owned, Live: states[leases.Live], Expired: states[leases.Expired], Lag: known(t.LSNs), AgeSeconds: seconds(t.Age), Unknown: t.Unknown, Failed: t.Failed,
-		Splitting: t.Splitting, Reference: t.Reference, Charge: t.Charge,
+		Splitting: t.Splitting, LeftOver: t.LeftOver, Reference: t.Reference, Charge: t.Charge,
 	}
 	return out
 }
