@@ -112,7 +112,10 @@ func (e *storeEngine) powerLoss(ctx context.Context) error {
 	if err := db.Check(ctx); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	return e.use(ctx, left, db)
+	if err := e.use(ctx, left, db); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return nil
 }
 
 func (e *storeEngine) container() *store.Container {

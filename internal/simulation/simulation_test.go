@@ -145,17 +145,17 @@ func (t *totals) contains(test *testing.T) {
 	}
 }
 
-// replay runs a failed seed again, without the parts that its failure does not need, and
-// prints its trace.
+// replay reports a failed seed. Then it runs the seed again, without the parts that its
+// failure does not need, and prints its trace.
 func replay(t *testing.T, f *summary) {
+	for _, v := range f.violations {
+		t.Errorf("seed %d: %s", f.seed, v)
+	}
 	p := shrink(t, plan{seed: f.seed}, f.violations[0].invariant)
 	s := runPlan(t, p, true)
 	t.Logf("\n%s", tail(s.trace))
 	t.Errorf("%s\nmade smaller: %s\nreplay: go test ./internal/simulation -run 'TestSimulation$' -sim.seed=%d -sim.trace -sim.shrink",
 		newScenario(plan{seed: f.seed}), newScenario(p), f.seed)
-	for _, v := range f.violations {
-		t.Errorf("seed %d: %s", f.seed, v)
-	}
 	for _, v := range s.violations {
 		t.Errorf("seed %d, made smaller: %s", f.seed, v)
 	}
