@@ -85,7 +85,7 @@ func TestRunReportsAndExportsEachInterval(t *testing.T) {
 			"changefeed.estimator.leases owned": 0, "changefeed.estimator.leases free": 1, "changefeed.estimator.leases unknown": 0,
 			"changefeed.estimator.leases failed": 0, "changefeed.estimator.leases splitting": 0,
 			"changefeed.estimator.leases left_over": 0,
-			"changefeed.estimator.request_units": 3 * reports[0].Total.Charge,
+			"changefeed.estimator.request_units":    3 * reports[0].Total.Charge,
 		} {
 			if got[name] != want {
 				t.Errorf("%s is %v, not %v", name, got[name], want)

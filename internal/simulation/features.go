@@ -171,22 +171,22 @@ var features = []feature{
 
 	// Leases.
 	{
-		name: latestVersionLeases, share: 0.15, needs: []need{onlyOurs}, users: true, mutant: "",
+		name: latestVersionLeases, share: 0.15, needs: []need{onlyOurs}, users: true, mutant: "431-java-range-lease-of-a-partition",
 		text: "The leases have the dialect of Java's handleLatestVersionChanges.",
 		set:  func(s *scenario, _ *draw) { s.dialect = lease.JavaLatestVersion },
 	},
 	{
-		name: handleChangesLeases, share: 0.2, needs: []need{onlyOurs, inMemory, dotNetLease, latestMode}, users: true, mutant: "",
+		name: handleChangesLeases, share: 0.2, needs: []need{onlyOurs, inMemory, dotNetLease, latestMode}, users: true, mutant: "432-leases-stay-without-ranges",
 		text: "The leases have the dialect of Java's handleChanges, which supports no merges.",
 		set:  (*scenario).useHandleChanges,
 	},
 	{
-		name: tornListings, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: tornListings, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "433-gap-healed-at-once",
 		text: "A listing shows some leases at one moment, and the others at a later one.",
 		set:  func(s *scenario, d *draw) { s.odds.torn = 0.1 * d.float() },
 	},
 	{
-		name: leaseOutages, share: 0.3, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: leaseOutages, share: 0.3, needs: []need{allFaults}, users: true, counted: true, mutant: "39-throttled-is-lost",
 		text: "The lease store cannot be reached for a time.",
 		set:  func(s *scenario, d *draw) { s.add(d, 1, eventLeaseOutage, 0, 0.8) },
 	},
@@ -252,7 +252,7 @@ var features = []feature{
 		set:  func(s *scenario, d *draw) { s.odds.fails, s.odds.panics = 0.05*d.float(), 0.01*d.float() },
 	},
 	{
-		name: slowHandlers, share: 0.5, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: slowHandlers, share: 0.5, needs: []need{allFaults}, users: true, counted: true, mutant: "434-handler-delays-the-renewal",
 		text: "Handlers take up to twice the expiration interval. Some of them ignore their context.",
 		set:  func(s *scenario, d *draw) { s.odds.slow, s.odds.ignoresContext = 0.03*d.float(), 0.4*d.float() },
 	},
@@ -277,7 +277,7 @@ var features = []feature{
 
 	// The change feed and its partitions.
 	{
-		name: waitingReads, share: 0.3, users: true, mutant: "",
+		name: waitingReads, share: 0.3, users: true, mutant: "435-waiting-read-delays-the-renewal",
 		text: "Reads of the change feed wait for changes.",
 		set:  func(s *scenario, _ *draw) { s.waits = true },
 	},
@@ -321,7 +321,7 @@ var features = []feature{
 		},
 	},
 	{
-		name: refusedStart, share: 0.5, needs: []need{inMemory, onlyOurs, startTime}, counted: true, mutant: "",
+		name: refusedStart, share: 0.5, needs: []need{inMemory, onlyOurs, startTime}, counted: true, mutant: "436-refused-start-without-a-bound",
 		text: "The source refuses start times, so the processor reads from the beginning and discards older changes.",
 		set:  func(s *scenario, _ *draw) { s.refuses = true },
 	},
@@ -331,7 +331,7 @@ var features = []feature{
 		set:  (*scenario).drawRefusedMoves,
 	},
 	{
-		name: sourceOutages, share: 0.3, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: sourceOutages, share: 0.3, needs: []need{allFaults}, users: true, counted: true, mutant: "437-reads-end-after-five-failures",
 		text: "The change feed cannot be reached for a time.",
 		set:  func(s *scenario, d *draw) { s.add(d, 1, eventSourceOutage, 0, 0.8) },
 	},
@@ -392,7 +392,7 @@ var features = []feature{
 		set:  (*scenario).drawManyTransactions,
 	},
 	{
-		name: requestFaults, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "",
+		name: requestFaults, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "438-unknown-write-counts-as-stored",
 		text: "Requests are slow, throttled, refused or lost. A write arrives late or twice, or is applied although its answer is an error.",
 		set:  func(s *scenario, d *draw) { s.odds.request = 0.24 * d.float() * d.float() },
 	},
@@ -424,7 +424,7 @@ var features = []feature{
 	{
 		// A backward jump makes changes older than the marker, from which a deleted lease
 		// is healed.
-		name: storeClockJumps, share: 0.12, needs: []need{allFaults, inMemory, onlyOurs, storeTime, noDeletes}, counted: true, mutant: "",
+		name: storeClockJumps, share: 0.12, needs: []need{allFaults, inMemory, onlyOurs, storeTime, noDeletes}, counted: true, mutant: "430-lease-of-the-future-is-expired",
 		text: "The store's clock jumps, up to five minutes forward or two minutes back.",
 		set: func(s *scenario, d *draw) {
 			s.addJumps(d, d.between(1, 3), eventStoreClock, 2*time.Minute, 5*time.Minute)

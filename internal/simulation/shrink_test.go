@@ -20,8 +20,10 @@ const shrinkEvents = 200_000
 func shrink(t *testing.T, p plan, invariant int) plan {
 	t.Helper()
 	left := min(shrinkRuns, max(20, shrinkEvents/len(newScenario(p).events)))
-	return smallest(p, func(p plan) bool {
+	return smallest(p, func(p plan) (fails bool) {
 		left--
+		// A defect may also make a smaller plan panic. That is another failure.
+		defer func() { fails = recover() == nil && fails }()
 		return left >= 0 && slices.ContainsFunc(runPlan(t, p, false).violations, func(v violation) bool { return v.invariant == invariant })
 	})
 }
