@@ -39,6 +39,8 @@ import (
 //	20 estimates             the estimator's lag is that of the journal; it is known at rest
 //	21 readers               a reader returns every change of its range in order, and
 //	                         resumes from its position
+//	22 discards              delete the marker first, then every lease that has no live
+//	                         owner; see check_discard.go
 //
 // Exclusive use is not checked after an operation that breaks it by the protocol. See
 // operatorDeletes.
@@ -50,9 +52,12 @@ type checker struct {
 	docs      map[string]lease.Lease // the stored lease documents, by token
 	history   map[string][]lease.Lease
 	marker    bool
-	markedAt  time.Time // time at which the marker was first written
-	started   bool      // whether the first start is over; see settled
-	floor     []counter // after the marker was written; changes with greater LSNs must be delivered
+	markedAt  time.Time            // time at which the marker was last created
+	started   bool                 // whether the first start is over; see settled
+	floors    []markFloor          // for a start from now; the newest is the last
+	unmarked  []feed.Range         // keys whose leases were discarded, or never created, since the marker was created
+	madeAt    map[string]time.Time // time of the create of each lease, by token
+	discardAt time.Time            // time at which a lease was last discarded
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
 	acquiring map[tenureKey]attempt
@@ -109,7 +114,8 @@ func newChecker(w *world) *checker {
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lost: map[tenureKey]lostRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		overwritten: map[string]bool{},
-		workers:     map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{}, restored: map[*host]int{},
+		unmarked:    []feed.Range{feed.Full()}, madeAt: map[string]time.Time{},
+		workers: map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{}, restored: map[*host]int{},
 		cost: newCosts(),
 	}
 }
@@ -159,6 +165,8 @@ type leaseWrite struct {
 	ahead  time.Duration // by how much the host's wall clock was ahead at start
 	before lease.Lease   // the replaced document; set when the store applies the write
 	age    time.Duration
+	// discards reports whether the host sends the write while it discards the leases.
+	discards bool
 	// acquires reports whether the write acquires a lease that the host's last listing
 	// shows as free or expired.
 	acquires bool
@@ -190,6 +198,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.discardSends(w)
 	key := tenureKey{h, l.Token}
 	if w.ownersWrite() {
 		c.inFlight[key]++
@@ -322,6 +331,9 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		c.creates--
 	}
 	owner := w.host.text()
+	if current, ok := conflictWith(err); ok && w.discards && current.Owner != "" {
+		w.host.discard.refused = true
+	}
 	if err == nil {
 		delete(c.acquiring, key)
 		c.succeeded(w, key, answer, owner)
@@ -387,27 +399,6 @@ func (c *checker) listed(h *host) {
 	c.cost.lists[h]++
 }
 
-// marked records that the marker was written. initialised reports whether the marker
-// exists now.
-func (c *checker) marked(initialised bool) {
-	counters := c.world.engine.counters()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if initialised && !c.marker && c.world.start.Kind() == feed.StartNow {
-		c.floor = counters
-	}
-	if c.marker = initialised; c.markedAt.IsZero() {
-		c.markedAt = time.Now()
-	}
-}
-
-// initialised reports whether the marker exists.
-func (c *checker) initialised() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.marker
-}
-
 // ancestor reports whether a shadows l: a's range contains that of l, or a is the
 // partition's own lease for the same range.
 func ancestor(a, l lease.Lease) bool {
@@ -461,12 +452,9 @@ func (c *checker) promised(k *keyLog) int64 {
 	case feed.StartContinuation:
 		lsn, _ := lsnOf(c.world.start.Continuation()) // valid, because a scenario sets it
 		return lsn
-	case feed.StartNow, feed.StartBeginning:
-	}
-	for _, f := range c.floor {
-		if f.keys.Holds(k.epk) {
-			return f.lsn
-		}
+	case feed.StartNow:
+		return c.markedLSN(k)
+	case feed.StartBeginning:
 	}
 	return 0
 }

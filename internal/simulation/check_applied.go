@@ -33,12 +33,17 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 		if late := time.Since(w.start) > w.host.settings.times.timeout; late && isGone(c.world.engine.partitions(), answer.PartitionID, answer.Range.OrFull()) {
 			c.exclusive = false
 		}
+		c.createdLate(w, answer)
 		c.created(w.host, answer)
 	case opUpdate:
 		w.age = c.age(before, now)
 		c.updated(w, before, answer)
 		c.stole(w, before, answer, wroteBefore)
 	case opDelete:
+		if w.discards {
+			c.discarded(w, before)
+			return
+		}
 		c.deleted(w.host, before)
 		return
 	}

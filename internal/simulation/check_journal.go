@@ -28,7 +28,9 @@ type journal struct {
 	mu     sync.Mutex         // guards the fields below
 	keys   []*keyLog          // sorted by EPK
 	newest map[string]*record // an item's newest change, by item
-	writes writes
+	// restarts is the number of times that a range of keys has started over.
+	restarts int
+	writes   writes
 }
 
 // keyLog contains the changes of one key, sorted by LSN.
@@ -58,7 +60,14 @@ type record struct {
 	// vouched reports whether the user's checkpoint was called while the handler still
 	// ran. Then the change may count as handled although the handler failed later.
 	vouched bool
+	// before is the state of delivery when the lease was last discarded, and restarted is
+	// the number of that restart. The first restart has the number 1.
+	before    delivery
+	restarted int
 }
+
+// delivery is the state of delivery of a change.
+type delivery struct{ acked, handled, vouched bool }
 
 // String returns the change's LSN and item, for messages.
 func (r *record) String() string {

@@ -217,6 +217,7 @@ func (c *checker) returned(h *host, err error) {
 	ignores := c.world.ignoresContext || h.waiting > 0 || h.waited
 	h.mu.Unlock()
 	switch {
+	case c.discardRefused(h, err):
 	case !leaving:
 		c.fail(11, "%s: Run returned before it was stopped: %v", h.id, err)
 	case err != nil && !ignores:

@@ -28,6 +28,10 @@ func (r *run) faults(c call, d *draw, f *fault) {
 		r.world.inject()
 		outage(d, f)
 		return
+	case r.scenario.has(discards) && r.scenario.faultLevel == rough && (c.op == opCreate || c.op == opMark) && d.chance(0.15):
+		r.world.inject()
+		f.late = d.span(time.Millisecond, r.scenario.times.timeout) // may arrive after a discard
+		return
 	case !d.chance(r.scenario.odds.request):
 		return
 	}

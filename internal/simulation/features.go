@@ -128,6 +128,7 @@ const (
 	suspensions       = "suspensions"
 	hostClockJumps    = "host-clock-jumps"
 	storeClockJumps   = "store-clock-jumps"
+	discards          = "discard"
 )
 
 // features is the table of all features. The order matters: a feature's needs may ask for
@@ -428,6 +429,16 @@ var features = []feature{
 		text: "The store's clock jumps, up to five minutes forward or two minutes back.",
 		set: func(s *scenario, d *draw) {
 			s.addJumps(d, d.between(1, 3), eventStoreClock, 2*time.Minute, 5*time.Minute)
+		},
+	},
+	{
+		name: discards, share: 0.12, needs: []need{overNoHTTP, onlyOurs, noDeletes, anyPartitions, {"no refused deletes", func(s *scenario) bool { return !s.has(refusedDeletes) }}, {"no jumps of the store's clock", func(s *scenario) bool { return !s.has(storeClockJumps) }}}, counted: true, mutant: "345-start-now-after-a-discard",
+		text: "All hosts stop or crash, and one starts with DiscardLeases. It is refused while a lease has a live owner, and is then started again. It may crash at any of its writes.",
+		set: func(s *scenario, d *draw) {
+			s.add(d, 1, eventDiscard, 0.1, 0.5)
+			if d.chance(0.5) {
+				s.add(d, 1, eventDiscard, 0, 0.03) // in the first start
+			}
 		},
 	},
 }

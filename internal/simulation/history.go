@@ -112,23 +112,32 @@ func (r *run) empty(e event) {
 		r.awayUntil = until
 	}
 	r.mu.Unlock()
+	r.endHosts(e.n)
+	r.world.trace.add("operator", "absence", "", "", int64(e.d))
+	r.world.later(e.d, func() {
+		if !r.discards() {
+			r.world.join("host-back")
+		}
+	})
+}
+
+// endHosts ends all hosts. n selects the hosts that crash, while the others leave.
+func (r *run) endHosts(n int) {
 	for i, h := range r.world.living() {
-		if (e.n+i)%3 == 0 || r.scenario.faultLevel == calm {
+		if (n+i)%3 == 0 || r.scenario.faultLevel == calm {
 			h.leave()
 			continue
 		}
 		r.crashed++
 		h.crash()
 	}
-	r.world.trace.add("operator", "absence", "", "", int64(e.d))
-	r.world.later(e.d, func() { r.world.join("host-back") })
 }
 
 // away reports whether no host may join, because all hosts are absent.
 func (r *run) away() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return time.Now().Before(r.awayUntil)
+	return r.discarding || time.Now().Before(r.awayUntil)
 }
 
 // dropChanges makes the source drop changes, and all hosts absent for longer than its

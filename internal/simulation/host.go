@@ -23,6 +23,7 @@ type host struct {
 	joined   time.Time
 	settings settings
 	clock    *hostClock
+	discard  *discard // nil if the host does not discard the leases
 
 	cancel context.CancelFunc
 	dead   chan struct{} // closed by a crash
@@ -211,6 +212,7 @@ func (s *hostSource) Identity(ctx context.Context) (feed.Identity, error) {
 // Partitions implements [feed.Source].
 func (s *hostSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	s.host.listsPartitions()
+	s.host.world.check.discardEnds(s.host)
 	return send(ctx, call{host: s.host, op: opPartitions}, s.inner.Partitions)
 }
 
@@ -300,6 +302,7 @@ func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
 		s.host.listing = l
 		s.host.mu.Unlock()
 		s.host.world.check.listed(s.host)
+		s.host.world.check.discardLists(s.host, l)
 	}
 	return l, err
 }
@@ -307,6 +310,7 @@ func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
 // Mark implements [lease.Store].
 func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
 	check := s.host.world.check
+	check.markSent(s.host, initialised)
 	_, err := send(ctx, call{host: s.host, op: opMark, write: true}, func(ctx context.Context) (struct{}, error) {
 		err := s.inner.Mark(ctx, initialised)
 		if err == nil {
@@ -314,6 +318,7 @@ func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
 		}
 		return struct{}{}, err
 	})
+	check.markAnswered(s.host, initialised, err)
 	return err
 }
 

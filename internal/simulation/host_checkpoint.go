@@ -48,7 +48,7 @@ func (o *simObserver) duringCall(ctx context.Context, b owed, after time.Duratio
 		default:
 			if !o.host.crashed() {
 				o.world.occurs(checkpointsDuringCall)
-				o.world.journal.vouch(b.covers)
+				o.world.journal.vouch(o.current(b.covers))
 			}
 		}
 		_ = o.checkpoint(ctx, b)
@@ -135,7 +135,7 @@ func (o *simObserver) checkpoint(ctx context.Context, b owed) error {
 		return errCrashed
 	}
 	w := o.world
-	w.journal.note(b.covers, false, true)
+	o.note(b.covers, false, true)
 	confirmed := w.check.checkpointCalled(o, b.lsn())
 	err := b.batch.Checkpoint(context.WithoutCancel(ctx))
 	if errors.Is(err, lease.ErrLost) {

@@ -54,6 +54,7 @@ type simObserver struct {
 	handed   []*record // changes that were handled and not yet acknowledged, with manual checkpoints
 	closed   bool
 	opened   bool
+	restarts int               // number of restarts in the journal when the worker began
 	older    *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
 	last     *changefeed.Batch // the last handled batch
 	pile     []owed            // batches that are to be checkpointed out of order
@@ -70,7 +71,7 @@ func (w *world) observe(h *host, l lease.Lease) (*simObserver, error) {
 	h.runs++
 	run := h.runs
 	h.mu.Unlock()
-	o := &simObserver{world: w, host: h, lease: l, run: run, first: true}
+	o := &simObserver{world: w, host: h, lease: l, run: run, first: true, restarts: w.journal.restartCount()}
 	w.check.mu.Lock()
 	o.position = w.check.lsn(l)
 	w.check.workerBegins(o)
@@ -217,7 +218,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	o.position = b.Changes[len(b.Changes)-1].LSN
 	o.last = b
 	if does.call == nil || !manual {
-		w.journal.note(entries, true, !manual)
+		o.note(entries, true, !manual)
 	}
 	if manual {
 		o.handed = append(o.handed, entries...)
@@ -280,9 +281,9 @@ func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []
 	if !o.host.settings.checkpoint.Manual {
 		return does.call(ctx, b)
 	}
-	o.world.journal.note(entries, false, true)
+	o.note(entries, false, true)
 	err := does.call(ctx, b)
-	o.world.journal.note(entries, true, true)
+	o.note(entries, true, true)
 	return err
 }
 

@@ -39,7 +39,7 @@ func (h *host) config() changefeed.Config {
 		Start: w.start, Mode: w.mode, Range: w.keys, MaxItems: h.settings.maxItems, ReadAhead: h.settings.readAhead, Checkpoint: h.settings.checkpoint,
 		PollInterval: t.poll, AcquireInterval: t.acquire, RenewInterval: t.renew,
 		ExpirationInterval: t.expiration, RequestTimeout: t.timeout, DrainTimeout: t.drain,
-		MinLeases: h.settings.minLeases, MaxLeases: h.settings.maxLeases,
+		MinLeases: h.settings.minLeases, MaxLeases: h.settings.maxLeases, DiscardLeases: h.discard != nil,
 	}
 	if t.drain == 0 {
 		cfg.DrainTimeout = -1

@@ -37,6 +37,7 @@ type run struct {
 	topology               int           // number of splits and merges
 	recent                 feed.Range    // keys of a split or merge, which later ones concern; zero if there was none
 	opensDown              time.Duration // the end of a time in which most attempts to open an observer fail
+	discarding             bool          // the leases are to be discarded, so no other host may join
 }
 
 // simulate runs a scenario in the current bubble and returns its statistics.
@@ -147,6 +148,8 @@ func (r *run) happen(ctx context.Context, e event) {
 		r.suspendHost(e)
 	case eventAbsence:
 		r.empty(e) //nolint:contextcheck // as for a crash
+	case eventDiscard:
+		r.discard(e) //nolint:contextcheck // as for a crash
 	case eventDeleteLease:
 		r.deleteLease(ctx, e.n)
 	case eventEdit:

@@ -94,6 +94,7 @@ const (
 	eventStoreClock   // the store's clock jumps
 	eventHostClock    // a host's wall clock jumps
 	eventSuspend      // a host and its monotonic clock are suspended
+	eventDiscard      // all hosts end, and one discards the leases
 )
 
 // faultLevel is the kind of faults in a run.

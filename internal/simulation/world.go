@@ -121,13 +121,17 @@ func newWorld(c worldConfig) *world {
 }
 
 // join starts a host.
-func (w *world) join(instance string) *host {
+func (w *world) join(instance string) *host { return w.joinPrepared(instance, func(*host) {}) }
+
+// joinPrepared starts a host after prepare has changed it.
+func (w *world) joinPrepared(instance string, prepare func(h *host)) *host {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
 	h := &host{
 		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), instance: instance, joined: time.Now(), clock: newHostClock(),
 		settings: w.settings(), cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 	}
+	prepare(h)
 	w.hosts = append(w.hosts, h)
 	w.mu.Unlock()
 	w.mu.Lock()

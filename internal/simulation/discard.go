@@ -1,0 +1,69 @@
+package simulation
+
+import "time"
+
+// discard ends all hosts. Later it starts one that discards the leases. An operator starts
+// it again if it is refused or crashes, or then starts one that does not discard.
+func (r *run) discard(e event) {
+	r.mu.Lock()
+	again := r.discarding
+	r.discarding = true
+	r.mu.Unlock()
+	if again {
+		return
+	}
+	r.endHosts(e.n)
+	r.world.trace.add("operator", "discard", "", "", 0)
+	ended := r.world.everyHost()
+	d := newDraw(r.scenario.seed, uint64(e.id), "discard")
+	wait := e.d
+	if d.chance(0.5) {
+		wait = r.scenario.times.timeout // late requests may arrive during or after the discard
+	}
+	r.world.later(d.span(0, wait), func() {
+		for _, h := range ended {
+			<-h.done
+		}
+		for r.tryDiscard(&d) {
+			time.Sleep(d.span(time.Millisecond, r.scenario.times.expiration/2))
+		}
+		r.mu.Lock()
+		r.discarding = false
+		r.mu.Unlock()
+		if len(r.world.living()) == 0 || !r.world.isCalm() && d.chance(0.5) {
+			r.world.join("host-after")
+		}
+	})
+}
+
+// discards reports whether the leases are to be discarded.
+func (r *run) discards() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.discarding
+}
+
+// tryDiscard starts a host that discards the leases, and waits until it has discarded them
+// or has ended. It reports whether the operator tries again.
+func (r *run) tryDiscard(d *draw) bool {
+	time.Sleep(d.span(time.Microsecond, time.Millisecond))
+	if time.Until(r.calmAt) < r.scenario.times.expiration {
+		return false
+	}
+	crashes, at, after := r.scenario.faultLevel != calm && d.chance(0.4), d.between(1, 2*r.scenario.partitions+4), d.chance(0.5)
+	h := r.world.joinPrepared("host-discard", func(h *host) {
+		h.discard = newDiscard()
+		if crashes {
+			h.crashAt, h.after = at, after
+		}
+	})
+	again := d.chance(0.7)
+	select {
+	case <-h.discard.over:
+		return false
+	case <-h.dead:
+		return again
+	case <-h.done:
+		return h.err != nil
+	}
+}
