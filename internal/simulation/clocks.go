@@ -1,0 +1,200 @@
+package simulation
+
+import (
+	"sync"
+	"time"
+)
+
+// storeClock is the clock of a simulated service. It gives the _ts of documents and the
+// time of listings. It differs from the hosts' clock by an offset, and runs faster or
+// slower by rate. The lease protocol only compares intervals of a host's clock with
+// intervals of the store's clock. So one drifting store clock covers both slow and fast
+// hosts.
+type storeClock struct {
+	origin time.Time
+	// rate is the number of seconds by which the clock gains in each second. If negative,
+	// the clock loses time.
+	rate float64
+
+	mu     sync.Mutex // guards the field below
+	offset time.Duration
+}
+
+func newStoreClock(offset time.Duration, rate float64) *storeClock {
+	return &storeClock{origin: time.Now(), offset: offset, rate: rate}
+}
+
+// now returns the time in UTC, without a monotonic part.
+func (c *storeClock) now() time.Time {
+	elapsed := time.Since(c.origin)
+	elapsed += time.Duration(float64(elapsed) * c.rate)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.origin.Add(c.offset + elapsed).Round(0).UTC()
+}
+
+// jump sets the clock forward by d, or back if d is negative.
+func (c *storeClock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
+
+// hostClock contains the clocks of a host. The wall clock may jump. While the host is
+// suspended, its monotonic clock loses most of the time, as on a machine that sleeps. It
+// does not stop: a timer that is due by the wall clock would then fire again and again.
+type hostClock struct {
+	origin time.Time
+
+	mu        sync.Mutex    // guards the fields below
+	stepped   time.Duration // by how much the wall clock is ahead
+	lost      time.Duration // the time that the monotonic clock lost in earlier suspensions
+	suspended time.Time     // the start of the suspension; zero if the host is not suspended
+	naps      int           // number of suspensions so far
+}
+
+// suspendedPace is the pace of a suspended host's monotonic clock: it counts one second in
+// suspendedPace seconds.
+const suspendedPace = 10
+
+func newHostClock() *hostClock { return &hostClock{origin: time.Now()} }
+
+// now returns the readings of the clocks.
+func (c *hostClock) now() (mono time.Duration, wall time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	return now.Sub(c.origin) - c.lost - c.losing(now), now.Add(c.stepped).Round(0)
+}
+
+// losing returns the time that the monotonic clock has lost in the present suspension.
+func (c *hostClock) losing(now time.Time) time.Duration {
+	if c.suspended.IsZero() {
+		return 0
+	}
+	return now.Sub(c.suspended) / suspendedPace * (suspendedPace - 1)
+}
+
+// suspend begins a suspension.
+func (c *hostClock) suspend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.suspended.IsZero() {
+		c.suspended = time.Now()
+		c.naps++
+	}
+}
+
+// wake ends the suspension, if there is one.
+func (c *hostClock) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.lost += c.losing(now)
+	c.suspended = time.Time{}
+}
+
+// step sets the wall clock forward by d, or back if d is negative.
+func (c *hostClock) step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stepped += d
+}
+
+// ahead returns by how much the wall clock is ahead.
+func (c *hostClock) ahead() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stepped
+}
+
+// slept reports whether the host has been suspended since it had had a number of
+// suspensions, or is suspended now.
+func (c *hostClock) slept(naps int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.naps > naps || !c.suspended.IsZero()
+}
+
+// suspensions returns the number of suspensions so far.
+func (c *hostClock) suspensions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.naps
+}
+
+// jumpStoreClock sets the clock of the lease store and of the change feed forward or back.
+func (r *run) jumpStoreClock(d time.Duration) {
+	e, ok := r.world.engine.(*memEngine)
+	if !ok {
+		return
+	}
+	r.world.check.storeClockJumps(d)
+	e.clock.jump(d)
+	r.setBack += max(0, -d)
+	r.world.inject()
+	r.world.occurs(storeClockJumps)
+	r.world.trace.add("operator", "store clock", "", "", int64(d))
+}
+
+// stepHostClock sets the wall clock of a host forward or back. It leaves out a paused host,
+// which may have begun a batch at the time before.
+func (r *run) stepHostClock(e event) {
+	hosts := r.world.living()
+	if len(hosts) == 0 {
+		return
+	}
+	h := hosts[e.n%len(hosts)]
+	if h.closedGate() != nil {
+		return
+	}
+	h.clock.step(e.d)
+	r.world.inject()
+	r.world.occurs(hostClockJumps)
+	r.world.trace.add(h.id, "wall clock", "", "", int64(e.d))
+}
+
+// suspendHost suspends a host, until e.d later.
+func (r *run) suspendHost(e event) {
+	hosts := r.world.living()
+	if len(hosts) == 0 {
+		return
+	}
+	h := hosts[e.n%len(hosts)]
+	r.world.inject()
+	r.world.occurs(suspensions)
+	r.world.trace.add(h.id, "suspend", "", "", int64(e.d))
+	h.clock.suspend()
+	h.pause()
+	r.world.later(e.d, h.resume)
+}
+
+// addJumps adds n jumps of a clock. A jump goes back by at most back, or forward by at most
+// forward.
+func (s *scenario) addJumps(d *draw, n int, k eventKind, back, forward time.Duration) {
+	first := len(s.events)
+	s.add(d, n, k, 0, 0.95)
+	for i := range s.events[first:] {
+		s.events[first+i].d = d.span(time.Second, forward)
+		if d.chance(0.5) {
+			s.events[first+i].d = -d.span(time.Second, back)
+		}
+	}
+}
+
+// storeClockJumps records that the store's clock is about to jump by d. After a jump
+// forward, live leases look expired. Another host may acquire a lease whose owner wrote it
+// before the jump, and the owner learns of that only at its next write.
+func (c *checker) storeClockJumps(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d > 0 {
+		c.jumpedAt = time.Now()
+	}
+}
+
+// doubtful reports whether another host may have acquired the lease since the store's
+// clock jumped forward. It is false after the owner's next write. The caller holds c.mu.
+func (c *checker) doubtful(t *tenure) bool {
+	return t != nil && !c.jumpedAt.IsZero() && !t.attempt.After(c.jumpedAt)
+}
