@@ -41,6 +41,9 @@ import (
 //	                         resumes from its position
 //	22 discards              delete the marker first, then every lease that has no live
 //	                         owner; see check_discard.go
+//	23 time to live          no page contains an expired item; a change that was read before
+//	                         its item expired is acknowledged; the next purge deletes an
+//	                         expired item; see check_expiry.go
 //
 // Exclusive use is not checked after an operation that breaks it by the protocol. See
 // operatorDeletes.
@@ -76,9 +79,10 @@ type checker struct {
 	jumpedAt   time.Time              // time at which the store's clock last jumped forward
 	lost       map[tenureKey]lostRead // the last reads of each lease that missed dropped changes
 	reads      map[tenureKey]dueRead  // each worker's last read, due or not
-	lastWrite  map[string]time.Time   // time of the owner's last write, by token
-	writtenAt  map[string]time.Time   // time of anybody's last write, by token
-	deletedAt  time.Time              // time of an operator's last delete
+	limited    map[tenureKey]limitedReads
+	lastWrite  map[string]time.Time // time of the owner's last write, by token
+	writtenAt  map[string]time.Time // time of anybody's last write, by token
+	deletedAt  time.Time            // time of an operator's last delete
 	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
 	overwritten map[string]bool
 	changedAt   time.Time // time at which an owner or a hand-over request last changed, or a worker last started
@@ -113,8 +117,8 @@ func newChecker(w *world) *checker {
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lost: map[tenureKey]lostRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
-		overwritten: map[string]bool{},
-		unmarked:    []feed.Range{feed.Full()}, madeAt: map[string]time.Time{},
+		overwritten: map[string]bool{}, limited: map[tenureKey]limitedReads{},
+		unmarked: []feed.Range{feed.Full()}, madeAt: map[string]time.Time{},
 		workers: map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{}, restored: map[*host]int{},
 		cost: newCosts(),
 	}

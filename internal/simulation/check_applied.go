@@ -167,6 +167,7 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	if !c.shadowed(after) {
 		c.covered(h, after, at(from))
 	}
+	c.deliversLimited(h, after)
 }
 
 // bounds reports whether is equals was plus [lease.PropertyBound], and that property is

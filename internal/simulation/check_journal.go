@@ -21,6 +21,7 @@ import (
 type journal struct {
 	mode   feed.Mode
 	passes func(id string) bool // the filter; nil accepts everything
+	now    func() time.Time     // the service's clock; set before the first write of an item that may expire
 	// since is the start time that the source refuses. Changes before it must not be
 	// delivered. Zero means that the source refuses none.
 	since time.Time
@@ -30,6 +31,7 @@ type journal struct {
 	newest map[string]*record // an item's newest change, by item
 	// restarts is the number of times that a range of keys has started over.
 	restarts int
+	limited  bool // whether an item has had a time to live
 	writes   writes
 }
 
@@ -50,6 +52,12 @@ type record struct {
 	id     string
 	at     time.Time // the change's _ts
 	delete bool
+	// expiry reports whether the change is the delete of an expired item.
+	expiry bool
+	// expires is when the item expires, unless it is written before. It is zero if the
+	// item never expires.
+	expires time.Time
+	epk     string // of the item's key
 	// acked reports whether the change was acknowledged: the handler returned nil or,
 	// with manual checkpoints, the user's checkpoint was called. handled reports whether
 	// the handler returned nil.
@@ -96,18 +104,34 @@ func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []itemWrite)
 	}
 	k := j.keys[i]
 	for _, w := range writes {
-		r := &record{
-			lsn: lsn, number: j.writes.changes, item: w.key.String() + "/" + w.id, id: w.id, at: at, delete: w.document == nil,
+		r := &record{lsn: lsn, item: w.item(), id: w.id, at: at, delete: w.document == nil}
+		if w.ttl > 0 {
+			r.expires = at.Add(time.Duration(w.ttl) * time.Second)
+			j.limited = true
 		}
-		j.writes.changes++
-		if r.delete {
-			j.writes.deletes++
-		} else if old := j.newest[r.item]; old != nil && !old.delete {
+		if old := j.newest[r.item]; old.hasExpired(at) {
+			j.expire(k, old, lsn, at)
+		} else if old != nil && !old.delete && !r.delete {
 			j.writes.rewrites++
 		}
-		j.newest[r.item] = r
-		k.records = append(k.records, r)
+		j.add(k, r)
 	}
+}
+
+// add appends a change to a key. The caller holds j.mu.
+func (j *journal) add(k *keyLog, r *record) {
+	r.number, r.epk = j.writes.changes, k.epk
+	j.writes.changes++
+	if r.delete {
+		j.writes.deletes++
+	}
+	j.newest[r.item] = r
+	k.records = append(k.records, r)
+}
+
+// is reports whether a change with an id, which a reader received, is r.
+func (r *record) is(c feed.Change, id string) bool {
+	return r.lsn == c.LSN && r.id == id && r.delete == (c.Op == feed.Delete) && r.expiry == c.Expired
 }
 
 // in returns the keys in range r.
@@ -132,7 +156,7 @@ func (j *journal) visible(r *record) bool {
 
 // contains reports whether the change feed now contains the change.
 func (j *journal) contains(r *record) bool {
-	return j.mode == feed.AllVersionsAndDeletes || !r.delete && j.newest[r.item] == r
+	return j.mode == feed.AllVersionsAndDeletes || !r.delete && j.newest[r.item] == r && !j.hides(r)
 }
 
 // unsettled returns the changes of a key whose LSN is greater than lsn, without those at
@@ -179,7 +203,7 @@ func (k *keyLog) before(t time.Time) (lsn int64, some bool) {
 
 // skipped returns the first unacknowledged change of range r whose LSN is greater than
 // from and at most to. It ignores changes that a reader no longer receives, because a
-// later version replaced them.
+// later version replaced them or their items have expired.
 func (j *journal) skipped(r feed.Range, from floor, to int64) (first *record, found bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -262,7 +286,7 @@ func (j *journal) match(r feed.Range, from int64, since time.Time, changes []fee
 	last := changes[len(changes)-1].LSN
 	next := 0
 	for _, e := range j.between(r, from, last) {
-		if next < len(changes) && e.lsn == changes[next].LSN && e.id == ids[next] && e.delete == (changes[next].Op == feed.Delete) {
+		if next < len(changes) && e.is(changes[next], ids[next]) {
 			if e.at.Before(j.since) {
 				return records, "contains " + e.String() + ", which is older than the start time"
 			}
@@ -289,6 +313,7 @@ type writes struct {
 	changes     int // all changes
 	rewrites    int // those that replaced an existing item
 	deletes     int // those that deleted an item
+	expired     int // expired items that were deleted or written again
 	redelivered int // deliveries of changes that had been handled before
 }
 
@@ -296,6 +321,7 @@ func (w *writes) add(o writes) {
 	w.changes += o.changes
 	w.rewrites += o.rewrites
 	w.deletes += o.deletes
+	w.expired += o.expired
 	w.redelivered += o.redelivered
 }
 

@@ -48,7 +48,11 @@ type itemWrite struct {
 	key      feed.PartitionKey
 	id       string
 	document map[string]any
+	ttl      int // the item's time to live in seconds; zero if it never expires
 }
+
+// item returns the name of the item: its key and its id.
+func (w itemWrite) item() string { return w.key.String() + "/" + w.id }
 
 // memEngine is the engine in memory.
 type memEngine struct {

@@ -35,7 +35,7 @@ var _ engine = (*cosmosEngine)(nil)
 // newCosmosEngine returns an engine that is closed when the test ends.
 func newCosmosEngine(t testing.TB, partitions int, mode feed.Mode) *cosmosEngine {
 	t.Helper()
-	inner, err := newStoreEngine(context.Background(), mode, store.ContainerProperties{Partitions: partitions})
+	inner, err := newStoreEngine(context.Background(), mode, store.ContainerProperties{Partitions: partitions}, -1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ import (
 // a service: waiting reads fail, but answered writes are kept.
 type storeEngine struct {
 	avad bool
+	// purge is the interval between two purges. If -1, nothing expires.
+	purge time.Duration
 	// dialect is the dialect of the lease documents.
 	dialect lease.Dialect
 
@@ -34,7 +36,7 @@ type storeEngine struct {
 	last       int64
 }
 
-var _ engine = (*storeEngine)(nil)
+var _ expiringEngine = (*storeEngine)(nil)
 
 const (
 	storeDirectory = "data"
@@ -43,9 +45,10 @@ const (
 )
 
 // newStoreEngine returns an engine whose monitored container has the given properties.
-// newStoreEngine adds the name, the retention and, if there are none, the key paths.
-func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerProperties) (*storeEngine, error) {
-	e := &storeEngine{fs: vfs.NewCrashableMem(), avad: mode == feed.AllVersionsAndDeletes}
+// newStoreEngine adds the name, the retention and, if there are none, the key paths. purge
+// is the interval between two purges. If -1, nothing expires.
+func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerProperties, purge time.Duration) (*storeEngine, error) {
+	e := &storeEngine{fs: vfs.NewCrashableMem(), avad: mode == feed.AllVersionsAndDeletes, purge: purge}
 	db, err := store.Open(storeDirectory, e.options(e.fs))
 	if err != nil {
 		return nil, err
@@ -73,10 +76,11 @@ func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerPr
 	return e, nil
 }
 
-// options returns options without background work. Nothing expires in these tests, and a
-// timer that fires every second of fake time would take most of the running time.
+// options returns options without background work, except for purges in runs whose items
+// expire. A timer that fires every second of fake time would take most of the running
+// time.
 func (e *storeEngine) options(fs vfs.FS) store.Options {
-	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: -1}
+	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: e.purge}
 }
 
 // use makes db the engine's store.
@@ -152,8 +156,36 @@ func (e *storeEngine) commit(ctx context.Context, writes ...itemWrite) (int64, t
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.last = results[0].LSN
-	return e.last, at, nil
+	e.last = max(e.last, results[0].LSN)
+	return results[0].LSN, at, nil
+}
+
+// expiries implements [expiringEngine].
+func (e *storeEngine) expiries(ctx context.Context, after int64) (deletes []feed.Change, through int64, err error) {
+	r := feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(continuation(after)), Wait: time.Hour}
+	page, err := e.container().Feed(ctx, r)
+	for errors.Is(err, store.ErrClosed) && ctx.Err() == nil {
+		time.Sleep(time.Microsecond) // a power loss ends at the moment at which it begins
+		page, err = e.container().Feed(ctx, r)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	alone := map[int64]bool{} // whether the transaction has only deletes of expired items
+	for _, c := range page.Changes {
+		if old, known := alone[c.LSN]; !known || old {
+			alone[c.LSN] = c.Expired
+		}
+	}
+	for _, c := range page.Changes {
+		if alone[c.LSN] {
+			deletes = append(deletes, c)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = max(e.last, page.LSN)
+	return deletes, page.LSN, nil
 }
 
 // counters returns one counter, because a container of the store has only one.
@@ -352,11 +384,15 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if !s.has(onStore) {
 		return s.memory(), nil
 	}
-	items := store.ContainerProperties{Partitions: s.partitions}
+	items := store.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard}
 	for _, name := range keyProperties[:max(s.levels, 1)] {
 		items.KeyPaths = append(items.KeyPaths, "/"+name)
 	}
-	e, err := newStoreEngine(ctx, s.mode, items)
+	purge := s.lifetimes.purge
+	if purge == 0 {
+		purge = -1
+	}
+	e, err := newStoreEngine(ctx, s.mode, items, purge)
 	if err == nil {
 		e.dialect = s.dialect
 	}

@@ -41,6 +41,7 @@ type need struct {
 // These are the needs of features.
 var (
 	inMemory        = need{"data in memory", func(s *scenario) bool { return s.plan.where == inProcess && !s.has(onStore) }}
+	storeData       = need{"the embedded store", func(s *scenario) bool { return s.has(onStore) }}
 	hierarchical    = need{"hierarchical keys", func(s *scenario) bool { return s.has(hierarchicalKeys) }}
 	overNoHTTP      = need{"no HTTP", func(s *scenario) bool { return s.plan.where == inProcess }}
 	onlyOurs        = need{"no hosts of .NET or Java", func(s *scenario) bool { return len(s.foreign) == 0 }}
@@ -93,6 +94,7 @@ const (
 
 	// The change feed and its partitions.
 	allVersions       = "all-versions"
+	timeToLive        = "time-to-live"
 	waitingReads      = "waiting-reads"
 	continuationStart = "continuation-start"
 	feedRanges        = "feed-range"
@@ -160,7 +162,7 @@ var features = []feature{
 		set:  func(s *scenario, _ *draw) { s.offset, s.rate = 0, 0 },
 	},
 	{
-		name: powerLosses, share: 0.67, needs: []need{allFaults, {"the embedded store", func(s *scenario) bool { return s.has(onStore) }}}, counted: true, mutant: "63-acknowledged-before-the-sync",
+		name: powerLosses, share: 0.67, needs: []need{allFaults, storeData}, counted: true, mutant: "63-acknowledged-before-the-sync",
 		text: "The store loses everything that it has not synced, and is opened again.",
 		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 2), eventPowerLoss, 0, 0.95) },
 	},
@@ -288,6 +290,11 @@ var features = []feature{
 		set: func(s *scenario, d *draw) {
 			s.startKind, s.startLSN, s.partitions = feed.StartContinuation, int64(d.intn(20)), 1
 		},
+	},
+	{
+		name: timeToLive, share: 0.6, needs: []need{storeData}, counted: true, mutant: "380-write-of-an-expired-item-replaces-it",
+		text: "Items expire. Writes set, change and remove the time to live of items, and some write an expired item again. A purge deletes expired items.",
+		set:  (*scenario).drawLifetimes,
 	},
 	{
 		name: feedRanges, share: 0.1, needs: []need{overNoHTTP, onlyOurs, wideLeases}, mutant: "373-lease-beyond-the-range",

@@ -293,7 +293,7 @@ func (j *journal) follows(r feed.Range, from int64, changes []feed.Change) (wron
 			id, _ = changes[next].ID()
 		}
 		switch {
-		case next < len(changes) && e.lsn == changes[next].LSN && e.id == id && e.delete == (changes[next].Op == feed.Delete):
+		case next < len(changes) && e.is(changes[next], id):
 			next++
 		case j.contains(e):
 			return "lacks " + e.String()

@@ -232,25 +232,29 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	if !s.waits {
 		r.Wait = 0
 	}
-	page, err := send(ctx, c, func(ctx context.Context) (feed.Page, error) {
+	answer, err := send(ctx, c, func(ctx context.Context) (served, error) {
 		if s.host.world.refuses && r.From.Kind() == feed.StartTime {
 			s.host.world.occurs(refusedStart)
-			return feed.Page{}, feed.ErrUnsupported
+			return served{}, feed.ErrUnsupported
 		}
 		if err := s.host.world.historyLost(r); err != nil {
-			return feed.Page{}, err
+			return served{}, err
 		}
 		page, err := s.inner.Read(ctx, r)
 		if err != nil || c.op == opNow {
-			return page, err
+			return served{page: page}, err
 		}
-		return s.alter(page, r, token), nil
+		page = s.alter(page, r, token)
+		return served{page, s.host.world.check.pageServed(r, page)}, nil
 	})
 	if c.op == opRead {
-		s.host.world.check.readAnswered(s.host, token, r.From, page, err)
+		s.host.world.check.readAnswered(s.host, token, r.From, answer.page, err)
 		s.host.world.check.historyAnswered(s.host, token, r, err)
+		if err == nil {
+			s.host.world.check.pageReceived(s.host, token, r.From, answer.limited)
+		}
 	}
-	return page, err
+	return answer.page, err
 }
 
 // CheckStart implements [feed.Source].

@@ -30,6 +30,9 @@ type run struct {
 	survey   *survey       // nil without an estimator
 	follower *follower     // nil without a reader
 	setBack  time.Duration // by how much the store's clock was set back
+	limited  int           // number of writes of items that may expire
+	// endExpiry ends the recording of expired items. It is nil if there is none.
+	endExpiry func()
 
 	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
@@ -56,6 +59,9 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 	}
 	if err := r.open(ctx); err != nil {
 		w.check.fail(11, "cannot open the leases: %v", err)
+	}
+	if s.has(timeToLive) {
+		r.watchExpiry() //nolint:contextcheck // end stops it
 	}
 	r.prepare(ctx)
 	if s.has(estimates) {
@@ -260,7 +266,7 @@ func (r *run) write(ctx context.Context) {
 	for range n {
 		w := r.operation(d, key, taken)
 		taken[w.id] = true
-		writes = append(writes, w)
+		writes = append(writes, r.setLifetime(w))
 	}
 	if err := r.world.write(ctx, writes...); err != nil {
 		r.world.check.fail(11, "cannot write: %v", err)
@@ -299,7 +305,8 @@ const (
 )
 
 // operation draws one operation on a partition key: a new item, a new version, or a
-// delete. It does not choose the items that the transaction has taken.
+// delete. It does not choose the items that the transaction has taken. It writes an expired
+// item again where it would delete a live one.
 func (r *run) operation(d *draw, key feed.PartitionKey, taken map[string]bool) itemWrite {
 	name := key.String()
 	old := r.items[name]
@@ -312,7 +319,7 @@ func (r *run) operation(d *draw, key feed.PartitionKey, taken map[string]bool) i
 	}
 	if len(old) > 0 && !taken[old[i].id] && p < rewriteShare+deleteShare {
 		w := old[i]
-		if p < deleteShare {
+		if p < deleteShare && r.world.journal.exists(w) {
 			old[i] = old[len(old)-1]
 			r.items[name] = old[:len(old)-1]
 			w.document = nil
@@ -367,6 +374,7 @@ func (r *run) rest(ctx context.Context) {
 	check.requestsAtRest()
 	check.stable(since)
 	check.covers()
+	r.expiredAtRest()
 	check.allHandled()
 	if check.failed() {
 		return
@@ -411,6 +419,9 @@ func (r *run) end() {
 			<-f.done
 		}
 		r.world.pending.Wait()
+	}
+	if r.endExpiry != nil {
+		r.endExpiry()
 	}
 	if err := r.world.engine.close(); err != nil {
 		r.world.check.fail(11, "cannot close the engine: %v", err)

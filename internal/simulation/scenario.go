@@ -26,6 +26,7 @@ type scenario struct {
 	startKind  feed.StartKind
 	startAfter time.Duration // for a start time: the time from the start of the run to it
 	startLSN   int64         // for a continuation
+	lifetimes  lifetimes
 	// cuts are the first and the last of the feedCuts parts of the keys that the processor
 	// covers, in seeds with a feed range.
 	cuts [2]int

@@ -113,6 +113,7 @@ type world struct {
 
 func newWorld(c worldConfig) *world {
 	w := &world{worldConfig: c, occurred: map[string]int{}, trace: newTrace(c.keepTrace), journal: newJournal(c.mode, c.passes)}
+	w.journal.now = w.engine.now
 	if w.refuses {
 		w.journal.since = w.start.Time()
 	}

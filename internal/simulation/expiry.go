@@ -1,0 +1,110 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// In seeds with a time to live, items expire in the embedded store. A write of an item may
+// set, change or remove its time to live, and begins it anew.
+//
+// In latest version mode, the change feed no longer contains an expired item, so its last
+// change may never be delivered. In all versions and deletes mode, the next purge deletes
+// the item. A write of the item may come first: then its transaction also has the delete.
+
+// lifetimes is the configuration of the time to live of items.
+type lifetimes struct {
+	// standard is the time to live in seconds of the items that have none of their own.
+	// It is -1 if they never expire, and 0 if no item of the run expires.
+	standard int
+	longest  int           // the longest time to live of an item's own, in seconds
+	purge    time.Duration // the interval between two purges
+}
+
+// expiringEngine is an engine whose items may expire.
+type expiringEngine interface {
+	engine
+	// expiries waits for deletes of expired items after an LSN, and returns them. It
+	// leaves out the deletes in the transaction of another write. through is the last LSN
+	// that it has read.
+	expiries(ctx context.Context, after int64) (deletes []feed.Change, through int64, err error)
+}
+
+// drawLifetimes draws the times to live. The longest is shorter than the rest at the end
+// of a run, so that every item has expired when the run ends.
+func (s *scenario) drawLifetimes(d *draw) {
+	expiration := int(s.times.expiration / time.Second)
+	s.lifetimes = lifetimes{
+		standard: -1,
+		longest:  d.between(expiration/4, 2*expiration),
+		purge:    d.span(time.Second, s.times.expiration/2),
+	}
+	if d.chance(0.4) {
+		s.lifetimes.standard = d.between(expiration/2, 2*expiration)
+	}
+}
+
+// setLifetime sets, changes or removes the time to live of the item that w writes. When the
+// faults have ended, it writes items that never expire.
+func (r *run) setLifetime(w itemWrite) itemWrite {
+	s := r.scenario
+	if s.lifetimes.standard == 0 || w.document == nil {
+		return w
+	}
+	r.limited++
+	d := newDraw(s.seed, uint64(r.limited), "time to live")
+	w.document = maps.Clone(w.document)
+	switch p := d.float(); {
+	case p < 0.1 || r.world.isCalm():
+		w.document["ttl"] = -1
+	case p < 0.5:
+		w.ttl = max(0, s.lifetimes.standard)
+	default:
+		w.ttl = d.between(1, s.lifetimes.longest)
+		w.document["ttl"] = w.ttl
+	}
+	return w
+}
+
+// watchExpiry starts to record the deletes of expired items. end stops it and waits.
+func (r *run) watchExpiry() {
+	e, ok := r.world.engine.(expiringEngine)
+	if !ok || r.world.mode != feed.AllVersionsAndDeletes {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	r.endExpiry = func() {
+		cancel()
+		<-ended
+	}
+	go func() {
+		defer close(ended)
+		r.world.recordExpiry(ctx, e)
+	}()
+}
+
+// recordExpiry records the deletes of expired items in the journal, until ctx ends.
+func (w *world) recordExpiry(ctx context.Context, e expiringEngine) {
+	for after := int64(0); ; {
+		deletes, through, err := e.expiries(ctx, after)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.check.fail(23, "cannot read the deletes of expired items: %v", err)
+			return
+		}
+		for _, c := range deletes {
+			if wrong := w.journal.purged(c); wrong != "" {
+				w.check.fail(23, "the store %s", wrong)
+			}
+			w.occurs(timeToLive)
+			w.trace.add("store", "expire", c.DeletedKey.String()+"/"+c.DeletedID, "", c.LSN)
+		}
+		after = through
+	}
+}
