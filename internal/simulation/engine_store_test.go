@@ -45,7 +45,7 @@ const (
 )
 
 // newStoreEngine returns an engine whose monitored container has the given properties.
-// newStoreEngine adds the name, the retention and, if there are none, the key paths. purge
+// newStoreEngine adds the name and, if there are none, the retention and key paths. purge
 // is the interval between two purges. If -1, nothing expires.
 func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerProperties, purge time.Duration) (*storeEngine, error) {
 	e := &storeEngine{fs: vfs.NewCrashableMem(), avad: mode == feed.AllVersionsAndDeletes, purge: purge}
@@ -57,7 +57,7 @@ func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerPr
 	if items.KeyPaths == nil {
 		items.KeyPaths = []string{"/pk"}
 	}
-	if e.avad {
+	if e.avad && items.Retention == 0 {
 		items.Retention = storeRetention
 	}
 	_, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: storeDatabase})
@@ -77,7 +77,7 @@ func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerPr
 }
 
 // options returns options without background work, except for purges in runs whose items
-// expire. A timer that fires every second of fake time would take most of the running
+// expire or whose store drops versions. A timer that fires every second of fake time would take most of the running
 // time.
 func (e *storeEngine) options(fs vfs.FS) store.Options {
 	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: e.purge}
@@ -384,7 +384,7 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if !s.has(onStore) {
 		return s.memory(), nil
 	}
-	items := store.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard}
+	items := store.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard, Retention: s.retention}
 	for _, name := range keyProperties[:max(s.levels, 1)] {
 		items.KeyPaths = append(items.KeyPaths, "/"+name)
 	}

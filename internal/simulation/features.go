@@ -305,7 +305,7 @@ var features = []feature{
 		},
 	},
 	{
-		name: historyLosses, share: 0.3, needs: []need{inMemory, allVersionsMode}, counted: true, mutant: "374-history-skipped-unasked",
+		name: historyLosses, share: 0.3, needs: []need{overNoHTTP, allVersionsMode}, counted: true, mutant: "374-history-skipped-unasked",
 		text: "The source drops changes after a retention, and all hosts are away for longer. A host may then skip the dropped changes, or reads again.",
 		set:  (*scenario).dropChanges,
 	},

@@ -14,9 +14,10 @@ import (
 // the lease skip them.
 
 // historyLost returns the error of a read if changes after its position are older than the
-// retention. Otherwise, and for a read of a gone lease, it returns nil.
+// retention. Otherwise, and for a read of a gone lease, it returns nil. It also returns nil
+// if the engine itself drops changes.
 func (w *world) historyLost(r feed.Request) error {
-	if w.retention == 0 || r.From.Kind() != feed.StartContinuation || isGone(w.engine.partitions(), r.Partition.ID, r.Range) {
+	if w.retention == 0 || w.drops || r.From.Kind() != feed.StartContinuation || isGone(w.engine.partitions(), r.Partition.ID, r.Range) {
 		return nil
 	}
 	from, err := lsnOf(r.From.Continuation())
@@ -63,6 +64,22 @@ func (c *checker) historyAnswered(h *host, token string, r feed.Request, err err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost[tenureKey{h, token}] = lostRead{keys: keys, from: from, oldest: oldest}
+	if e, found := c.world.journal.kept(keys, from, oldest, c.world.engine.now().Add(-c.world.retention)); found {
+		c.violate(2, "%s: the source has dropped the changes of lease %s up to %d, but %s is within the retention", h.id, token, oldest, e)
+	}
+}
+
+// kept returns the first change of range r with an LSN greater than from and at most to
+// that is not older than cut.
+func (j *journal) kept(r feed.Range, from, to int64, cut time.Time) (first *record, found bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range j.between(r, from, to) {
+		if !e.at.Before(cut) {
+			return e, true
+		}
+	}
+	return nil, false
 }
 
 // skips records that a host skips the changes that its last read of a lease has missed.
@@ -145,6 +162,12 @@ func (r *run) away() bool {
 func (s *scenario) dropChanges(d *draw) {
 	e := s.times.expiration
 	s.retention = d.span(e, 3*e/2)
+	if s.drops = s.has(onStore); s.drops {
+		s.retention = s.retention.Truncate(time.Second) // the store counts in seconds
+		if s.lifetimes.purge == 0 {
+			s.lifetimes.purge = d.span(time.Second, e/2)
+		}
+	}
 	n := len(s.events)
 	s.add(d, d.between(1, 2), eventAbsence, 0.1, 0.4)
 	for i := range s.events[n:] {

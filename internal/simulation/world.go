@@ -55,6 +55,7 @@ type worldConfig struct {
 	readAhead      int
 	waits          bool                 // reads of the source may wait for changes
 	retention      time.Duration        // of changes in the source; zero keeps them all
+	drops          bool                 // the engine itself drops changes after the retention
 	pages          pageOdds             // unusual pages of the source
 	overwrites     bool                 // hosts of .NET write the leases that they created without a condition
 	clockless      bool                 // the lease store does not return its time
