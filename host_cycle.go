@@ -25,8 +25,8 @@ type cycle struct {
 	ctx, base context.Context
 	regular   bool
 	memory    balance.Memory
-	// running holds the IDs of the leases that this host has a worker for.
-	running map[string]bool
+	// workers holds the workers of this host by lease ID, as of the start of the cycle.
+	workers map[string]*worker
 	// acquired reports an acquired lease to the supervisor. It returns when the
 	// supervisor has taken it.
 	acquired func(a acquisition)
@@ -61,7 +61,7 @@ func (c *cycle) run() cycleResult {
 	plan, err := c.plan()
 	if plan != nil {
 		c.out.memory = plan.Memory()
-		for id := range c.running {
+		for id := range c.workers {
 			if plan.Shadowed(id) {
 				c.out.shadowed = append(c.out.shadowed, id)
 			}
@@ -102,7 +102,7 @@ func (c *cycle) plan() (*balance.Plan, error) {
 		if err := c.checkModes(listing); err != nil {
 			return nil, err
 		}
-		plan = balance.NewPlan(c.asHost(), listing, memory, c.clock().Mono, regular, func(id string) bool { return c.running[id] })
+		plan = balance.NewPlan(c.asHost(), listing, memory, c.clock().Mono, regular, c.trusting())
 		memory, regular = plan.Memory(), false
 		marked := !listing.Initialized.IsZero()
 		if marked {
@@ -157,6 +157,16 @@ func (c *cycle) asHost() balance.Host {
 		Owner: c.owner, Min: c.cfg.MinLeases, Max: c.cfg.MaxLeases, Terms: c.terms,
 		Range: c.cfg.Range, Start: c.cfg.Start, Mode: c.cfg.Mode, Dialect: c.dialect,
 	}
+}
+
+// trusting returns the IDs of the leases that this host has a worker for. The value
+// reports whether the worker still trusts its lease.
+func (c *cycle) trusting() map[string]bool {
+	trusting := make(map[string]bool, len(c.workers))
+	for id, w := range c.workers {
+		trusting[id] = w.trust.lasts()
+	}
+	return trusting
 }
 
 func (c *cycle) list() (lease.Listing, error) {

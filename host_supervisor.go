@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -113,14 +114,11 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 	}
 	c := &cycle{
 		host: s.host, ctx: ctx, base: context.WithoutCancel(ctx),
-		regular: now >= s.regularAt, memory: s.memory, running: map[string]bool{},
+		regular: now >= s.regularAt, memory: s.memory, workers: maps.Clone(s.workers),
 		starts: s.starts, first: !s.listed,
 		acquired: func(a acquisition) {
 			s.inbox <- func() { s.start(ctx, a) }
 		},
-	}
-	for id := range s.workers {
-		c.running[id] = true
 	}
 	if c.regular {
 		const spread = 0.1

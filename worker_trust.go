@@ -53,6 +53,10 @@ func (t *trust) holds(now lease.Reading) bool {
 	return t.held && t.terms.Trusted(t.attempt, now)
 }
 
+// lasts reports whether the trust has not ended. Unlike holds, it may be called by any
+// goroutine, and it notices a jump of the wall clock only after the worker has.
+func (t *trust) lasts() bool { return t.ctx.Err() == nil }
+
 // renewed prolongs the trust after a write succeeded that was sent at attempt. The trust
 // must not have ended.
 func (t *trust) renewed(attempt, now lease.Reading) {

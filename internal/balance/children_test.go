@@ -286,7 +286,7 @@ func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 func TestRangesAreRememberedWhereDocumentsHaveNone(t *testing.T) {
 	split := []feed.Partition{partition("1", "", "40", "0"), partition("2", "40", "FF", "0")}
 	bare := lease.Listing{Leases: []lease.Lease{{ID: "a", Token: "0", PartitionID: "0"}}, Now: time.Unix(9, 0)}
-	plan := NewPlan(Host{Owner: "me/00000000", Dialect: lease.JavaHandleChanges}, bare.WithRanges(split), Memory{}, 0, true, func(string) bool { return false })
+	plan := NewPlan(Host{Owner: "me/00000000", Dialect: lease.JavaHandleChanges}, bare.WithRanges(split), Memory{}, 0, true, nil)
 	again := plan.Memory().WithRanges(bare)
 	if again.Rangeless() || again.Leases[0].Range != feed.Full() || !bare.Rangeless() {
 		t.Errorf("the next listing is %+v, and was %+v", again, bare)

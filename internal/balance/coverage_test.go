@@ -24,7 +24,7 @@ type healer struct {
 func (h *healer) look(seconds float64, leases ...lease.Lease) *Plan {
 	at := time.Duration(seconds * float64(time.Second))
 	h.host.Owner, h.host.Terms = me, times
-	p := NewPlan(h.host, lease.Listing{Leases: leases, Initialized: h.marker, Now: noon.Add(at)}, h.memory, at, true, nobodyRuns)
+	p := NewPlan(h.host, lease.Listing{Leases: leases, Initialized: h.marker, Now: noon.Add(at)}, h.memory, at, true, nil)
 	h.memory = p.Memory()
 	return p
 }
@@ -115,7 +115,7 @@ func TestMissingDelayByEitherClockResetsGaps(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour), host: Host{Owner: me, Terms: times}}
 	look := func(mono, now float64) *Plan {
 		l := lease.Listing{Leases: []lease.Lease{half(1)}, Initialized: h.marker, Now: noon.Add(time.Duration(now * float64(time.Second)))}
-		p := NewPlan(h.host, l, h.memory, time.Duration(mono*float64(time.Second)), true, nobodyRuns)
+		p := NewPlan(h.host, l, h.memory, time.Duration(mono*float64(time.Second)), true, nil)
 		h.memory = p.Memory()
 		return p
 	}
@@ -237,8 +237,8 @@ func TestCoverageOfRandomListings(t *testing.T) {
 			host.Range = feed.Range{Min: "11", Max: "55"}
 		}
 		listing := lease.Listing{Leases: leases, Now: noon}
-		p := NewPlan(host, listing, memory, 0, true, nobodyRuns)
-		again := NewPlan(host, listing, p.Memory(), 0, true, nobodyRuns)
+		p := NewPlan(host, listing, memory, 0, true, nil)
+		again := NewPlan(host, listing, p.Memory(), 0, true, nil)
 		if again.coverage != p.coverage {
 			t.Fatalf("seed %d: the coverage of the same listing is computed again", seed)
 		}

@@ -18,14 +18,23 @@ type literal struct {
 	now     time.Time
 	regular bool
 	before  map[string]string // the leases that were free one interval ago: ID to ETag
-	running map[string]bool
-	barred  map[string]bool // the leases that have an ancestor in the listing, by ID
+	workers map[string]bool   // the leases that this host has a worker for, and whether it trusts them
+	barred  map[string]bool   // the leases that have an ancestor in the listing, by ID
 	skipped map[string]bool
 	stolen  int // the number of leases that this host stole in this cycle
 }
 
 func (d *literal) live(l lease.Lease) bool {
+	if l.Owner == d.host.Owner && d.workers[l.ID] {
+		return true // whatever the store's clock shows
+	}
 	return l.Owner != "" && d.now.Sub(l.Modified) < d.host.Terms.Expiration+time.Second
+}
+
+// runs reports whether this host has a worker for the lease.
+func (d *literal) runs(id string) bool {
+	_, ok := d.workers[id]
+	return ok
 }
 
 func (d *literal) marked(l lease.Lease) bool {
@@ -61,7 +70,7 @@ func (d *literal) decide() Move {
 		if c := d.counted(l); c != "" {
 			have[c]++
 		}
-		if d.live(l) && l.Owner == me {
+		if d.live(l) && l.Owner == me || d.workers[l.ID] {
 			held++ // also if it is to be handed over
 		}
 	}
@@ -78,7 +87,7 @@ func (d *literal) decide() Move {
 	var take *lease.Lease
 	for i := range d.leases {
 		l := &d.leases[i]
-		if d.barred[l.ID] || d.live(*l) || d.running[l.ID] || d.skipped[l.ID] {
+		if d.barred[l.ID] || d.live(*l) || d.runs(l.ID) || d.skipped[l.ID] {
 			continue
 		}
 		wanted := ""
@@ -128,7 +137,7 @@ func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(leas
 	last := map[string]*lease.Lease{} // the last lease of each host that fit accepts
 	for i := range d.leases {
 		l := &d.leases[i]
-		if d.barred[l.ID] || !d.live(*l) || !fit(*l) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {
+		if d.barred[l.ID] || !d.live(*l) || !fit(*l) || l.Owner == me || d.skipped[l.ID] || d.runs(l.ID) {
 			continue
 		}
 		if o := last[l.Owner]; o == nil || rank(me, l.ID) > rank(me, o.ID) {
@@ -149,8 +158,6 @@ func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(leas
 
 var times = lease.Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
 
-func nobodyRuns(string) bool { return false }
-
 // TestDecideFollowsTheProtocol compares Plan.Decide with literal on random listings. The
 // writes of each cycle succeed, fail, meet a conflict, or find no lease, at random.
 func TestDecideFollowsTheProtocol(t *testing.T) {
@@ -166,7 +173,7 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 			bounded++
 		}
 		p := NewPlan(d.host, lease.Listing{Leases: append([]lease.Lease(nil), d.leases...), Now: d.now},
-			Memory{free: d.before}, plannedAt, d.regular, func(id string) bool { return d.running[id] })
+			Memory{free: d.before}, plannedAt, d.regular, d.workers)
 		for step := range 60 {
 			got, want := p.Decide(), d.decide()
 			if got.Kind != want.Kind || got.Lease.ID != want.Lease.ID || got.Lease.ETag != want.Lease.ETag || got.Until != want.Until {
@@ -242,7 +249,7 @@ func randomOwner(rnd *rand.Rand) string {
 func randomListing(rnd *rand.Rand) *literal {
 	d := &literal{
 		host: Host{Owner: lease.NewOwner("host0", 0), Terms: times}, now: time.Unix(1_800_000_000, 0), regular: rnd.IntN(2) == 0,
-		before: map[string]string{}, running: map[string]bool{}, barred: map[string]bool{}, skipped: map[string]bool{},
+		before: map[string]string{}, workers: map[string]bool{}, barred: map[string]bool{}, skipped: map[string]bool{},
 	}
 	if rnd.IntN(4) == 0 {
 		d.host.Min = rnd.IntN(10)
@@ -279,7 +286,7 @@ func randomListing(rnd *rand.Rand) *literal {
 			l = l.Asked(randomOwner(rnd))
 		}
 		if rnd.IntN(6) == 0 {
-			d.running[l.ID] = true
+			d.workers[l.ID] = rnd.IntN(2) == 0
 		}
 		if rnd.IntN(3) == 0 {
 			d.before[l.ID] = l.ETag
@@ -310,7 +317,7 @@ func TestDecideCountsALeaseThatIsHandedOverForTheMaximum(t *testing.T) {
 	h := Host{Owner: me, Max: 2, Terms: lease.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}}
 	decide := func() Move {
 		l := lease.Listing{Leases: leases, Now: now, Initialized: now}
-		return NewPlan(h, l, Memory{}, time.Hour, true, func(string) bool { return false }).Decide()
+		return NewPlan(h, l, Memory{}, time.Hour, true, nil).Decide()
 	}
 	if m := decide(); m.Kind != MoveNone {
 		t.Errorf("the host holds two leases and decides to %s lease %s; want none", m.Kind, m.Lease.ID)

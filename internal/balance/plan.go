@@ -7,7 +7,7 @@
 // creates missing leases and stops the workers of shadowed ones. Then it writes the moves
 // of Decide, and amends the plan with each answer, until Decide returns none:
 //
-//	plan := balance.NewPlan(host, listing, memory, mono, regular, running)
+//	plan := balance.NewPlan(host, listing, memory, mono, regular, workers)
 //	memory = plan.Memory()
 //	for move := plan.Decide(); move.Kind != balance.MoveNone; move = plan.Decide() {
 //		// write move.Lease.Acquired(me) to acquire, or .Asked(me) to ask, and then
@@ -57,7 +57,7 @@ type Plan struct {
 	mono    time.Duration
 	now     time.Time // Listing.Now, or mono as a time if the store has no clock
 	regular bool
-	running func(id string) bool
+	workers map[string]bool // by lease ID; see NewPlan
 	before  Memory
 	seen    map[string]sighting // by lease ID, for stores without a clock; shared with Memory
 	fresh   map[string]bool     // IDs of amended leases: written at an unknown time after the listing; for stores without a clock only
@@ -77,7 +77,7 @@ type Plan struct {
 	names      []string // known hosts, this host first; the slices below have the same order
 	number     map[string]int32
 	have       []int   // usable leases counted as this host's
-	held       int     // usable live leases of this host, also those that others request
+	held       int     // leases that this host holds and may use, also those that others request
 	reasons    []int   // number of reasons to count as a host: live leases and valid marks
 	free       []queue // free leases by the host that they are reserved for
 	unreserved queue   // free leases without a request
@@ -86,12 +86,13 @@ type Plan struct {
 }
 
 // NewPlan returns the plan for l. The listing was received at mono, by the host's
-// monotonic clock. running reports whether the host has a worker for the lease with that
-// ID. Such a lease is neither acquired nor requested. regular reports whether the cycle
-// is a regular one.
-func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool, running func(id string) bool) *Plan {
+// monotonic clock. regular reports whether the cycle is a regular one. workers has the ID
+// of each lease that the host has a worker for. Such a lease is neither acquired nor
+// requested. The value reports whether the worker trusts its lease. If so, the host holds
+// the lease, even if it looks expired by the store's clock. workers must not change.
+func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool, workers map[string]bool) *Plan {
 	p := &Plan{
-		host: h, listing: l, mono: mono, now: l.Now, regular: regular, running: running, before: m,
+		host: h, listing: l, mono: mono, now: l.Now, regular: regular, workers: workers, before: m,
 		number: map[string]int32{},
 	}
 	if l.Now.IsZero() {
@@ -106,6 +107,7 @@ func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool
 		}
 	}
 	p.me = p.hostNumber(h.Owner)
+	p.held = p.unlisted()
 	p.reasons[p.me]++
 	for i := range l.Leases {
 		lease := &l.Leases[i]
@@ -120,6 +122,22 @@ func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool
 		}
 	}
 	return p
+}
+
+// unlisted returns the number of leases that this host holds and the listing does not
+// have, because somebody deleted them by hand. Their workers put them back. Only a host
+// with a maximum needs the number.
+func (p *Plan) unlisted() int {
+	n := 0
+	if p.host.Max == 0 {
+		return n
+	}
+	for id, trusted := range p.workers {
+		if _, listed := p.find(id); trusted && !listed {
+			n++
+		}
+	}
+	return n
 }
 
 // Amend replaces a lease of the listing by l, the answer to a write or the Current of a
@@ -190,6 +208,12 @@ func (p *Plan) MarksOut() bool { return p.marks > 0 }
 
 func (p *Plan) shadowed(id string) bool {
 	_, ok := p.coverage.shadowed[id]
+	return ok
+}
+
+// running reports whether this host has a worker for the lease.
+func (p *Plan) running(id string) bool {
+	_, ok := p.workers[id]
 	return ok
 }
 

@@ -19,7 +19,7 @@ func balancedListing(b *testing.B) (Host, lease.Listing, Memory) {
 		w.leases[i].Owner = w.hosts[i%200].Owner
 	}
 	h := w.hosts[0].Host
-	p := NewPlan(h, w.list(), Memory{}, 0, true, nobodyRuns)
+	p := NewPlan(h, w.list(), Memory{}, 0, true, nil)
 	return h, w.list(), p.Memory()
 }
 
@@ -29,7 +29,7 @@ func BenchmarkPlanAtRest(b *testing.B) {
 	h, l, m := balancedListing(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if NewPlan(h, l, m, time.Second, true, nobodyRuns).Decide().Kind != MoveNone {
+		if NewPlan(h, l, m, time.Second, true, nil).Decide().Kind != MoveNone {
 			b.Fatal("there is a move")
 		}
 	}
@@ -41,7 +41,7 @@ func BenchmarkPlanFirstListing(b *testing.B) {
 	h, l, _ := balancedListing(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		NewPlan(h, l, Memory{}, time.Second, true, nobodyRuns).Decide()
+		NewPlan(h, l, Memory{}, time.Second, true, nil).Decide()
 	}
 }
 
@@ -52,7 +52,7 @@ func BenchmarkPlanJoins(b *testing.B) {
 	h.Owner = lease.NewOwner("newcomer", 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		p := NewPlan(h, l, m, time.Second, true, nobodyRuns)
+		p := NewPlan(h, l, m, time.Second, true, nil)
 		asked := 0
 		for move := p.Decide(); move.Kind == MoveAsk; move = p.Decide() {
 			p.Amend(move.Lease.Asked(h.Owner))
@@ -74,7 +74,7 @@ func BenchmarkPlanStartsAlone(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		p := NewPlan(h, free, m, time.Second, true, nobodyRuns)
+		p := NewPlan(h, free, m, time.Second, true, nil)
 		for move := p.Decide(); move.Kind == MoveAcquire; move = p.Decide() {
 			p.Amend(move.Lease.Acquired(h.Owner))
 		}

@@ -44,7 +44,7 @@ func planFor(h Host, m Memory, regular bool, leases ...lease.Lease) *Plan {
 	if h.Owner == "" {
 		h.Owner = me
 	}
-	return NewPlan(h, lease.Listing{Leases: leases, Initialized: noon.Add(-time.Hour), Now: noon}, m, time.Hour, regular, nobodyRuns)
+	return NewPlan(h, lease.Listing{Leases: leases, Initialized: noon.Add(-time.Hour), Now: noon}, m, time.Hour, regular, nil)
 }
 
 func wantMove(t *testing.T, what string, p *Plan, kind MoveKind, ids ...string) {
@@ -87,7 +87,7 @@ func TestDecideNeverTakesALiveLease(t *testing.T) {
 
 func TestDecideNeverAcquiresALeaseThatTheHostRuns(t *testing.T) {
 	l := lease.Listing{Leases: []lease.Lease{aged(0, "", 0), aged(1, other, time.Hour)}, Now: noon, Initialized: noon}
-	p := NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, 0, true, func(id string) bool { return id == "idA" })
+	p := NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, 0, true, map[string]bool{"idA": true})
 	wantMove(t, "one of two", p, MoveAcquire, "idB")
 	p.Amend(aged(1, me, 0))
 	wantMove(t, "the other is run", p, MoveNone)
@@ -268,7 +268,7 @@ func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 	host := Host{Owner: me, Terms: times}
 	leases := []lease.Lease{aged(0, other, time.Hour), aged(1, other, time.Hour)}
 	plan := func(m Memory, at time.Duration) *Plan {
-		return NewPlan(host, lease.Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
+		return NewPlan(host, lease.Listing{Leases: leases, Initialized: noon}, m, at, true, nil)
 	}
 	p := plan(Memory{}, 0)
 	wantMove(t, "seen for the first time: neither expired nor young", p, MoveNone)
@@ -288,7 +288,7 @@ func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testing.T) {
 	host := Host{Owner: me, Terms: times}
 	plan := func(l lease.Lease, m Memory, at time.Duration) *Plan {
-		return NewPlan(host, lease.Listing{Leases: []lease.Lease{l}, Initialized: noon}, m, at, true, nobodyRuns)
+		return NewPlan(host, lease.Listing{Leases: []lease.Lease{l}, Initialized: noon}, m, at, true, nil)
 	}
 	l := aged(0, other, time.Hour)
 	p := plan(l, Memory{}, 0)
@@ -314,4 +314,22 @@ func TestOwnersOfOurImplementation(t *testing.T) {
 			t.Errorf("Instance(%q) is %q", text, lease.Instance(text))
 		}
 	}
+}
+
+// After a forward jump of the store's clock, the leases of the host look expired. They
+// count as long as their workers trust them. Otherwise the host acquires more than its
+// maximum, or ignores the requests of others.
+func TestDecideCountsLeasesThatAWorkerTrusts(t *testing.T) {
+	jumped := []lease.Lease{aged(0, me, time.Hour), aged(1, me, time.Hour), aged(2, "", 0)}
+	plan := func(h Host, trusted bool, leases ...lease.Lease) *Plan {
+		h.Owner, h.Terms = me, times
+		l := lease.Listing{Leases: leases, Now: noon, Initialized: noon}
+		return NewPlan(h, l, Memory{}, time.Hour, true, map[string]bool{"idA": trusted, "idB": trusted})
+	}
+	wantMove(t, "it holds its maximum", plan(Host{Max: 2}, true, jumped...), MoveNone)
+	wantMove(t, "its workers have lost both", plan(Host{Max: 2}, false, jumped...), MoveAcquire, "idC")
+	wantMove(t, "one is to be handed over", plan(Host{Max: 2}, true, jumped[0].Asked(other), jumped[1], jumped[2]), MoveNone)
+	wantMove(t, "another host has acquired one", plan(Host{Max: 2}, true, aged(0, other, 0), jumped[1], jumped[2]), MoveNone)
+	wantMove(t, "somebody deleted one", plan(Host{Max: 2}, true, jumped[1:]...), MoveNone)
+	wantMove(t, "it has its share of five", plan(Host{}, true, jumped[0], jumped[1], aged(2, other, 0), aged(3, other, 0), aged(4, other, 0)), MoveNone)
 }

@@ -22,7 +22,9 @@ func (p *Plan) state(l *lease.Lease) leaseState {
 	var s leaseState
 	if l.Owner != "" {
 		age, young := p.age(l)
-		s.live = age < p.host.Terms.Takeover()
+		// After a forward jump of the store's clock, leases of this host look expired. The
+		// host would count too few of them and acquire more than its share or its maximum.
+		s.live = age < p.host.Terms.Takeover() || l.Owner == p.host.Owner && p.workers[l.ID]
 		s.young = s.live && young
 	}
 	if w := l.Wanted(); w != "" && (l.Owner == "" || s.live && lease.Ours(l.Owner)) {
@@ -69,15 +71,17 @@ func (p *Plan) isAmended(id string) bool {
 // counts for the host that requests it, because that host gets it next. Otherwise it
 // counts for its live owner, if there is one.
 func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
+	// The listing may show another owner of a lease that a worker still trusts. The host
+	// uses that lease until the worker's next write, so it holds it.
+	if (s.live && l.Owner == p.host.Owner || p.workers[l.ID]) && !p.shadowed(l.ID) {
+		p.held += by
+	}
 	if !s.live && s.wanted == "" {
 		return
 	}
 	var has int32
 	if s.live {
 		has = p.hostNumber(l.Owner)
-		if has == p.me && !p.shadowed(l.ID) {
-			p.held += by
-		}
 		p.reasons[has] += by
 	}
 	if s.wanted != "" {

@@ -3,6 +3,7 @@ package balance
 import (
 	"container/heap"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -251,7 +252,7 @@ func (w *world) begin(h *host, regular bool) {
 		if !h.alive {
 			return
 		}
-		h.plan = NewPlan(h.Host, h.listing, h.memory, w.now, regular, func(id string) bool { return h.running[id] })
+		h.plan = NewPlan(h.Host, h.listing, h.memory, w.now, regular, maps.Clone(h.running))
 		h.memory = h.plan.Memory()
 		w.step(h)
 	})

@@ -162,7 +162,7 @@ func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
 	p := planFor(Host{Min: 9}, Memory{}, true, aged(0, worker7, 0), aged(1, worker7, 0), whole)
 	wantMove(t, "an ancestor is there", p, MoveNone)
 	l := lease.Listing{Leases: []lease.Lease{aged(0, worker7, 0), aged(1, worker7, 0)}, Now: noon, Initialized: noon}
-	p = NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, time.Hour, true, func(string) bool { return true })
+	p = NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, time.Hour, true, map[string]bool{"idA": true, "idB": true})
 	wantMove(t, "this host has workers for both", p, MoveNone)
 	p = planFor(Host{}, Memory{}, true, aged(0, worker7, 0), aged(1, worker7, 0))
 	p.Skip("idA")
@@ -186,7 +186,7 @@ func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
 func TestStealFromAStoreWithoutClock(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, time.Hour), aged(1, worker7, time.Hour)}
 	plan := func(m Memory, at time.Duration) *Plan {
-		return NewPlan(Host{Owner: me, Terms: times}, lease.Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
+		return NewPlan(Host{Owner: me, Terms: times}, lease.Listing{Leases: leases, Initialized: noon}, m, at, true, nil)
 	}
 	p := plan(Memory{}, 10*time.Second)
 	wantSteal(t, "seen for the first time", p, 71*time.Second)

@@ -28,7 +28,7 @@ func withDamage(token string, partitions []feed.Partition, initialized time.Time
 	if l.Rangeless() {
 		l = l.WithRanges(partitions)
 	}
-	return NewPlan(Host{Owner: me, Terms: times, Range: feed.Range{Min: "A", Max: "D"}}, l, Memory{}, time.Hour, true, nobodyRuns)
+	return NewPlan(Host{Owner: me, Terms: times, Range: feed.Range{Min: "A", Max: "D"}}, l, Memory{}, time.Hour, true, nil)
 }
 
 func TestUnreadableLeaseHasNoOwnerAndTheOthersAreTaken(t *testing.T) {
@@ -62,7 +62,7 @@ func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
 				Leases: []lease.Lease{aged(0, me, 0)}, Initialized: initialized, Now: noon.Add(time.Hour),
 				Unreadable: []lease.Unreadable{damaged("lost")},
 			}
-			p = NewPlan(p.host, l, memory, 2*time.Hour, true, nobodyRuns)
+			p = NewPlan(p.host, l, memory, 2*time.Hour, true, nil)
 			memory = p.Memory()
 			if p.Due() || p.Complete() {
 				t.Fatalf("marker at %v: due %t, complete %t", initialized, p.Due(), p.Complete())

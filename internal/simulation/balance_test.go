@@ -125,6 +125,24 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 	}, partitions(10))
 }
 
+// After the store's clock jumps forward, a host's own leases look expired to it. It still
+// uses them, so they must count for its maximum.
+func TestMaxLeasesHoldsAfterAForwardJumpOfTheStoresClock(t *testing.T) {
+	play(t, func(s *scene) {
+		small := s.joinPrepared("small", func(h *host) { h.settings.maxLeases = 2 })
+		s.sleep(s.times.intervals())
+		for range 20 {
+			s.jumpStoreClock(5 * time.Minute)
+			s.sleep(s.times.acquire + s.times.acquire/7)
+			if n := s.owned(small); n != 2 {
+				s.t.Fatalf("the host owns %d of 5 leases; want its maximum", n)
+			}
+		}
+		s.join("large")
+		s.sleep(s.times.intervals())
+	}, partitions(5), jumpingClock())
+}
+
 // If another host requests a lease, the owner hands it over only after the handler has
 // returned. Until then the owner keeps renewing and using the lease.
 func TestHandOverWaitsForTheHandler(t *testing.T) {

@@ -70,13 +70,13 @@ type checker struct {
 	// otherOwner holds the channels that are closed when a lease gets another owner, by
 	// token.
 	otherOwner map[string]chan struct{}
-	restored   map[*host]int           // number of leases that a host has put back after a delete by hand
 	steals     map[tenureKey]time.Time // for stolen leases: the previous owner's last write
 	orderly    bool                    // exclusive use is also checked between our hosts and foreign ones
 	visits     visits
 	lastRead   map[string]time.Time
 	due        map[tenureKey]dueRead
 	jumpedAt   time.Time              // time at which the store's clock last jumped forward
+	jumped     time.Duration          // by how much it has jumped forward in all
 	lost       map[tenureKey]lostRead // the last reads of each lease that missed dropped changes
 	reads      map[tenureKey]dueRead  // each worker's last read, due or not
 	limited    map[tenureKey]limitedReads
@@ -85,10 +85,13 @@ type checker struct {
 	deletedAt  time.Time            // time of an operator's last delete
 	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
 	overwritten map[string]bool
-	changedAt   time.Time // time at which an owner or a hand-over request last changed, or a worker last started
-	moves       int
-	found       []violation
-	cost        costs
+	// overtook contains the ETags of documents that another host acquired because the
+	// store's clock had jumped forward.
+	overtook  map[string]bool
+	changedAt time.Time // time at which an owner or a hand-over request last changed, or a worker last started
+	moves     int
+	found     []violation
+	cost      costs
 }
 
 // attempt is the first try of an acquire whose answer was lost. since is its time, and
@@ -117,9 +120,9 @@ func newChecker(w *world) *checker {
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lost: map[tenureKey]lostRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
-		overwritten: map[string]bool{}, limited: map[tenureKey]limitedReads{},
+		overwritten: map[string]bool{}, overtook: map[string]bool{}, limited: map[tenureKey]limitedReads{},
 		unmarked: []feed.Range{feed.Full()}, madeAt: map[string]time.Time{},
-		workers: map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{}, restored: map[*host]int{},
+		workers: map[tenureKey]*simObserver{}, otherOwner: map[string]chan struct{}{},
 		cost: newCosts(),
 	}
 }
@@ -184,6 +187,7 @@ func (c *checker) tenure(w *leaseWrite, first attempt, answer lease.Lease) *tenu
 		host: w.host, attempt: first.since, ahead: first.ahead, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
 		previousWrite: c.steals[tenureKey{w.host, w.lease.Token}],
 		overwritten:   c.overwritten[answer.ETag],
+		overtaken:     c.overtook[answer.ETag],
 	}
 }
 

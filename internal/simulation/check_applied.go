@@ -96,7 +96,6 @@ func (c *checker) bounded(h *host, l lease.Lease) {
 // recreate it at its durable position.
 func (c *checker) putBack(h *host, l lease.Lease) {
 	c.learn(h, l.Owner)
-	c.restored[h]++
 	old := c.history[l.Token]
 	if len(old) == 0 {
 		c.violate(6, "%s: creates lease %s as its owner", h.id, l.Token)
@@ -193,6 +192,7 @@ func (c *checker) listedExpired(h *host, l lease.Lease) bool {
 func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired bool) {
 	h := w.host
 	c.moves++
+	c.overtaken(before)
 	c.gotOtherOwner(after.Token)
 	if before.Owner != "" && !expired && lease.Ours(before.Owner) {
 		c.violate(6, "%s: takes lease %s from %q at age %s", h.id, after.Token, before.Owner, w.age)

@@ -24,7 +24,7 @@ import (
 // tests whose foreign hosts act in an order for which the wait after a steal suffices.
 
 // comparable reports whether two overlapping uses of a range violate exclusive use. See
-// also [checker.storeClockJumps]. The caller holds c.mu.
+// also [checker.overtaken]. The caller holds c.mu.
 func (c *checker) comparable(a, b *use) bool {
 	if a.foreign || b.foreign {
 		return c.orderly && a.foreign != b.foreign
@@ -33,7 +33,7 @@ func (c *checker) comparable(a, b *use) bool {
 		if u.what == "read" && u.host.clock.slept(u.naps) {
 			return false // the host ignores the answer, because its trust has ended
 		}
-		if t := c.tenures[tenureKey{u.host, u.token}]; t != nil && t.overwritten || c.doubtful(t) {
+		if t := c.tenures[tenureKey{u.host, u.token}]; t != nil && t.overwritten || t.isOvertaken() {
 			return false
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // This file checks the number of leases that a host has if Config.MinLeases or
 // Config.MaxLeases bound it. These are the rules:
 //
-//   - A host that holds MaxLeases leases acquires no other lease.
-//     A lease that it puts back after a delete by hand comes on top.
+//   - A host that holds MaxLeases leases acquires no other lease. It also holds a lease
+//     that was deleted by hand, because it puts that lease back.
 //   - A lease stays without an owner only if every host has MaxLeases leases.
 //   - A host's share is the number of leases divided by the number of hosts, rounded down
 //     or up, within the bounds of the host. At rest no host lacks a lease that it could
@@ -34,8 +34,8 @@ func (s settings) isFull(n int) bool { return s.maxLeases > 0 && n >= s.maxLease
 func (c *checker) acquiresOne(h *host, token string) {
 	n := 0
 	for key, t := range c.tenures {
-		l, ok := c.docs[key.token]
-		if key.host == h && key.token != token && c.holds(t) && !t.overwritten && ok && !c.shadowed(l) {
+		l := lease.Lease{Token: key.token, PartitionID: t.id, Range: t.r}
+		if key.host == h && key.token != token && c.holds(t) && !t.overwritten && !c.shadowed(l) {
 			n++
 		}
 	}
@@ -85,7 +85,7 @@ func (c *checker) shares(hosts []*host, leases []lease.Lease, have map[string]in
 				c.violate(12, "%s owns %d of %d leases and may have %d to %d, but %s owns %d", h.id, mine, len(leases), low, high, v.id, n)
 			}
 		}
-		if h.settings.maxLeases > 0 && mine > h.settings.maxLeases+c.restored[h] {
+		if h.settings.maxLeases > 0 && mine > h.settings.maxLeases {
 			c.violate(12, "%s owns %d leases; at most %d are allowed", h.id, mine, h.settings.maxLeases)
 		}
 	}

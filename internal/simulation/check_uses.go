@@ -53,6 +53,9 @@ type tenure struct {
 	// last write. The owner has not noticed that yet. Another of our hosts may acquire
 	// the lease meanwhile.
 	overwritten bool
+	// overtaken reports whether another host has acquired the lease after a forward jump
+	// of the store's clock; see [checker.overtaken].
+	overtaken bool
 }
 
 type tenureKey struct {
@@ -145,11 +148,11 @@ func (c *checker) begin(u *use) *use {
 // trustedByOthers checks that no other host trusts a lease of the same keys, because that
 // host could begin to use it at any moment. It ignores gone leases, which no host uses.
 func (c *checker) trustedByOthers(u *use) {
-	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.overwritten || c.doubtful(mine) {
+	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.overwritten || mine.isOvertaken() {
 		return
 	}
 	for key, t := range c.tenures {
-		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.overwritten || c.doubtful(t) || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
+		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.overwritten || t.isOvertaken() || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
 			continue
 		}
 		c.violate(1, "%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",

@@ -439,7 +439,7 @@ var features = []feature{
 		},
 	},
 	{
-		name: discards, share: 0.12, needs: []need{overNoHTTP, onlyOurs, noDeletes, anyPartitions, {"no refused deletes", func(s *scenario) bool { return !s.has(refusedDeletes) }}, {"no jumps of the store's clock", func(s *scenario) bool { return !s.has(storeClockJumps) }}}, counted: true, mutant: "345-start-now-after-a-discard",
+		name: discards, share: 0.12, needs: []need{overNoHTTP, onlyOurs, noDeletes, anyPartitions, {"no refused deletes", func(s *scenario) bool { return !s.has(refusedDeletes) }}}, counted: true, mutant: "345-start-now-after-a-discard",
 		text: "All hosts stop or crash, and one starts with DiscardLeases. It is refused while a lease has a live owner, and is then started again. It may crash at any of its writes.",
 		set: func(s *scenario, d *draw) {
 			s.add(d, 1, eventDiscard, 0.1, 0.5)

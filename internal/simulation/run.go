@@ -147,7 +147,8 @@ func (r *run) happen(ctx context.Context, e event) {
 	case eventChange:
 		r.changePartitions(ctx, change(e.d), e.n)
 	case eventStoreClock:
-		r.jumpStoreClock(e.d)
+		r.setBack += max(0, -e.d)
+		r.world.jumpStoreClock(e.d)
 	case eventHostClock:
 		r.stepHostClock(e)
 	case eventSuspend:

@@ -57,6 +57,12 @@ func refusingTimes() option {
 	}
 }
 
+func jumpingClock() option {
+	return func(_ *worldConfig, s *setting) {
+		s.why = "a clock that jumps; a server uses the machine's clock"
+	}
+}
+
 func from(s feed.Start) option { return func(c *worldConfig, _ *setting) { c.start = s } }
 func manual() option           { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
 

@@ -19,8 +19,11 @@ type survey struct {
 	estimator *estimator.Estimator
 	cancel    context.CancelFunc
 
-	mu    sync.Mutex // guards reads
+	mu    sync.Mutex // guards the fields below
 	reads map[string]*surveyed
+	// jumped is by how much the store's clock had jumped forward when the measurement
+	// began.
+	jumped time.Duration
 }
 
 // surveyed is the lag of a lease by the journal when the source served the last read of
@@ -35,7 +38,7 @@ type surveyed struct {
 	told     bool
 	firstEnd int64
 	end      int64     // the last LSN of the partition
-	now      time.Time // by the service's clock
+	now      time.Time // by the service's clock, without its forward jumps during the measurement
 }
 
 // newSurvey returns an estimator on a link of its own.
@@ -94,7 +97,7 @@ func (m *surveyed) lag() int64 {
 // measure makes one measurement.
 func (s *survey) measure(ctx context.Context) (estimator.Report, error) {
 	s.mu.Lock()
-	s.reads = map[string]*surveyed{}
+	s.reads, s.jumped = map[string]*surveyed{}, s.host.world.check.jumpedForward()
 	s.mu.Unlock()
 	return s.estimator.Report(ctx)
 }
@@ -134,7 +137,10 @@ func (s *survey) served(token string, r feed.Request, page feed.Page, end int64)
 		s.reads[token] = m
 	}
 	m.unread = s.host.world.journal.unread(s.host.world.keysOf(r), m.from)
-	m.page, m.end, m.now = page, end, s.host.world.engine.now()
+	// The estimator takes the time from its listing of the leases, before this read. If the
+	// clock has jumped forward since, the report's ages do not contain the jump.
+	w := s.host.world
+	m.page, m.end, m.now = page, end, w.engine.now().Add(s.jumped-w.check.jumpedForward())
 	advanced := page.Continuation != r.From.Continuation()
 	m.told = len(page.Changes) > 0 || page.LSN >= 0 && page.End >= 0 && (page.LSN >= page.End || advanced && page.LSN < m.firstEnd)
 }

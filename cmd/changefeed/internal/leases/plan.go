@@ -121,7 +121,7 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 		listed.Leases = append(listed.Leases, i.Lease)
 	}
 	host := balance.Host{Owner: cover, Terms: d.survey.Terms, Range: r, Start: start, Mode: mode, Dialect: d.survey.Codec.Dialect()}
-	missing := balance.NewPlan(host, listed, balance.Memory{}, 0, true, func(string) bool { return false }).Missing(d.survey.Partitions)
+	missing := balance.NewPlan(host, listed, balance.Memory{}, 0, true, nil).Missing(d.survey.Partitions)
 	for _, l := range missing {
 		l, err := d.survey.Codec.New(l)
 		if err != nil {
