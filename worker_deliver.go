@@ -45,8 +45,8 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 	return d
 }
 
-// step opens the observer if it is not open. Otherwise it delivers the next batch, if one
-// may be delivered now.
+// step creates the observer, opens it, or delivers the next batch: whatever comes next, if
+// it may be done now.
 func (d *deliverer) step() {
 	w := d.w
 	if d.calls.busy || !w.working() {
@@ -59,11 +59,16 @@ func (d *deliverer) step() {
 		w.wake(d.notBefore)
 		return
 	}
-	if !d.opened {
+	switch {
+	case d.observer == nil:
+		d.op = "open"
+		d.create()
+	case !d.opened:
+		d.op = "open"
 		d.open()
-		return
+	default:
+		d.handle()
 	}
-	d.handle()
 }
 
 // takeNext takes the next page with changes from the reader's queue and puts it into
@@ -93,24 +98,31 @@ func (d *deliverer) mayHandOut() bool {
 	return lw.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(lw.unsaved) <= most)
 }
 
-// open creates the observer, if it does not exist yet, and calls its Open.
-func (d *deliverer) open() {
+// create creates the observer. The next step opens it if the lease is still trusted.
+func (d *deliverer) create() {
 	w, doc := d.w, d.w.writer.doc
-	observer := d.observer
-	d.op = "open"
 	d.calls.start(func() func() {
-		err := callUser("open", nil, func() error {
-			if observer == nil {
-				created, err := w.cfg.Observer(doc)
-				if err != nil {
-					return err // created may be a nil pointer in an interface that is not nil
-				}
-				observer = created
-			}
-			return observer.Open(w.trust.ctx, doc)
+		var observer Observer
+		err := callUser("open", nil, func() (err error) {
+			observer, err = w.cfg.Observer(doc)
+			return err
 		})
 		return func() {
+			if err != nil {
+				d.returned(err) // observer may be a nil pointer in an interface that is not nil
+				return
+			}
 			d.observer = observer
+		}
+	})
+}
+
+// open calls the observer's Open.
+func (d *deliverer) open() {
+	w, doc, observer := d.w, d.w.writer.doc, d.observer
+	d.calls.start(func() func() {
+		err := callUser("open", nil, func() error { return observer.Open(w.trust.ctx, doc) })
+		return func() {
 			d.opened = err == nil
 			d.returned(err)
 		}

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,6 +235,48 @@ func TestHandlersContextIsTimedFromTheStartOfASlowAcquire(t *testing.T) {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// countingObserver is an observer that counts the calls of its Open.
+type countingObserver struct {
+	Observer
+	opened *atomic.Int32
+}
+
+func (o countingObserver) Open(context.Context, lease.Lease) error {
+	o.opened.Add(1)
+	return nil
+}
+
+// The user's code takes long to create an observer. Meanwhile the wall clock shows that the
+// host was suspended, so its trust has ended. The host must not open the observer.
+func TestObserverIsNotOpenedAfterTrustHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		var opened atomic.Int32
+		created := make(chan struct{})
+		cfg := Config{
+			Source: onePartition(1), Leases: newFakeStore(), Start: fromBeginning,
+			Observer: func(lease.Lease) (Observer, error) {
+				<-created
+				return countingObserver{plainObserver{&collector{}}, &opened}, nil
+			},
+		}
+		origin := time.Now()
+		cfg.now = func() (time.Duration, time.Time) { return time.Since(origin), time.Now().Add(time.Duration(ahead.Load())) }
+		start(t, cfg)
+		pause(time.Second) // the host has acquired the lease
+		ahead.Store(int64(5 * time.Minute))
+		close(created)
+		synctest.Wait()
+		if opened.Load() != 0 {
+			t.Error("the observer was opened after trust had ended")
+		}
+		pause(2 * time.Minute) // the lease has expired, and the host acquires it again
+		if n := opened.Load(); n != 1 {
+			t.Errorf("after the host has acquired the lease again, the observer was opened %d times", n)
 		}
 	})
 }

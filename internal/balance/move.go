@@ -259,7 +259,9 @@ func (p *Plan) obtainable(i int32, l *lease.Lease) bool {
 	if lease.Ours(l.Owner) {
 		return s.young && l.Wanted() == "" // requested once, and only while its owner seems alive
 	}
-	// Without a clock of the store, the time of the write of an amended lease is unknown.
-	// So the length of the wait after a steal is unknown as well.
-	return s.live && !p.fresh[l.ID]
+	// The wait after a steal counts from the victim's last write. An amended lease was
+	// written after the listing, perhaps long after it. Without a clock of the store the
+	// time of that write is unknown. With one, the drift since the listing may exceed the
+	// margin. The next listing shows the time.
+	return s.live && !p.isAmended(l.ID)
 }

@@ -21,7 +21,8 @@ type literal struct {
 	workers map[string]bool   // the leases that this host has a worker for, and whether it trusts them
 	barred  map[string]bool   // the leases that have an ancestor in the listing, by ID
 	skipped map[string]bool
-	stolen  int // the number of leases that this host stole in this cycle
+	amended map[string]bool // the leases that were written since the listing, by ID
+	stolen  int             // the number of leases that this host stole in this cycle
 }
 
 func (d *literal) live(l lease.Lease) bool {
@@ -118,7 +119,7 @@ func (d *literal) decide() Move {
 	if !d.regular || full || d.stolen >= half {
 		return Move{}
 	}
-	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool { return !lease.Ours(l.Owner) }); l != nil {
+	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool { return !lease.Ours(l.Owner) && !d.amended[l.ID] }); l != nil {
 		until := plannedAt + d.host.Terms.Expiration + time.Second - d.now.Sub(l.Modified)
 		return Move{Kind: MoveSteal, Lease: *l, Until: until}
 	}
@@ -234,6 +235,10 @@ func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 	}
 	p.Amend(l)
 	d.leases[at] = l
+	if d.amended == nil {
+		d.amended = map[string]bool{}
+	}
+	d.amended[l.ID] = true
 }
 
 func randomOwner(rnd *rand.Rand) string {

@@ -356,7 +356,8 @@ func (c *checker) markedLSN(k *keyLog) int64 {
 }
 
 // marked records that the marker was written. initialised reports whether the marker
-// exists now.
+// exists now. A host that deletes the marker discards the leases. Keys that have no lease
+// then start at the next marker, too.
 func (c *checker) marked(initialised bool) {
 	counters := c.world.engine.counters()
 	c.mu.Lock()
@@ -365,6 +366,9 @@ func (c *checker) marked(initialised bool) {
 		c.markedAt, c.started = time.Now(), false
 		c.floors = append(c.floors, markFloor{c.unmarked, counters})
 		c.unmarked = nil
+	}
+	if !initialised && c.marker {
+		c.unmarked = c.uncoveredIn(feed.Full())
 	}
 	c.marker = initialised
 }

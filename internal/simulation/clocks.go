@@ -53,6 +53,7 @@ type hostClock struct {
 	lost      time.Duration // the time that the monotonic clock lost in earlier suspensions
 	suspended time.Time     // the start of the suspension; zero if the host is not suspended
 	naps      int           // number of suspensions so far
+	behindAt  time.Time     // the last time at which one of the clocks was behind
 }
 
 // suspendedPace is the pace of a suspended host's monotonic clock: it counts one second in
@@ -93,6 +94,9 @@ func (c *hostClock) wake() {
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.lost += c.losing(now)
+	if !c.suspended.IsZero() {
+		c.behindAt = now
+	}
 	c.suspended = time.Time{}
 }
 
@@ -101,6 +105,17 @@ func (c *hostClock) step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stepped += d
+	if d < 0 {
+		c.behindAt = time.Now()
+	}
+}
+
+// fellBehind reports whether the wall clock went back, or the monotonic clock lost time,
+// less than d ago.
+func (c *hostClock) fellBehind(d time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.suspended.IsZero() || !c.behindAt.IsZero() && time.Since(c.behindAt) < d
 }
 
 // ahead returns by how much the wall clock is ahead.
@@ -140,14 +155,15 @@ func (w *world) jumpStoreClock(d time.Duration) {
 }
 
 // stepHostClock sets the wall clock of a host forward or back. It leaves out a paused host,
-// which may have begun a batch at the time before.
+// which may have begun a batch at the time before. It does not set back the clock of a host
+// that suspendHost would leave out.
 func (r *run) stepHostClock(e event) {
 	hosts := r.world.living()
 	if len(hosts) == 0 {
 		return
 	}
 	h := hosts[e.n%len(hosts)]
-	if h.closedGate() != nil {
+	if h.closedGate() != nil || e.d < 0 && h.clock.fellBehind(r.scenario.times.expiration) {
 		return
 	}
 	h.clock.step(e.d)
@@ -156,13 +172,18 @@ func (r *run) stepHostClock(e event) {
 	r.world.trace.add(h.id, "wall clock", "", "", int64(e.d))
 }
 
-// suspendHost suspends a host, until e.d later.
+// suspendHost suspends a host, until e.d later. It leaves out a host one of whose clocks
+// fell behind less than an expiration interval ago. Both clocks of such a host would be
+// behind, and the host could not know that its trust has ended.
 func (r *run) suspendHost(e event) {
 	hosts := r.world.living()
 	if len(hosts) == 0 {
 		return
 	}
 	h := hosts[e.n%len(hosts)]
+	if h.clock.fellBehind(r.scenario.times.expiration) {
+		return
+	}
 	r.world.inject()
 	r.world.occurs(suspensions)
 	r.world.trace.add(h.id, "suspend", "", "", int64(e.d))
