@@ -80,8 +80,9 @@ func (c *cycle) run() cycleResult {
 // plan of the last listing, or nil if there is none.
 func (c *cycle) plan() (*balance.Plan, error) {
 	// A first start takes three listings: one that shows that leases are missing, one
-	// after "now" was resolved, and one that shows all leases.
-	const most = 6
+	// after "now" was resolved, and one that shows all leases. Beside other hosts it may
+	// take more.
+	const most = 8
 	var partitions []feed.Partition
 	var plan *balance.Plan
 	memory, regular := c.memory, c.regular
@@ -110,6 +111,9 @@ func (c *cycle) plan() (*balance.Plan, error) {
 		}
 		if plan.Complete() {
 			return plan, c.createMarker()
+		}
+		if plan.Unsure() {
+			continue
 		}
 		if !plan.Due() {
 			return plan, nil

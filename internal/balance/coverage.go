@@ -134,7 +134,7 @@ func (m Memory) gapsNow(p *Plan) []gap {
 		return nil
 	}
 	pause := 2 * p.host.Terms.Acquire
-	known := m.listed && p.mono-m.mono <= pause && p.now.Sub(m.now) <= pause
+	known := m.listed && m.marked == p.marked() && p.mono-m.mono <= pause && p.now.Sub(m.now) <= pause
 	var gaps []gap
 	for _, r := range p.coverage.gaps {
 		rest := r
@@ -160,9 +160,7 @@ func (m Memory) gapsNow(p *Plan) []gap {
 	return gaps
 }
 
-// Due reports whether a gap must be closed now, with a call of Missing. At bootstrap (the
-// listing has no marker) every gap is due. Afterwards a gap is due when it has lasted
-// long enough (healing).
+// Due reports whether a gap must be closed now, with a call of Missing.
 func (p *Plan) Due() bool {
 	if len(p.listing.Unreadable) > 0 {
 		return false // the unreadable lease may cover the gap
@@ -175,22 +173,33 @@ func (p *Plan) Due() bool {
 	return false
 }
 
-// due reports whether a gap must be closed now. After the bootstrap, the owner of a gap
-// may put its lease back, or the listing may be torn. So a gap is due when two listings
-// in a row have shown it and E + 1 s have passed since the second. By then an owner that
-// did not put its lease back trusts it no longer.
+// due reports whether a gap must be closed now. A listing that shows leases may be torn. So
+// a gap beside leases is due only when two listings in a row have shown it, and leases.
+//
+// After the bootstrap, the owner of a gap may put its lease back. So E + 1 s must have
+// passed since the second of the listings. By then an owner that did not put its lease back
+// trusts it no longer.
 func (p *Plan) due(g gap) bool {
-	if p.listing.Initialized.IsZero() {
-		return true
+	if !p.marked() {
+		return len(p.listing.Leases) == 0 || !g.since.IsZero()
 	}
 	return !g.since.IsZero() && p.now.Sub(g.since) >= p.host.Terms.Takeover()
+}
+
+// Unsure reports whether the host must list the leases again at once: at bootstrap, no gap
+// is due because only this listing has shown the gaps.
+func (p *Plan) Unsure() bool {
+	return !p.marked() && len(p.gaps) > 0 && len(p.listing.Unreadable) == 0 && !p.Due()
 }
 
 // Complete reports whether the marker should be created. The listing has no marker, no
 // gap, and no unreadable lease.
 func (p *Plan) Complete() bool {
-	return p.listing.Initialized.IsZero() && len(p.gaps) == 0 && len(p.listing.Unreadable) == 0
+	return !p.marked() && len(p.gaps) == 0 && len(p.listing.Unreadable) == 0
 }
+
+// marked reports whether the listing shows the marker, so that the bootstrap is over.
+func (p *Plan) marked() bool { return !p.listing.Initialized.IsZero() }
 
 // Missing returns the leases to create for the gaps that are due, cut at the borders of
 // the partitions. A whole partition gets a PK-range lease (in [lease.JavaLatestVersion]
@@ -224,9 +233,8 @@ func (p *Plan) Missing(partitions []feed.Partition) []lease.Lease {
 // marker and not at a new "now". A second is subtracted, because times are truncated to
 // seconds.
 func (p *Plan) start() feed.Start {
-	marker := p.listing.Initialized
-	if p.host.Start.Kind() != feed.StartNow || marker.IsZero() || p.host.Mode == feed.AllVersionsAndDeletes {
+	if p.host.Start.Kind() != feed.StartNow || !p.marked() || p.host.Mode == feed.AllVersionsAndDeletes {
 		return p.host.Start
 	}
-	return feed.At(marker.Add(-time.Second))
+	return feed.At(p.listing.Initialized.Add(-time.Second))
 }

@@ -52,6 +52,11 @@ func TestMissingAtBootstrapIsDueAtOnce(t *testing.T) {
 		t.Error("there is no lease, and the marker is due")
 	}
 	p = h.look(1, half(2))
+	wantMissing(t, "half there for the first time", p, halves, "")
+	if !p.Unsure() {
+		t.Error("a first listing shows a part of the leases, and is not repeated")
+	}
+	p = h.look(1.5, half(2))
 	wantMissing(t, "half there", p, halves, "partition 1")
 	wantMissing(t, "the partitions have merged meanwhile", p, []feed.Partition{partition("3", "", "FF")}, "-55")
 	p = h.look(2, half(1), half(2))
@@ -188,6 +193,7 @@ func TestMissingRow16HealingStartsAtTheTimeOfTheMarker(t *testing.T) {
 func TestMissingOnlyOfTheConfiguredRange(t *testing.T) {
 	h := healer{host: Host{Range: feed.Range{Min: "22", Max: "AA"}}}
 	wantMissing(t, "nothing there", h.look(0), halves, "22-55, 55-AA")
+	h.look(0, half(2))
 	wantMissing(t, "within one partition", h.look(0, half(2)), halves, "22-55")
 	h.host.Range = feed.Range{Min: "55", Max: "FF"}
 	wantMissing(t, "a whole partition", h.look(0), halves, "partition 2")

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/lease"
@@ -143,7 +144,7 @@ func (p *Plan) enqueue(i int32, l *lease.Lease, s leaseState) {
 	}
 }
 
-// available reports whether lease i is still free. If left is set, the lease must also be
+// available reports whether lease i is still free, and no host may still use a part of it. If left is set, the lease must also be
 // left over. Otherwise it must be reserved for the host reserved, or for no host if that
 // is "".
 func (p *Plan) available(i int32, reserved string, left bool) bool {
@@ -152,7 +153,7 @@ func (p *Plan) available(i int32, reserved string, left bool) bool {
 	}
 	l := p.lease(i)
 	s := p.state(l)
-	if s.live {
+	if s.live || slices.ContainsFunc(p.busy, l.Range.Contains) {
 		return false
 	}
 	if left {

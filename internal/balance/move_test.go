@@ -3,6 +3,7 @@ package balance
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,14 @@ func (d *literal) live(l lease.Lease) bool {
 func (d *literal) runs(id string) bool {
 	_, ok := d.workers[id]
 	return ok
+}
+
+// inUse reports whether a host of ours may still use a part of a lease's range, by another
+// lease.
+func (d *literal) inUse(l lease.Lease) bool {
+	return slices.ContainsFunc(d.leases, func(x lease.Lease) bool {
+		return l.AncestorOf(x) && (d.runs(x.ID) || d.live(x) && x.Owner != d.host.Owner && lease.Ours(x.Owner))
+	})
 }
 
 func (d *literal) marked(l lease.Lease) bool {
@@ -88,7 +97,7 @@ func (d *literal) decide() Move {
 	var take *lease.Lease
 	for i := range d.leases {
 		l := &d.leases[i]
-		if d.barred[l.ID] || d.live(*l) || d.runs(l.ID) || d.skipped[l.ID] {
+		if d.barred[l.ID] || d.live(*l) || d.runs(l.ID) || d.skipped[l.ID] || d.inUse(*l) {
 			continue
 		}
 		wanted := ""

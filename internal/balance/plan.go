@@ -69,6 +69,7 @@ type Plan struct {
 	amended  map[int32]lease.Lease
 	skipped  map[int32]bool // removed or skipped: Decide does not return them
 	removed  map[int32]bool
+	busy     []feed.Range // the ranges of shadowed leases that a host may still use
 
 	usable     int
 	marks      int // marks of this host on leases that others still own
@@ -113,6 +114,7 @@ func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool
 		lease := &l.Leases[i]
 		s := p.state(lease)
 		p.count(lease, s, 1)
+		p.use(lease, s)
 		if s.live {
 			continue
 		}
@@ -140,6 +142,16 @@ func (p *Plan) unlisted() int {
 	return n
 }
 
+// use records the range of l if a host may use it although an ancestor of l exists. That
+// host acquired l before it saw the ancestor, and stops when a listing shows it. Until then
+// no host may acquire the ancestor. A foreign owner does not stop, so its lease does not
+// count.
+func (p *Plan) use(l *lease.Lease, s leaseState) {
+	if p.shadowed(l.ID) && (p.running(l.ID) || s.live && l.Owner != p.host.Owner && lease.Ours(l.Owner)) {
+		p.busy = append(p.busy, l.Range)
+	}
+}
+
 // Amend replaces a lease of the listing by l, the answer to a write or the Current of a
 // conflict. It ignores a lease that the listing does not have.
 func (p *Plan) Amend(l lease.Lease) {
@@ -164,6 +176,7 @@ func (p *Plan) Amend(l lease.Lease) {
 	}
 	p.amended[i] = l
 	s := p.state(&l)
+	p.use(&l, s)
 	p.count(&l, s, 1)
 	p.enqueue(i, &l, s)
 	p.addCandidate(i, &l)

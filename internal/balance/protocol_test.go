@@ -109,6 +109,44 @@ func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 	wantMove(t, "what it shadowed waits for the next listing", p, MoveNone)
 }
 
+// A host may have acquired a lease before it saw an ancestor of it, from a listing that was
+// torn. It stops when a listing shows the ancestor. Until then no host may acquire the
+// ancestor. Hosts of other implementations do not stop, so nobody waits for them.
+func TestDecideWaitsForTheOwnersOfShadowedLeases(t *testing.T) {
+	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
+	for name, c := range map[string]struct {
+		owner   string
+		age     time.Duration
+		running bool
+		want    MoveKind
+	}{
+		"another host uses it":        {owner: other, want: MoveNone},
+		"its owner is dead":           {owner: other, age: time.Hour, want: MoveAcquire},
+		"nobody uses it":              {want: MoveAcquire},
+		"a worker of this host":       {owner: me, running: true, want: MoveNone},
+		"it has expired for a worker": {owner: me, age: time.Hour, running: true, want: MoveNone},
+		"this host has lost it":       {owner: me, want: MoveAcquire},
+		"a foreign host":              {owner: worker7, want: MoveAcquire},
+	} {
+		left := aged(0, c.owner, c.age)
+		left.PartitionID = ""
+		l := lease.Listing{Leases: []lease.Lease{left, whole}, Initialized: noon.Add(-time.Hour), Now: noon}
+		workers := map[string]bool{}
+		if c.running {
+			workers[left.ID] = true
+		}
+		p := NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, time.Hour, true, workers)
+		if m := p.Decide(); m.Kind != c.want {
+			t.Errorf("%s: %v of %q; want %v", name, m.Kind, m.Lease.ID, c.want)
+		}
+	}
+	free := aged(0, "", 0)
+	free.PartitionID = ""
+	p := planFor(Host{}, Memory{}, true, free, whole)
+	p.Amend(free.Acquired(other))
+	wantMove(t, "another host acquires it after the listing", p, MoveNone)
+}
+
 func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Modified: noon}
 	leases := []lease.Lease{aged(0, "", 0), aged(1, "", 0), whole, aged(2, other, 0), aged(3, other, 0), aged(4, "", 0)}

@@ -157,7 +157,7 @@ func TestRefusedStealIsDecidedAgain(t *testing.T) {
 		}
 	}
 	next := lease.Listing{Leases: leases, Initialized: noon, Now: noon.Add(3 * time.Second)}
-	p = NewPlan(Host{Owner: me, Terms: times}, next, p.Memory(), time.Hour+3*time.Second, true, nobodyRuns)
+	p = NewPlan(Host{Owner: me, Terms: times}, next, p.Memory(), time.Hour+3*time.Second, true, nil)
 	wantSteal(t, "in the next listing", p, time.Hour+63*time.Second, l.ID)
 	l.ETag, l.Owner = "3", other
 	p.Amend(l)
