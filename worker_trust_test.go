@@ -265,7 +265,9 @@ func TestObserverIsNotOpenedAfterTrustHasEnded(t *testing.T) {
 			},
 		}
 		origin := time.Now()
-		cfg.now = func() (time.Duration, time.Time) { return time.Since(origin), time.Now().Add(time.Duration(ahead.Load())) }
+		cfg.now = func() (time.Duration, time.Time) {
+			return time.Since(origin), time.Now().Add(time.Duration(ahead.Load()))
+		}
 		start(t, cfg)
 		pause(time.Second) // the host has acquired the lease
 		ahead.Store(int64(5 * time.Minute))
