@@ -61,6 +61,8 @@ type checker struct {
 	unmarked  []feed.Range         // keys whose leases were discarded, or never created, since the marker was created
 	madeAt    map[string]time.Time // time of the create of each lease, by token
 	discardAt time.Time            // time at which a lease was last discarded
+	unmarkAt  time.Time            // time at which the marker was last deleted
+	lateMark  bool                 // see checker.marked
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
 	acquiring map[tenureKey]attempt

@@ -110,11 +110,12 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 	}
 }
 
-// lostVersions reports whether a lease that was deleted by hand may have started again
-// from now. That happens in all versions and deletes mode, unless the processor starts
-// after a continuation. The caller holds c.mu.
+// lostVersions reports whether a lost lease may have started again from now: one that was
+// deleted by hand, or one without which the marker was created late. That happens in all
+// versions and deletes mode, unless the processor starts after a continuation. The caller
+// holds c.mu.
 func (c *checker) lostVersions() bool {
-	return c.world.mode == feed.AllVersionsAndDeletes && c.world.start.Kind() == feed.StartNow && !c.deletedAt.IsZero()
+	return c.world.mode == feed.AllVersionsAndDeletes && c.world.start.Kind() == feed.StartNow && (!c.deletedAt.IsZero() || c.lateMark)
 }
 
 // covered checks that no change between from and the lease's position was skipped. If

@@ -356,13 +356,22 @@ func (c *checker) markedLSN(k *keyLog) int64 {
 }
 
 // marked records that the marker was written. initialised reports whether the marker
-// exists now. A host that deletes the marker discards the leases. Keys that have no lease
-// then start at the next marker, too.
-func (c *checker) marked(initialised bool) {
+// exists now. sent is the time at which the host sent the write. A host that deletes the
+// marker discards the leases. Keys that have no lease then start at the next marker, too.
+//
+// A create of the marker may have been sent before a discard, and arrive after the marker
+// was deleted. Then the marker exists before the new leases do. The next host does not
+// create the missing leases as in a first start. It replaces them as lost ones. Only
+// all versions and deletes mode has no start time for that; see lostVersions.
+func (c *checker) marked(initialised bool, sent time.Time) {
 	counters := c.world.engine.counters()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !initialised {
+		c.unmarkAt = time.Now()
+	}
 	if initialised && !c.marker {
+		c.lateMark = c.lateMark || sent.Before(c.unmarkAt)
 		c.markedAt, c.started = time.Now(), false
 		c.floors = append(c.floors, markFloor{c.unmarked, counters})
 		c.unmarked = nil

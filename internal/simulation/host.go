@@ -315,10 +315,11 @@ func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
 func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
 	check := s.host.world.check
 	check.markSent(s.host, initialised)
+	sent := time.Now()
 	_, err := send(ctx, call{host: s.host, op: opMark, write: true}, func(ctx context.Context) (struct{}, error) {
 		err := s.inner.Mark(ctx, initialised)
 		if err == nil {
-			check.marked(initialised)
+			check.marked(initialised, sent)
 		}
 		return struct{}{}, err
 	})
