@@ -34,8 +34,12 @@ func (s settings) isFull(n int) bool { return s.maxLeases > 0 && n >= s.maxLease
 func (c *checker) acquiresOne(h *host, token string) {
 	n := 0
 	for key, t := range c.tenures {
-		l := lease.Lease{Token: key.token, PartitionID: t.id, Range: t.r}
-		if key.host == h && key.token != token && c.holds(t) && !t.overwritten && !c.shadowed(l) {
+		if key.host != h || key.token == token || !c.holds(t) || t.overwritten {
+			continue
+		}
+		// A host does not put back a lease that it has stolen and not used yet.
+		_, stored := c.docs[key.token]
+		if stays := stored || t.previousWrite.IsZero(); stays && !c.shadowed(lease.Lease{Token: key.token, PartitionID: t.id, Range: t.r}) {
 			n++
 		}
 	}
