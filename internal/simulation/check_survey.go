@@ -16,10 +16,13 @@ func (c *checker) stays(token string) bool {
 	return c.shadowed(c.docs[token])
 }
 
-// forgotten reports whether err is the loss of changes that the user has not checkpointed.
-func (c *checker) forgotten(err error) bool {
-	_, lost := errors.AsType[*feed.HistoryLostError](err)
-	return lost && c.world.checkpoint.Manual
+// unmeasurable reports whether err is a right answer for a lease at rest. The user has not
+// checkpointed it, and the source has lost the changes after its position, or refuses its
+// start time.
+func (c *checker) unmeasurable(l estimator.Lag) bool {
+	_, lost := errors.AsType[*feed.HistoryLostError](l.Err)
+	refused := l.Continuation == "" && errors.Is(l.Err, feed.ErrUnsupported) && !c.world.journal.since.IsZero()
+	return c.world.checkpoint.Manual && (lost || refused)
 }
 
 // estimated checks a report of the estimator against the journal. At rest it must report
@@ -35,7 +38,7 @@ func (c *checker) estimated(s *survey, report estimator.Report, rest bool) {
 		}
 		switch {
 		case l.Err != nil || !l.Known() && (l.Unstarted || l.Splitting && l.Partition == ""):
-			if rest && !l.Shadowed && !c.forgotten(l.Err) {
+			if rest && !l.Shadowed && !c.unmeasurable(l) {
 				c.fail(20, "the lag of lease %s is unknown at rest: %+v", l.LeaseToken, l)
 			}
 		case read == nil:
