@@ -25,6 +25,9 @@ var (
 // an update of a lease, but refuses to create the lease because it exists.
 var errDenied = errors.New("the lease store answers that the lease does not exist, and refuses to create it because it does")
 
+// errNoObserver reports that Config.Observer returned neither an observer nor an error.
+var errNoObserver = errors.New("Config.Observer returned no observer")
+
 // HandlerError is a failure of the user's code. The handler, or Open or Close of an
 // observer, returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The
 // lease is kept, and the same call is repeated with the same batch after a delay. Close

@@ -45,8 +45,8 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 	return d
 }
 
-// step creates the observer, opens it, or delivers the next batch: whatever comes next, if
-// it may be done now.
+// step creates the observer, opens it, or delivers the next batch, if that step may be made
+// now.
 func (d *deliverer) step() {
 	w := d.w
 	if d.calls.busy || !w.working() {
@@ -104,7 +104,9 @@ func (d *deliverer) create() {
 	d.calls.start(func() func() {
 		var observer Observer
 		err := callUser("open", nil, func() (err error) {
-			observer, err = w.cfg.Observer(doc)
+			if observer, err = w.cfg.Observer(doc); err == nil && observer == nil {
+				err = errNoObserver
+			}
 			return err
 		})
 		return func() {

@@ -444,3 +444,27 @@ func TestRetryDelayStartsOverAfterASuccess(t *testing.T) {
 		})
 	}
 }
+
+// Config.Observer returns no observer and no error. Once the host called it again without a
+// delay. It must notify the user and call it again later.
+func TestMissingObserverIsReportedAndCreatedAgainLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, reported := 0, 0
+		notify := func(n Notification) {
+			if errors.Is(n.Err, errNoObserver) {
+				reported++
+			}
+		}
+		observer := func(lease.Lease) (Observer, error) {
+			if calls++; calls <= 3 {
+				return nil, nil
+			}
+			return plainObserver{&collector{}}, nil
+		}
+		start(t, Config{Source: onePartition(5), Leases: newFakeStore(), Observer: observer, Notify: notify})
+		pause(time.Minute)
+		if calls != 4 || reported != 3 {
+			t.Errorf("the observer was created %d times after %d notifications; want 4 and 3", calls, reported)
+		}
+	})
+}
