@@ -68,6 +68,9 @@ func (c *cycle) run() cycleResult {
 		}
 	}
 	slices.Sort(c.out.shadowed)
+	if plan != nil && c.regular {
+		c.reportOverlaps(plan)
+	}
 	if plan != nil && c.out.fatal == nil {
 		c.balance(plan)
 		c.out.MarksOut = plan.MarksOut()
@@ -193,6 +196,16 @@ func (c *cycle) list() (lease.Listing, error) {
 func (c *cycle) report(unreadable []lease.Unreadable) {
 	for _, u := range unreadable {
 		c.fail(u.Token, &LeaseStoreError{Op: "read lease document " + u.ID, Err: u.Err})
+	}
+}
+
+// reportOverlaps notifies the user of leases that overlap, because the changes of the keys
+// that both cover are delivered twice, all the time. It is called once per acquire interval.
+func (c *cycle) reportOverlaps(plan *balance.Plan) {
+	for _, o := range plan.Overlaps() {
+		c.fail(o.Right, &LeaseStoreError{Op: "read the leases", Err: fmt.Errorf(
+			"leases %s and %s both cover the keys %s, whose changes are delivered twice; stop the hosts and run `changefeed leases check --repair`",
+			o.Left, o.Right, o.Keys)})
 	}
 }
 

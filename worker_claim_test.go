@@ -318,6 +318,26 @@ func TestUnreadableLeaseIsNamedAndTheOthersContinue(t *testing.T) {
 	})
 }
 
+// Two leases overlap, and neither covers the other. The host must name them and their
+// common keys in each cycle, because the changes of these keys are delivered twice.
+func TestOverlappingLeasesAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, said := newFakeStore(), &notes{}
+		leases.marker = time.Now().UTC()
+		for _, r := range []feed.Range{{Min: "", Max: "80"}, {Min: "40", Max: "FF"}, {Min: "90", Max: "A0"}} {
+			l := lease.ForRange(r)
+			l.ID = "lease-" + l.Token
+			leases.put(l)
+		}
+		start(t, Config{Source: onePartition(1), Leases: leases, Handler: &collector{}, Notify: said.add, Start: fromBeginning})
+		pause(20 * time.Second)
+		failed := said.of(Failed)
+		if len(failed) != 2 || failed[0].LeaseToken != "40-FF" || !strings.Contains(failed[0].Err.Error(), "leases -80 and 40-FF both cover the keys 40-80") {
+			t.Fatalf("%+v; want the two leases named in each of two cycles", failed)
+		}
+	})
+}
+
 // While one lease document cannot be read, no host may create the marker or a missing
 // lease. The document may cover the keys that no other lease covers.
 func TestUnreadableLeasePreventsTheMarker(t *testing.T) {

@@ -216,11 +216,11 @@ func TestMissingALeaseOfUnknownRangeCoversEverything(t *testing.T) {
 }
 
 // TestCoverageOfRandomListings checks compute on random listings. Its result must follow
-// the definitions of an ancestor and of a gap. It must also equal the result of a
-// coverage that was kept from another listing.
+// the definitions of an ancestor, of a gap and of an overlap. It must also equal the result
+// of a coverage that was kept from another listing.
 func TestCoverageOfRandomListings(t *testing.T) {
 	borders := []string{"", "11", "22", "33", "44", "55", "66", "FF"}
-	gaps, shadows := 0, 0
+	gaps, shadows, overlaps := 0, 0, 0
 	memory := Memory{}
 	for seed := range uint64(5000) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
@@ -257,6 +257,18 @@ func TestCoverageOfRandomListings(t *testing.T) {
 			if want {
 				shadows++
 			}
+			want = !want && slices.ContainsFunc(leases, func(a lease.Lease) bool {
+				return a.Range.Min < l.Range.Min && l.Range.Min < a.Range.Max && a.Range.Max < l.Range.Max
+			})
+			got := !p.Shadowed(l.ID) && slices.ContainsFunc(p.Overlaps(), func(o Overlap) bool {
+				return slices.ContainsFunc(leases, func(r lease.Lease) bool { return r.Token == o.Right && r.Range == l.Range })
+			})
+			if got != want {
+				t.Fatalf("seed %d: %s in %s overlaps another: %t", seed, l.Token, describe(leases), got)
+			}
+			if want {
+				overlaps++
+			}
 		}
 		for i := range len(borders) - 1 {
 			cell := feed.Range{Min: borders[i], Max: borders[i+1]}
@@ -270,7 +282,7 @@ func TestCoverageOfRandomListings(t *testing.T) {
 			}
 		}
 	}
-	if gaps < 1000 || shadows < 1000 {
-		t.Errorf("%d gaps, %d shadowed leases", gaps, shadows)
+	if gaps < 1000 || shadows < 1000 || overlaps < 1000 {
+		t.Errorf("%d gaps, %d shadowed leases, %d leases that overlap another", gaps, shadows, overlaps)
 	}
 }

@@ -144,9 +144,9 @@ func (p *Plan) enqueue(i int32, l *lease.Lease, s leaseState) {
 	}
 }
 
-// available reports whether lease i is still free, and no host may still use a part of it. If left is set, the lease must also be
-// left over. Otherwise it must be reserved for the host reserved, or for no host if that
-// is "".
+// available reports whether lease i is still free, and no host may still use a part of it.
+// If left is set, the lease must also be left over. Otherwise it must be reserved for the
+// host reserved, or for no host if that is "".
 func (p *Plan) available(i int32, reserved string, left bool) bool {
 	if p.skipped[i] {
 		return false

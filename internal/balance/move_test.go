@@ -39,8 +39,8 @@ func (d *literal) runs(id string) bool {
 	return ok
 }
 
-// inUse reports whether a host of ours may still use a part of a lease's range, by another
-// lease.
+// inUse reports whether one of our hosts may still use a part of a lease's range, by
+// another lease.
 func (d *literal) inUse(l lease.Lease) bool {
 	return slices.ContainsFunc(d.leases, func(x lease.Lease) bool {
 		return l.AncestorOf(x) && (d.runs(x.ID) || d.live(x) && x.Owner != d.host.Owner && lease.Ours(x.Owner))

@@ -216,6 +216,10 @@ func (p *Plan) Remove(id string) {
 // neither acquired nor run.
 func (p *Plan) Shadowed(id string) bool { return p.shadowed(id) }
 
+// Overlaps returns the keys that two leases of the listing cover, though neither covers the
+// other.
+func (p *Plan) Overlaps() []Overlap { return p.coverage.overlaps }
+
 // MarksOut reports whether a lease that another host still owns has a mark of this host.
 func (p *Plan) MarksOut() bool { return p.marks > 0 }
 

@@ -111,7 +111,7 @@ func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 
 // A host may have acquired a lease before it saw an ancestor of it, from a listing that was
 // torn. It stops when a listing shows the ancestor. Until then no host may acquire the
-// ancestor. Hosts of other implementations do not stop, so nobody waits for them.
+// ancestor. Hosts of other implementations do not stop, so no host waits for them.
 func TestDecideWaitsForTheOwnersOfShadowedLeases(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
 	for name, c := range map[string]struct {

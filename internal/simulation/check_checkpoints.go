@@ -84,8 +84,8 @@ func (c *checker) checkpointed(o *simObserver, lsn, confirmed int64, err error) 
 }
 
 // hasChild reports whether a lease within the range of l exists. A worker that has begun to
-// create the children of its lease goes on, even if the partitions have merged again since.
-// The caller holds c.mu.
+// create the children of its lease continues, even if the partitions have merged again
+// since. The caller holds c.mu.
 func (c *checker) hasChild(l lease.Lease) bool {
 	for _, d := range c.docs {
 		if l.AncestorOf(d) {

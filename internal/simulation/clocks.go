@@ -174,7 +174,7 @@ func (r *run) stepHostClock(e event) {
 
 // suspendHost suspends a host, until e.d later. It leaves out a host one of whose clocks
 // fell behind less than an expiration interval ago. Both clocks of such a host would be
-// behind, and the host could not know that its trust has ended.
+// behind, and the host could not notice the end of its trust.
 func (r *run) suspendHost(e event) {
 	hosts := r.world.living()
 	if len(hosts) == 0 {

@@ -481,12 +481,3 @@ func (s *scenario) drawFeatures() {
 func (s *scenario) meets(needs []need) bool {
 	return !slices.ContainsFunc(needs, func(n need) bool { return !n.met(s) })
 }
-
-// gap is a case that no seed contains. testedBy names the tests that cover it.
-type gap struct{ what, testedBy string }
-
-// notGenerated lists the cases of the processor's users that no seed contains.
-var notGenerated = []gap{
-	{"A merge in the first start of a processor, while the lease store refuses deletes, or while a lease is missing that an operator deleted", "no test; two hosts may then create leases that overlap, and changes are delivered by both"},
-	{"Items that expire, and are read over HTTP", "the cases of package feedtest with a time to live, which `TestSourceConformsInBubble` of `internal/integration/cosmos` runs, and `TestVersionsHaveImagesAndDeletedNames` of package `cosmos`"},
-}

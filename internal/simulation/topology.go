@@ -71,7 +71,7 @@ func (r *run) changePartitions(ctx context.Context, c change, n int) {
 }
 
 // mayMerge reports whether two partitions may merge now. Merges do not happen in four
-// cases, which notGenerated lists: the dialect of the leases supports none, deletes of
+// cases, which docs/simulation.md lists: the dialect of the leases supports none, deletes of
 // leases are refused, the first start is not over, or an operator has deleted a lease that
 // does not exist again.
 func (r *run) mayMerge() bool {
