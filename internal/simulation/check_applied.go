@@ -184,16 +184,21 @@ func (c *checker) bounds(was, is map[string]string) bool {
 // listedExpired reports whether the host's last listing shows the document as expired. The
 // store's clock may have jumped back since then.
 func (c *checker) listedExpired(h *host, l lease.Lease) bool {
+	return h.listedAt().Sub(l.Modified) >= c.world.times.takeover()
+}
+
+// listedAt returns the time of the host's last listing, by the store's clock.
+func (h *host) listedAt() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.listing.Now.Sub(l.Modified) >= c.world.times.takeover()
+	return h.listing.Now
 }
 
 // acquired checks a write by which a lease gets another owner.
 func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired bool) {
 	h := w.host
 	c.moves++
-	c.overtaken(before)
+	c.overtaken(h, before)
 	c.gotOtherOwner(after.Token)
 	if before.Owner != "" && !expired && lease.Ours(before.Owner) {
 		c.violate(6, "%s: takes lease %s from %q at age %s", h.id, after.Token, before.Owner, w.age)

@@ -221,9 +221,11 @@ func (c *checker) jumpedForward() time.Duration {
 	return c.jumped
 }
 
-// overtaken records that a host acquires the document before of another owner. After a
+// overtaken records that host h acquires the document before of another owner. After a
 // forward jump of the store's clock, a document from before the jump looks expired while
-// its owner still trusts the lease. No host can detect that, so both use the lease.
+// its owner still trusts the lease. The same is true if the clock is set back during a
+// listing, which has its time from before, and the document from after that. No host can
+// detect that, so both use the lease.
 //
 // The owner usually learns of the other host at its next write, which meets a conflict.
 // Then its tenure ends. But the other host may have found the partition gone, replaced
@@ -231,8 +233,10 @@ func (c *checker) jumpedForward() time.Duration {
 // found", as after a delete by hand, and the protocol demands that it puts the lease back.
 // So the end of the tenure ends the exception, and not the next write. No other lease and
 // no other tenure is excepted. The caller holds c.mu.
-func (c *checker) overtaken(before lease.Lease) {
-	if before.Owner == "" || c.jumpedAt.IsZero() || c.writtenAt[before.Token].After(c.jumpedAt) {
+func (c *checker) overtaken(h *host, before lease.Lease) {
+	forward := !c.jumpedAt.IsZero() && !c.writtenAt[before.Token].After(c.jumpedAt)
+	back := h.listedAt().After(c.world.engine.now())
+	if before.Owner == "" || !forward && !back {
 		return
 	}
 	c.overtook[before.ETag] = true
