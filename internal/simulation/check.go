@@ -445,7 +445,7 @@ func (c *checker) lsn(l lease.Lease) int64 {
 	case feed.StartBeginning:
 		return 0
 	case feed.StartTime:
-		return c.world.journal.before(start.Time(), l.Range.OrFull())
+		return c.world.journal.before(start.Time(), c.world.partitionsOver(l.Range.OrFull()))
 	case feed.StartContinuation, feed.StartNow:
 		c.violate(2, "lease %s has no position and no start", l.Token)
 	}

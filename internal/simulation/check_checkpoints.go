@@ -78,7 +78,7 @@ func (c *checker) checkpointed(o *simObserver, lsn, confirmed int64, err error) 
 	case confirmed >= lsn:
 		c.violate(18, "%s: the checkpoint of lease %s at %d returned %v; that at %d has returned nil before",
 			o.host.id, o.lease.Token, lsn, err, confirmed)
-	case alive && t == o.checkpoints.tenure && c.holds(t) && !t.overwritten && !isGone(parts, o.lease.PartitionID, o.lease.Range) && !c.hasChild(o.lease):
+	case alive && t == o.checkpoints.tenure && c.holds(t) && !t.lapsed && !t.overwritten && !isGone(parts, o.lease.PartitionID, o.lease.Range) && !c.hasChild(o.lease):
 		c.violate(18, "%s: the checkpoint of lease %s at %d returned %v, but the host holds the lease", o.host.id, o.lease.Token, lsn, err)
 	}
 }

@@ -43,6 +43,9 @@ type tenure struct {
 	// givenUp reports whether the host has sent a release or a delete of the lease. The
 	// checker does not check later tries of it.
 	givenUp bool
+	// lapsed reports whether the trust has ended by the host's wall clock, which was set
+	// back later. The host may have noticed it, or not.
+	lapsed bool
 	// askedAt is when the host first saw a hand-over request in the lease. It is zero if
 	// the host saw none.
 	askedAt time.Time
@@ -101,6 +104,18 @@ func (w *world) keysOf(r feed.Request) feed.Range {
 		}
 	}
 	return keys
+}
+
+// partitionsOver returns the keys of the partitions that overlap range r. A read from a time
+// starts at the first change of its partition from that time on, also if that change is
+// outside the range.
+func (w *world) partitionsOver(r feed.Range) feed.Range {
+	for _, p := range w.engine.partitions() {
+		if p.Range.Overlaps(r) {
+			r = feed.Range{Min: min(r.Min, p.Range.Min), Max: max(r.Max, p.Range.Max)}
+		}
+	}
+	return r
 }
 
 // openBegins records that a worker opens its observer, and checks that it may. It returns

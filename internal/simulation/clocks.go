@@ -166,10 +166,23 @@ func (r *run) stepHostClock(e event) {
 	if h.closedGate() != nil || e.d < 0 && h.clock.fellBehind(r.scenario.times.expiration) {
 		return
 	}
+	r.world.check.hostClockSteps(h)
 	h.clock.step(e.d)
 	r.world.inject()
 	r.world.occurs(hostClockJumps)
 	r.world.trace.add(h.id, "wall clock", "", "", int64(e.d))
+}
+
+// hostClockSteps records which leases the host does not trust any more, because its wall
+// clock is about to be set.
+func (c *checker) hostClockSteps(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, t := range c.tenures {
+		if key.host == h && !c.trusted(t) {
+			t.lapsed = true
+		}
+	}
 }
 
 // suspendHost suspends a host, until e.d later. It leaves out a host one of whose clocks
