@@ -283,37 +283,6 @@ func (c *checker) checkGiveUp(h *host, t *tenure, token, what string) {
 	}
 }
 
-// childSent checks the create of a child lease. The host must own the parent, and must
-// still trust it.
-func (c *checker) childSent(h *host, l lease.Lease) {
-	if !c.marker || l.Owner != "" || h.text() == "" {
-		return
-	}
-	parts := c.world.engine.partitions()
-	for _, a := range c.docs {
-		// The host that replaces a gone lease may also own the lease of a partition with
-		// the same range, which came from a split and a merge. That lease is not the
-		// parent.
-		if !ancestor(a, l) || a.Owner != h.text() || !isGone(parts, a.PartitionID, a.Range.OrFull()) {
-			continue
-		}
-		if t := c.tenures[tenureKey{h, a.Token}]; t != nil && !c.trusted(t) {
-			c.violate(7, "%s: creates child %s of lease %s after trust ended", h.id, l.Token, a.Token)
-		}
-		if at := a.Start(feed.Now()); a.Continuation == "" && at.Kind() == feed.StartNow {
-			a = a.StartingAt(c.defaultStart()) // foreign hosts drop the start; our children have it again
-		}
-		if l.Continuation != a.Continuation || l.Properties[lease.PropertyStart] != a.Properties[lease.PropertyStart] {
-			c.violate(8, "%s: creates child %s at %q, lease %s is at %q",
-				h.id, l.Token, l.Continuation, a.Token, a.Continuation)
-		}
-		if bound := a.Properties[lease.PropertyBound]; bound != "" && bound != l.Properties[lease.PropertyBound] {
-			c.violate(8, "%s: creates child %s with the bound %q, that of lease %s is %q",
-				h.id, l.Token, l.Properties[lease.PropertyBound], a.Token, bound)
-		}
-	}
-}
-
 // addLateCreates adds by to the number of creates whose callers have given up but which
 // have not arrived yet. It ignores other calls.
 func (c *checker) addLateCreates(which call, by int) {

@@ -83,18 +83,6 @@ func (c *checker) checkpointed(o *simObserver, lsn, confirmed int64, err error) 
 	}
 }
 
-// hasChild reports whether a lease within the range of l exists. A worker that has begun to
-// create the children of its lease continues, even if the partitions have merged again
-// since. The caller holds c.mu.
-func (c *checker) hasChild(l lease.Lease) bool {
-	for _, d := range c.docs {
-		if l.AncestorOf(d) {
-			return true
-		}
-	}
-	return false
-}
-
 // getsOtherOwner returns a channel that is closed when the lease next gets another owner.
 func (c *checker) getsOtherOwner(token string) <-chan struct{} {
 	c.mu.Lock()

@@ -1,0 +1,66 @@
+package simulation
+
+import (
+	"fmt"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// childSent checks the create of a child lease. The host must own the parent, and must
+// still trust it.
+func (c *checker) childSent(h *host, l lease.Lease) {
+	if !c.marker || l.Owner != "" || h.text() == "" {
+		return
+	}
+	parts := c.world.engine.partitions()
+	var wrong *violation
+	for _, a := range c.docs {
+		// The host that replaces a gone lease may also own the lease of a partition with
+		// the same range, which came from a split and a merge. That lease is not the
+		// parent.
+		if !ancestor(a, l) || a.Owner != h.text() || !isGone(parts, a.PartitionID, a.Range.OrFull()) {
+			continue
+		}
+		v := c.childOf(h, a, l)
+		if v == nil {
+			return // the other ancestors are not its parents
+		}
+		wrong = v
+	}
+	if wrong != nil {
+		c.violate(wrong.invariant, "%s", wrong.text)
+	}
+}
+
+// childOf returns how a child that host h creates violates an invariant, if lease a is the
+// parent. The caller holds c.mu.
+func (c *checker) childOf(h *host, a, l lease.Lease) *violation {
+	if at := a.Start(feed.Now()); a.Continuation == "" && at.Kind() == feed.StartNow {
+		a = a.StartingAt(c.defaultStart()) // foreign hosts drop the start; our children have it again
+	}
+	bound := a.Properties[lease.PropertyBound]
+	t := c.tenures[tenureKey{h, a.Token}]
+	switch {
+	case t != nil && !c.trusted(t):
+		return &violation{invariant: 7, text: fmt.Sprintf("%s: creates child %s of lease %s after trust ended", h.id, l.Token, a.Token)}
+	case l.Continuation != a.Continuation || l.Properties[lease.PropertyStart] != a.Properties[lease.PropertyStart]:
+		return &violation{invariant: 8, text: fmt.Sprintf("%s: creates child %s at %q, lease %s is at %q", h.id, l.Token, l.Continuation, a.Token, a.Continuation)}
+	case bound != "" && bound != l.Properties[lease.PropertyBound]:
+		return &violation{invariant: 8, text: fmt.Sprintf("%s: creates child %s with the bound %q, that of lease %s is %q",
+			h.id, l.Token, l.Properties[lease.PropertyBound], a.Token, bound)}
+	}
+	return nil
+}
+
+// hasChild reports whether a lease within the range of l exists. A worker that has begun to
+// create the children of its lease continues, even if the partitions have merged again
+// since. The caller holds c.mu.
+func (c *checker) hasChild(l lease.Lease) bool {
+	for _, d := range c.docs {
+		if l.AncestorOf(d) {
+			return true
+		}
+	}
+	return false
+}
