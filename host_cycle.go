@@ -203,9 +203,10 @@ func (c *cycle) report(unreadable []lease.Unreadable) {
 // that both cover are delivered twice, all the time. It is called once per acquire interval.
 func (c *cycle) reportOverlaps(plan *balance.Plan) {
 	for _, o := range plan.Overlaps() {
-		c.fail(o.Right, &LeaseStoreError{Op: "read the leases", Err: fmt.Errorf(
+		left, right := plan.Token(o.Left), plan.Token(o.Right)
+		c.fail(right, &LeaseStoreError{Op: "read the leases", Err: fmt.Errorf(
 			"leases %s and %s both cover the keys %s, whose changes are delivered twice; stop the hosts and run `changefeed leases check --repair`",
-			o.Left, o.Right, o.Keys)})
+			left, right, o.Keys)})
 	}
 }
 

@@ -23,13 +23,12 @@ type coverage struct {
 // Overlap is a part of the keys that two leases cover, though neither covers the other. So
 // two hosts may handle the same changes. Splits and merges never create such leases.
 type Overlap struct {
-	Left, Right string     // the tokens of the leases, in the order of their lower borders
+	Left, Right string     // the IDs of the leases, in the order of their lower borders
 	Keys        feed.Range // the keys that both cover
 }
 
 type leaseRange struct {
 	id    string
-	token string
 	r     feed.Range
 	whole bool // reports whether it is the range of a PK-range lease
 }
@@ -43,7 +42,7 @@ func (p *coverage) of(leases []lease.Lease, covered feed.Range) *coverage {
 	fresh := &coverage{covered: covered, leases: make([]leaseRange, len(leases))}
 	for i := range leases {
 		l := &leases[i]
-		fresh.leases[i] = leaseRange{id: l.ID, token: l.Token, r: l.Range, whole: l.PartitionID != ""}
+		fresh.leases[i] = leaseRange{id: l.ID, r: l.Range, whole: l.PartitionID != ""}
 	}
 	fresh.compute()
 	return fresh
@@ -79,7 +78,7 @@ func (p *coverage) compute() {
 	})
 	p.shadowed = map[string]struct{}{}
 	reached := "" // the highest upper bound of the leases before this one
-	widest := ""  // the token of the lease with that bound
+	widest := ""  // the ID of the lease with that bound
 	end := p.covered.Min
 	for i := 0; i < len(sorted); {
 		first := sorted[i]
@@ -93,9 +92,9 @@ func (p *coverage) compute() {
 		}
 		if reached < first.r.Max {
 			if first.r.Min < reached {
-				p.overlaps = append(p.overlaps, Overlap{widest, first.token, feed.Range{Min: first.r.Min, Max: reached}})
+				p.overlaps = append(p.overlaps, Overlap{widest, first.id, feed.Range{Min: first.r.Min, Max: reached}})
 			}
-			reached, widest = first.r.Max, first.token
+			reached, widest = first.r.Max, first.id
 		}
 		end = max(end, first.r.Max)
 	}

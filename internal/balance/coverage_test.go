@@ -261,7 +261,7 @@ func TestCoverageOfRandomListings(t *testing.T) {
 				return a.Range.Min < l.Range.Min && l.Range.Min < a.Range.Max && a.Range.Max < l.Range.Max
 			})
 			got := !p.Shadowed(l.ID) && slices.ContainsFunc(p.Overlaps(), func(o Overlap) bool {
-				return slices.ContainsFunc(leases, func(r lease.Lease) bool { return r.Token == o.Right && r.Range == l.Range })
+				return slices.ContainsFunc(leases, func(r lease.Lease) bool { return r.ID == o.Right && r.Range == l.Range })
 			})
 			if got != want {
 				t.Fatalf("seed %d: %s in %s overlaps another: %t", seed, l.Token, describe(leases), got)

@@ -220,6 +220,15 @@ func (p *Plan) Shadowed(id string) bool { return p.shadowed(id) }
 // other.
 func (p *Plan) Overlaps() []Overlap { return p.coverage.overlaps }
 
+// Token returns the token of the lease with an ID, or the ID if the listing has no such
+// lease that can be read.
+func (p *Plan) Token(id string) string {
+	if i, ok := p.find(id); ok {
+		return p.lease(i).Token
+	}
+	return id
+}
+
 // MarksOut reports whether a lease that another host still owns has a mark of this host.
 func (p *Plan) MarksOut() bool { return p.marks > 0 }
 
