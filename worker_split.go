@@ -2,6 +2,8 @@ package changefeed
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -20,25 +22,34 @@ import (
 //	2 the partitions are listed, and the lease     the lease is unchanged
 //	  is cut into pieces. If the one piece is
 //	  the lease itself, reads resume
-//	3 a child is created for each piece at P;      some children exist; no host acquires them while
+//	3 the leases are listed. Leftovers, which      the lease is unchanged
+//	  are free leases within the gone lease
+//	  that are none of the pieces, are deleted
+//	4 a child is created for each piece at P;      some children exist; no host acquires them while
 //	  it may exist already                         the gone lease, their ancestor, exists
-//	4 trust is given up (ending)                   all children exist; the next owner only deletes
-//	5 the gone lease is deleted (ending)           the children are free for any host
+//	5 trust is given up (ending)                   all children exist; the next owner only deletes
+//	6 the gone lease is deleted (ending)           the children are free for any host
 //
 // P is the durable position and not the last one read. With manual checkpoints, changes
 // may have been read and delivered that the user has not acknowledged. A checkpoint
-// before the answer of step 2 moves P, and step 2 is repeated. From step 3 on the gone
+// before the answer of step 3 moves P, and step 2 is repeated. From step 4 on the gone
 // lease is renewed at P, and acknowledgements do not move it.
+//
+// Leftovers are the children of an owner that crashed between step 4 and step 6, after
+// which partitions were merged or split again. If they stayed, they would later overlap
+// other leases. A delete may arrive late, when a next owner has cut the gone lease again
+// and needs the leftover as a child. So each owner writes a free child that exists, and its
+// new ETag makes the delete fail.
 //
 // Pages that were read ahead are dropped. The children read them again.
 type splitter struct {
 	w *worker
 	// gone reports whether a read has found that the lease's partition is gone.
 	gone bool
-	// pieces holds the children to create. made is the number of those that already
-	// exist.
-	pieces []lease.Lease
-	made   int
+	// leftovers holds the leases to delete, and pieces the children to create. made is the
+	// number of those that already exist.
+	leftovers, pieces []lease.Lease
+	made              int
 
 	notBefore  time.Duration
 	retryDelay backoff
@@ -68,6 +79,8 @@ func (s *splitter) step() {
 		if w.writer.settled() && !w.writer.progress.behind() {
 			s.cut()
 		}
+	case len(s.leftovers) > 0:
+		s.sweep()
 	case s.made < len(s.pieces):
 		s.create()
 	default:
@@ -77,7 +90,7 @@ func (s *splitter) step() {
 }
 
 // cut lists the partitions that replaced the gone one. It divides the lease into children
-// at its durable position.
+// at its durable position, and finds the leftovers.
 func (s *splitter) cut() {
 	w, doc, position := s.w, s.w.writer.document(), s.w.writer.progress.durable
 	w.splitting.begin(w.now.Mono)
@@ -85,8 +98,15 @@ func (s *splitter) cut() {
 		doc = doc.StartingAt(start)
 	}
 	w.reader.calls.start(func() func() {
+		var leftovers []lease.Lease
 		pieces, same, err := w.pieces(doc)
-		return func() { s.answered(position, pieces, same, err) }
+		switch {
+		case err != nil:
+			err = &SourceError{Op: "find what replaced the partition of lease " + doc.Token, Err: err}
+		case !same:
+			leftovers, err = w.leftovers(doc, pieces)
+		}
+		return func() { s.answered(position, pieces, leftovers, same, err) }
 	})
 }
 
@@ -112,6 +132,25 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 	return pieces, same, nil
 }
 
+// leftovers lists the leases, and returns the leftovers of a gone lease. A lease whose owner
+// may still use it is none.
+func (w *worker) leftovers(gone lease.Lease, pieces []lease.Lease) ([]lease.Lease, error) {
+	ctx, cancel := w.request(w.reader.ctx)
+	defer cancel()
+	listing, err := w.store.List(ctx)
+	if err != nil {
+		return nil, &LeaseStoreError{Op: "find the leases within lease " + gone.Token, Err: err}
+	}
+	var left []lease.Lease
+	for _, l := range listing.Leases {
+		isPiece := slices.ContainsFunc(pieces, func(p lease.Lease) bool { return p.Token == l.Token })
+		if gone.AncestorOf(l) && !isPiece && !w.held(l, listing) {
+			left = append(left, l)
+		}
+	}
+	return left, nil
+}
+
 // resolveNow reads the feed of request from "now" and returns the position.
 func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Continuation, error) {
 	ctx, cancel := h.request(ctx)
@@ -129,13 +168,12 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 // has checkpointed a later position since, children at the old one would undo that. Then
 // it drops the pieces. The next step cuts the lease again when the later position is
 // stored.
-func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err error) {
+func (s *splitter) answered(position mark, pieces, leftovers []lease.Lease, same bool, err error) {
 	w := s.w
 	switch {
 	case w.ending.begun:
 	case err != nil:
-		w.fail(w.writer.doc.Token, &SourceError{Op: "find what replaced the partition of lease " + w.writer.doc.Token, Err: err})
-		s.notBefore = w.now.Mono + s.retryDelay.after(err)
+		s.failed(err)
 	case same:
 		// A source may report "gone" and still list the partition. Then read it again,
 		// with the delays of a failure.
@@ -144,11 +182,43 @@ func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err 
 		w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
 	case w.writer.progress.due.page > position.page:
 	default:
-		s.pieces = pieces
+		s.pieces, s.leftovers = pieces, leftovers
 	}
 }
 
-// create creates the next child. A child that exists already is left as it is.
+// failed notifies the user of the error of a step, which is repeated after a delay.
+func (s *splitter) failed(err error) {
+	s.w.fail(s.w.writer.doc.Token, err)
+	s.notBefore = s.w.now.Mono + s.retryDelay.after(err)
+}
+
+// succeeded ends the delays after failures.
+func (s *splitter) succeeded() {
+	s.notBefore = 0
+	s.retryDelay.done()
+}
+
+// sweep deletes the first leftover. If another write has changed it, it stays.
+func (s *splitter) sweep() {
+	w, left := s.w, s.leftovers[0]
+	w.writer.calls.start(func() func() {
+		ctx, cancel := w.request(w.base)
+		defer cancel()
+		err := w.store.Delete(ctx, left)
+		return func() {
+			switch o, _ := judge(err, w.owner, "", ""); o {
+			case applied, absent, mine, moved, taken:
+				s.leftovers = s.leftovers[1:]
+				s.succeeded()
+			case refused, unknown:
+				s.failed(&LeaseStoreError{Op: "delete lease " + left.Token + ", which was left over", Err: err})
+			}
+		}
+	})
+}
+
+// create creates the next child. If it exists and is free, it is written as it is, for a
+// new ETag.
 func (s *splitter) create() {
 	w, child := s.w, s.pieces[s.made]
 	child.Timestamp = w.now.Wall.UTC()
@@ -156,19 +226,21 @@ func (s *splitter) create() {
 		ctx, cancel := w.request(w.base)
 		defer cancel()
 		_, err := w.store.Create(ctx, child)
+		if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Free() {
+			exists := conflict.Current
+			exists.Timestamp = child.Timestamp
+			_, err = w.store.Update(ctx, exists)
+		}
 		return func() { s.created(child, err) }
 	})
 }
 
 func (s *splitter) created(child lease.Lease, err error) {
-	w := s.w
-	switch o, _ := judge(err, w.owner, "", ""); o {
+	switch o, _ := judge(err, s.w.owner, "", ""); o {
 	case applied, mine, moved, taken:
 		s.made++
-		s.notBefore = 0
-		s.retryDelay.done()
+		s.succeeded()
 	case absent, refused, unknown:
-		w.fail(w.writer.doc.Token, &LeaseStoreError{Op: "create child " + child.Token, Err: err})
-		s.notBefore = w.now.Mono + s.retryDelay.after(err)
+		s.failed(&LeaseStoreError{Op: "create child " + child.Token, Err: err})
 	}
 }

@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -176,8 +177,11 @@ type leaseWrite struct {
 	age    time.Duration
 	// discards reports whether the host sends the write while it discards the leases.
 	discards bool
-	// acquires reports whether the write acquires a lease that the host's last listing
-	// shows as free or expired.
+	// replaces reports whether the host sends the write while it replaces a gone lease: a
+	// delete of a leftover, or a write of a child that exists.
+	replaces bool
+	// acquires reports whether the write acquires a lease that a listing of the host shows
+	// as free or expired.
 	acquires bool
 }
 
@@ -195,10 +199,12 @@ func (c *checker) tenure(w *leaseWrite, first attempt, answer lease.Lease) *tenu
 
 // ownersWrite reports whether the write is one that a host sends only as the owner, one
 // at a time. The create of a free lease is not such a write: a child, a lease at
-// bootstrap, or a lease that heals a gap. The host that creates it does not own it, and an
-// existing lease stays as it is. So a host may split a parent that was created late while
-// its worker on the shadowed child releases the child.
-func (w *leaseWrite) ownersWrite() bool { return w.op != opCreate || w.lease.Owner != "" }
+// bootstrap, or a lease that heals a gap. The host that creates it does not own it. So a
+// host may split a parent that was created late while its worker on the shadowed child
+// releases the child. The same holds for the other writes of a host that replaces a lease.
+func (w *leaseWrite) ownersWrite() bool {
+	return !w.replaces && (w.op != opCreate || w.lease.Owner != "")
+}
 
 // sent checks a write before it leaves the host.
 func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
@@ -210,6 +216,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	defer c.mu.Unlock()
 	c.discardSends(w)
 	key := tenureKey{h, l.Token}
+	w.replaces = c.replaces(w, c.tenures[key])
 	if w.ownersWrite() {
 		c.inFlight[key]++
 		if c.inFlight[key] > 1 {
@@ -235,9 +242,12 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 		}
 		c.childSent(h, l)
 	case opDelete:
-		c.checkGiveUp(h, t, l.Token, "delete")
+		if !w.replaces {
+			c.checkGiveUp(h, t, l.Token, "delete")
+		}
 	case opUpdate:
 		switch {
+		case w.replaces:
 		case l.Owner == "":
 			c.checkGiveUp(h, t, l.Token, "release")
 		// After a conflict that shows that an acquire was applied, the host writes the
@@ -250,18 +260,14 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	return w
 }
 
-// seenFree reports whether the host's last listing shows the lease as free, as expired,
-// or as a foreign owner's. Then the host may acquire or steal it.
+// seenFree reports whether a listing of the host shows the lease as free, as expired, or as
+// a foreign owner's. Then the host may acquire or steal it.
 func (c *checker) seenFree(h *host, l lease.Lease) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, seen := range h.listing.Leases {
-		if seen.Token == l.Token {
-			return !lease.Ours(seen.Owner) || h.listing.Now.IsZero() ||
-				h.listing.Now.Sub(seen.Modified) >= c.world.times.takeover()
-		}
-	}
-	return false
+	return h.hasListed(func(listing lease.Listing) bool {
+		return slices.ContainsFunc(listing.Leases, func(seen lease.Lease) bool {
+			return seen.Token == l.Token && (!lease.Ours(seen.Owner) || listing.Now.IsZero() || listing.Now.Sub(seen.Modified) >= c.world.times.takeover())
+		})
+	})
 }
 
 // checkGiveUp checks a release or a delete at the moment at which the host sends it. The
@@ -319,7 +325,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		return
 	}
 	if current, ok := conflictWith(err); ok {
-		w.host.updateListing(current)
+		w.host.updateListings(current)
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first, tried := c.acquiring[key]; tried && first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
@@ -414,7 +420,7 @@ func (c *checker) lsn(l lease.Lease) int64 {
 	case feed.StartBeginning:
 		return 0
 	case feed.StartTime:
-		return c.world.journal.before(start.Time(), c.world.partitionsOver(l.Range.OrFull()))
+		return c.world.journal.before(start.Time(), l.Range.OrFull())
 	case feed.StartContinuation, feed.StartNow:
 		c.violate(2, "lease %s has no position and no start", l.Token)
 	}

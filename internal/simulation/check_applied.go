@@ -3,6 +3,7 @@ package simulation
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -44,7 +45,7 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 			c.discarded(w, before)
 			return
 		}
-		c.deleted(w.host, before)
+		c.deleted(w, before)
 		return
 	}
 	c.docs[answer.Token] = answer
@@ -137,6 +138,10 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	case after.Owner == before.Owner && after.Owner != "" && after.Owner != h.text():
 		c.asked(w, before, after)
 		return
+	case w.replaces && after.Owner == "" && before.Owner == "":
+		if after.Continuation != before.Continuation || after.Wanted() != before.Wanted() {
+			c.violate(6, "%s: writes the free lease %s, and changes it", h.id, after.Token)
+		}
 	case after.Owner == "" && (before.Owner == "" || before.Owner != h.text()):
 		c.violate(6, "%s: frees lease %s of %q", h.id, after.Token, before.Owner)
 	case after.Owner != "" && after.Owner != before.Owner:
@@ -181,17 +186,10 @@ func (c *checker) bounds(was, is map[string]string) bool {
 	return maps.Equal(was, is)
 }
 
-// listedExpired reports whether the host's last listing shows the document as expired. The
+// listedExpired reports whether a listing of the host shows the document as expired. The
 // store's clock may have jumped back since then.
 func (c *checker) listedExpired(h *host, l lease.Lease) bool {
-	return h.listedAt().Sub(l.Modified) >= c.world.times.takeover()
-}
-
-// listedAt returns the time of the host's last listing, by the store's clock.
-func (h *host) listedAt() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.listing.Now
+	return h.hasListed(func(listing lease.Listing) bool { return listing.Now.Sub(l.Modified) >= c.world.times.takeover() })
 }
 
 // acquired checks a write by which a lease gets another owner.
@@ -209,13 +207,12 @@ func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired boo
 	if after.Continuation != before.Continuation {
 		c.violate(5, "%s: acquires lease %s and moves it from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
 	}
-	h.mu.Lock()
-	listing := h.listing
-	h.mu.Unlock()
-	for _, a := range listing.Leases {
-		if ancestor(a, after) {
-			c.violate(9, "%s: acquires lease %s, though its listing shows %s", h.id, after.Token, a.Token)
-		}
+	without := func(listing lease.Listing) bool {
+		return slices.ContainsFunc(listing.Leases, func(l lease.Lease) bool { return l.Token == before.Token && l.ETag == before.ETag }) &&
+			!slices.ContainsFunc(listing.Leases, func(a lease.Lease) bool { return ancestor(a, after) })
+	}
+	if !h.hasListed(without) {
+		c.violate(9, "%s: acquires lease %s, though its listings show an ancestor", h.id, after.Token)
 	}
 	if expired && c.world.clean {
 		c.takenInTime(h, after)
@@ -258,9 +255,14 @@ func (c *checker) asked(w *leaseWrite, before, after lease.Lease) {
 
 // deleted checks that a host deletes only gone leases, and only after their child leases
 // have been created.
-func (c *checker) deleted(h *host, l lease.Lease) {
+func (c *checker) deleted(w *leaseWrite, l lease.Lease) {
+	h := w.host
 	delete(c.docs, l.Token)
 	c.changedAt = time.Now()
+	if w.replaces {
+		c.leftoverDeleted(w, l)
+		return
+	}
 	if l.Owner != "" && l.Owner != h.text() {
 		c.violate(6, "%s: deletes lease %s of %q", h.id, l.Token, l.Owner)
 	}

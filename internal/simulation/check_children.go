@@ -55,6 +55,45 @@ func (c *checker) childOf(h *host, a, l lease.Lease) *violation {
 	return nil
 }
 
+// replaces reports whether the host sends the write while it replaces a gone lease, and does
+// not own the lease that it writes. tenure is its right to that lease. The caller holds
+// c.mu.
+func (c *checker) replaces(w *leaseWrite, t *tenure) bool {
+	h, l := w.host, w.lease
+	switch {
+	case h.text() == "" || l.Owner == h.text() || h.discard.runs():
+		return false
+	case w.op == opDelete:
+	case w.op == opUpdate && l.Owner == "" && (t == nil || t.givenUp):
+	default:
+		return false
+	}
+	parts := c.world.engine.partitions()
+	for key, t := range c.tenures {
+		if key.host != h || !c.holds(t) {
+			continue
+		}
+		a := lease.Lease{Token: key.token, PartitionID: t.id, Range: t.r}
+		if ancestor(a, l) && isGone(parts, t.id, t.r) || c.hasChild(a) && ancestor(a, l) {
+			return true
+		}
+	}
+	return false
+}
+
+// leftoverDeleted checks the delete of a leftover: a lease within the one that the host
+// replaces. It must have no live owner, and other leases must cover its keys. The caller
+// holds c.mu.
+func (c *checker) leftoverDeleted(w *leaseWrite, l lease.Lease) {
+	if l.Owner != "" && w.age < c.world.times.takeover() && !c.listedExpired(w.host, l) {
+		c.violate(6, "%s: deletes lease %s of %q", w.host.id, l.Token, l.Owner)
+	}
+	for _, gap := range c.uncoveredIn(l.Range.OrFull()) {
+		c.violate(8, "%s: deletes lease %s, and no other lease covers %s", w.host.id, l.Token, gap)
+	}
+	c.unshadow(w.host, l)
+}
+
 // hasChild reports whether a lease within the range of l exists. A worker that has begun to
 // create the children of its lease continues, even if the partitions have merged again
 // since. The caller holds c.mu.

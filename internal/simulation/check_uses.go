@@ -106,18 +106,6 @@ func (w *world) keysOf(r feed.Request) feed.Range {
 	return keys
 }
 
-// partitionsOver returns the keys of the partitions that overlap range r. A read from a time
-// starts at the first change of its partition from that time on, also if that change is
-// outside the range.
-func (w *world) partitionsOver(r feed.Range) feed.Range {
-	for _, p := range w.engine.partitions() {
-		if p.Range.Overlaps(r) {
-			r = feed.Range{Min: min(r.Min, p.Range.Min), Max: max(r.Max, p.Range.Max)}
-		}
-	}
-	return r
-}
-
 // openBegins records that a worker opens its observer, and checks that it may. It returns
 // nil for a gone lease, because no change will be delivered.
 func (c *checker) openBegins(ctx context.Context, o *simObserver) *use {

@@ -248,7 +248,8 @@ func (c *checker) jumpedForward() time.Duration {
 // no other tenure is excepted. The caller holds c.mu.
 func (c *checker) overtaken(h *host, before lease.Lease) {
 	forward := !c.jumpedAt.IsZero() && !c.writtenAt[before.Token].After(c.jumpedAt)
-	back := h.listedAt().After(c.world.engine.now())
+	now := c.world.engine.now()
+	back := h.hasListed(func(l lease.Listing) bool { return l.Now.After(now) })
 	if before.Owner == "" || !forward && !back {
 		return
 	}

@@ -44,9 +44,11 @@ type host struct {
 	crashAt int           // number of the lease write at which the host crashes; 0 if it does not crash
 	after   bool          // crash after that write was applied, not before
 	owner   string        // owner text, once a write has shown it
-	listing lease.Listing // the last one received
-	runs    int           // number of workers started
-	listed  chan struct{} // closed by the next listing of the partitions; nil without waiters
+	// listings holds the last listings received, the newest last. A host's cycle may act on
+	// one while a worker that replaces a gone lease receives others.
+	listings []lease.Listing
+	runs     int           // number of workers started
+	listed   chan struct{} // closed by the next listing of the partitions; nil without waiters
 }
 
 type callName struct{ op, key string }
@@ -116,9 +118,7 @@ func (h *host) alive() bool {
 // starting reports whether the host is in its first start: no listing has shown the
 // marker to it yet.
 func (h *host) starting() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.listing.Initialized.IsZero()
+	return !h.hasListed(func(l lease.Listing) bool { return !l.Initialized.IsZero() })
 }
 
 // text returns the owner text of the host. It is empty until a write has shown it.
@@ -128,17 +128,38 @@ func (h *host) text() string {
 	return h.owner
 }
 
-// updateListing replaces a lease in the host's last listing. l is the current document,
-// which the store returned with a conflict.
-func (h *host) updateListing(l lease.Lease) {
+// received records a listing.
+func (h *host) received(l lease.Listing) {
+	const most = 8
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.listing.Leases = slices.Clone(h.listing.Leases)
-	for i := range h.listing.Leases {
-		if h.listing.Leases[i].Token == l.Token {
-			h.listing.Leases[i] = l
-		}
+	h.listings = append(h.listings, l)
+	if n := len(h.listings); n > most {
+		h.listings = slices.Clone(h.listings[n-most:])
 	}
+}
+
+// updateListings replaces a lease in the host's listings. l is the current document, which
+// the store returned with a conflict.
+func (h *host) updateListings(l lease.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.listings {
+		leases := slices.Clone(h.listings[i].Leases)
+		for j := range leases {
+			if leases[j].Token == l.Token {
+				leases[j] = l
+			}
+		}
+		h.listings[i].Leases = leases
+	}
+}
+
+// hasListed reports whether one of the host's last listings satisfies is.
+func (h *host) hasListed(is func(lease.Listing) bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.listings, is)
 }
 
 // crash crashes the host. Its leases stay owned until they expire.
@@ -302,9 +323,7 @@ func (s *hostStore) Charged() float64 { return s.inner.Charged() }
 func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
 	l, err := send(ctx, call{host: s.host, op: opList}, s.host.world.lister(s.host, s.inner))
 	if err == nil {
-		s.host.mu.Lock()
-		s.host.listing = l
-		s.host.mu.Unlock()
+		s.host.received(l)
 		s.host.world.check.listed(s.host)
 		s.host.world.check.discardLists(s.host, l)
 	}
