@@ -22,24 +22,23 @@ import (
 //	2 the partitions are listed, and the lease     the lease is unchanged
 //	  is cut into pieces. If the one piece is
 //	  the lease itself, reads resume
-//	3 the leases are listed. Leftovers, which      the lease is unchanged
-//	  are free leases within the gone lease
-//	  that are none of the pieces, are deleted
-//	4 a child is created for each piece at P;      some children exist; no host acquires them while
-//	  it may exist already                         the gone lease, their ancestor, exists
-//	5 trust is given up (ending)                   all children exist; the next owner only deletes
-//	6 the gone lease is deleted (ending)           the children are free for any host
+//	3 leftovers are deleted, and a child is        some children exist; no host acquires them while
+//	  created for each piece at P; it may exist    the gone lease, their ancestor, exists
+//	  already
+//	4 trust is given up (ending)                   all children exist; the next owner only deletes
+//	5 the gone lease is deleted (ending)           the children are free for any host
 //
 // P is the durable position and not the last one read. With manual checkpoints, changes
 // may have been read and delivered that the user has not acknowledged. A checkpoint
-// before the answer of step 3 moves P, and step 2 is repeated. From step 4 on the gone
+// before the answer of step 2 moves P, and step 2 is repeated. From step 3 on the gone
 // lease is renewed at P, and acknowledgements do not move it.
 //
-// Leftovers are the children of an owner that crashed between step 4 and step 6, after
-// which partitions were merged or split again. If they stayed, they would later overlap
-// other leases. A delete may arrive late, when a next owner has cut the gone lease again
-// and needs the leftover as a child. So each owner writes a free child that exists, and its
-// new ETag makes the delete fail.
+// Leftovers are free leases within the gone lease that are not among the pieces. An owner
+// created them, and crashed between step 3 and step 5. Then partitions were merged or split
+// again. If the leftovers stayed, they would later overlap other leases. A delete may
+// arrive late, when a next owner has cut the gone lease again and needs the leftover as a
+// child. So each owner writes a free child that exists, and its new ETag makes the delete
+// fail.
 //
 // Pages that were read ahead are dropped. The children read them again.
 type splitter struct {
@@ -133,7 +132,7 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 }
 
 // leftovers lists the leases, and returns the leftovers of a gone lease. A lease whose owner
-// may still use it is none.
+// may still use it is not a leftover.
 func (w *worker) leftovers(gone lease.Lease, pieces []lease.Lease) ([]lease.Lease, error) {
 	ctx, cancel := w.request(w.reader.ctx)
 	defer cancel()
