@@ -102,8 +102,9 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 		c.violate(6, "%s: creates lease %s as its owner", h.id, l.Token)
 		return
 	}
-	// The position may be before the applied one, because an answer may have been lost.
-	if last := old[len(old)-1]; c.lsn(l) > c.lsn(last) {
+	// The position may be before the applied one, because an answer may have been lost. A
+	// lease that is put back without a position begins at its start, and skips nothing.
+	if last := old[len(old)-1]; l.Continuation != "" && c.lsn(l) > c.lsn(last) {
 		c.violate(8, "%s: puts lease %s back at %q; it was at %q", h.id, l.Token, l.Continuation, last.Continuation)
 	}
 	if bound := old[len(old)-1].Properties[lease.PropertyBound]; bound != "" && bound != l.Properties[lease.PropertyBound] {

@@ -322,12 +322,18 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	t := c.tenures[tenureKey{o.host, o.lease.Token}]
 	if o.failed == nil {
-		if t := c.tenures[tenureKey{o.host, o.lease.Token}]; t != nil && !t.askedAt.IsZero() && handed.After(t.askedAt) {
+		if t != nil && !t.askedAt.IsZero() && handed.After(t.askedAt) {
 			c.violate(7, "%s: lease %s: a new batch %s after the answer with a hand-over request",
 				o.host.id, o.lease.Token, handed.Sub(t.askedAt))
 		}
 	}
 	c.cost.batches[o.lease.Token]++
+	if t != nil && !c.trusted(t) && o.host.clock.fellBehind(time.Since(handed)) {
+		// The host was suspended after it had handed out the batch. It notices the end of
+		// its trust at this moment, and ends the context of the handler.
+		return nil, entries
+	}
 	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
 }
