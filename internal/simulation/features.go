@@ -181,7 +181,7 @@ var features = []feature{
 	{
 		name: handleChangesLeases, share: 0.2, needs: []need{onlyOurs, inMemory, dotNetLease, latestMode}, users: true, mutant: "432-leases-stay-without-ranges",
 		text: "The leases have the dialect of Java's handleChanges, which supports no merges.",
-		set:  (*scenario).useHandleChanges,
+		set:  func(s *scenario, _ *draw) { s.dialect = lease.JavaHandleChanges },
 	},
 	{
 		name: tornListings, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "433-gap-healed-at-once",
@@ -474,6 +474,9 @@ func (s *scenario) drawFeatures() {
 		if f.set != nil {
 			f.set(s, &d)
 		}
+	}
+	if s.dialect == lease.JavaHandleChanges {
+		s.remove(eventMerge) // the dialect supports no merges
 	}
 }
 

@@ -8,13 +8,6 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// useHandleChanges gives the leases the dialect of Java's handleChanges, which supports
-// neither merges nor all versions and deletes mode.
-func (s *scenario) useHandleChanges(*draw) {
-	s.dialect = lease.JavaHandleChanges
-	s.remove(eventMerge)
-}
-
 // dialectContainer is a lease container in a dialect. The engine in memory keeps all
 // fields of a lease. A host receives only those that the dialect's documents have.
 type dialectContainer struct {
