@@ -126,9 +126,9 @@ func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool
 	return p
 }
 
-// unlisted returns the number of leases that this host holds and the listing does not
-// have, because somebody deleted them by hand. Their workers put them back. Only a host
-// with a maximum needs the number.
+// unlisted returns the number of leases that this host holds and that are missing in the
+// listing. An operator has deleted them, and their workers put them back. Only a host with
+// a maximum needs the number.
 func (p *Plan) unlisted() int {
 	n := 0
 	if p.host.Max == 0 {

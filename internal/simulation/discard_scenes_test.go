@@ -13,6 +13,17 @@ func (s *scene) joinDiscarding(instance string) *host {
 	return s.joinPrepared(instance, func(h *host) { h.discard = newDiscard() })
 }
 
+// joinAndLeave starts a host, which handles 30 changes, and stops it.
+func (s *scene) joinAndLeave(instance string) *host {
+	h := s.join(instance)
+	s.initialised()
+	s.add(30)
+	s.sleep(2 * s.times.poll)
+	h.leave()
+	<-h.done
+	return h
+}
+
 // A host that discards the leases crashes at one of its writes. Another host then starts,
 // with a discard of its own or without one. It must create the missing leases. The changes
 // of the leases that were discarded are handled again.
@@ -25,12 +36,7 @@ func TestCrashAtEveryWriteOfADiscardLosesNothing(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %d %s, discard again %t", p.op, p.n, when, again), func(t *testing.T) {
 					play(t, func(s *scene) {
-						first := s.join("first")
-						s.initialised()
-						s.add(30)
-						s.sleep(2 * s.times.poll)
-						first.leave()
-						<-first.done
+						first := s.joinAndLeave("first")
 						due := nth(p.n)
 						s.setFaults(func(c call, _ *draw, f *fault) {
 							if c.host != first && c.op == p.op && due() {
@@ -77,12 +83,7 @@ func TestDiscardDeletesALeaseThatHasChanged(t *testing.T) {
 				s.note("1", "changed")
 			}
 		}
-		first := s.join("first")
-		s.initialised()
-		s.add(30)
-		s.sleep(2 * s.times.poll)
-		first.leave()
-		<-first.done
+		s.joinAndLeave("first")
 		s.joinDiscarding("second")
 		s.sleep(time.Minute)
 		if n := s.missing(); n > 0 {

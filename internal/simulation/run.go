@@ -31,7 +31,8 @@ type run struct {
 	follower *follower     // nil without a reader
 	setBack  time.Duration // by how much the store's clock was set back
 	limited  int           // number of writes of items that may expire
-	// endExpiry ends the recording of expired items. It is nil if there is none.
+	// endExpiry ends the recording of expired items. It is nil if no item
+	// expires in the run.
 	endExpiry func()
 
 	mu                     sync.Mutex    // guards the fields below
