@@ -225,21 +225,41 @@ func (p *Plan) marked() bool { return !p.listing.Initialized.IsZero() }
 // found the marker absent. For healing, which happens in all versions and deletes mode
 // only, it reads a new one and notifies the user that versions were lost.
 func (p *Plan) Missing(partitions []feed.Partition) []lease.Lease {
+	host := p.host
+	host.Start = p.start()
 	var missing []lease.Lease
 	for _, g := range p.gaps {
-		if !p.due(g) {
-			continue
-		}
-		for _, part := range overlapping(partitions, g.Range) {
-			l := lease.ForRange(part.Range.Intersect(g.Range))
-			if g.Contains(part.Range) && p.host.Dialect != lease.JavaLatestVersion {
-				l = lease.ForPartition(part)
-			}
-			l.Mode = p.host.Mode
-			missing = append(missing, l.StartingAt(p.start()))
+		if p.due(g) {
+			missing = append(missing, host.leasesFor(g.Range, partitions)...)
 		}
 	}
 	return missing
+}
+
+// Missing returns the leases to create for the keys of the host's range that none of the
+// given leases covers. They have the form that [Plan.Missing] describes. The given leases
+// must be complete: no later listing confirms a gap.
+func (h Host) Missing(leases []lease.Lease, partitions []feed.Partition) []lease.Lease {
+	var none *coverage
+	var missing []lease.Lease
+	for _, r := range none.of(leases, h.Range.OrFull()).gaps {
+		missing = append(missing, h.leasesFor(r, partitions)...)
+	}
+	return missing
+}
+
+// leasesFor returns the leases for the keys of r, cut at the borders of the partitions.
+func (h Host) leasesFor(r feed.Range, partitions []feed.Partition) []lease.Lease {
+	var leases []lease.Lease
+	for _, part := range overlapping(partitions, r) {
+		l := lease.ForRange(part.Range.Intersect(r))
+		if r.Contains(part.Range) && h.Dialect != lease.JavaLatestVersion {
+			l = lease.ForPartition(part)
+		}
+		l.Mode = h.Mode
+		leases = append(leases, l.StartingAt(h.Start))
+	}
+	return leases
 }
 
 // start returns the start of a missing lease. A healed lease may have been lost with

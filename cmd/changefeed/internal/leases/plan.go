@@ -116,13 +116,12 @@ func (d *draft) remove(i Item, text string) {
 // A new lease is for a whole partition or for a part of one, as hosts would create it.
 // Each step's text ends with why.
 func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string) error {
-	var listed lease.Listing
+	var leases []lease.Lease
 	for _, i := range d.items {
-		listed.Leases = append(listed.Leases, i.Lease)
+		leases = append(leases, i.Lease)
 	}
-	host := balance.Host{Owner: cover, Terms: d.survey.Terms, Range: r, Start: start, Mode: mode, Dialect: d.survey.Codec.Dialect()}
-	missing := balance.NewPlan(host, listed, balance.Memory{}, 0, true, nil).Missing(d.survey.Partitions)
-	for _, l := range missing {
+	host := balance.Host{Range: r, Start: start, Mode: mode, Dialect: d.survey.Codec.Dialect()}
+	for _, l := range host.Missing(leases, d.survey.Partitions) {
 		l, err := d.survey.Codec.New(l)
 		if err != nil {
 			return err
@@ -141,10 +140,6 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 	sortItems(d.items)
 	return nil
 }
-
-// cover is the owner text under which package balance computes the leases that are
-// missing. No lease is written with it.
-const cover = "changefeed leases/00000000"
 
 // ordered returns the draft's steps in the order in which they are carried out.
 func (d *draft) ordered() []Step {
