@@ -67,9 +67,11 @@ type checker struct {
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
 	acquiring map[tenureKey]attempt
-	creates   int // number of creates that are in progress
-	uses      []*use
-	workers   map[tenureKey]*simObserver // the last worker of each lease on each host
+	// freeChildren holds the ETag of each free lease that a create of the host has met.
+	freeChildren map[tenureKey]string
+	creates      int // number of creates that are in progress
+	uses         []*use
+	workers      map[tenureKey]*simObserver // the last worker of each lease on each host
 	// otherOwner holds the channels that are closed when a lease gets another owner, by
 	// token.
 	otherOwner map[string]chan struct{}
@@ -121,7 +123,7 @@ func newChecker(w *world) *checker {
 	return &checker{
 		world: w, exclusive: true,
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
-		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
+		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, freeChildren: map[tenureKey]string{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, due: map[tenureKey]dueRead{}, lost: map[tenureKey]lostRead{}, reads: map[tenureKey]dueRead{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		overwritten: map[string]bool{}, overtook: map[string]bool{}, limited: map[tenureKey]limitedReads{},
 		unmarked: []feed.Range{feed.Full()}, madeAt: map[string]time.Time{},
@@ -216,7 +218,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	defer c.mu.Unlock()
 	c.discardSends(w)
 	key := tenureKey{h, l.Token}
-	w.replaces = c.replaces(w, c.tenures[key])
+	w.replaces = c.replaces(w)
 	if w.ownersWrite() {
 		c.inFlight[key]++
 		if c.inFlight[key] > 1 {
@@ -326,6 +328,9 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok {
 		w.host.updateListings(current)
+		if w.op == opCreate && current.Owner == "" {
+			c.freeChildren[key] = current.ETag
+		}
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first, tried := c.acquiring[key]; tried && first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
@@ -334,8 +339,8 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		}
 		c.sawRequest(c.tenures[key], current)
 		return
-	} else if ok && owner != "" {
-		delete(c.tenures, key) // another host owns the lease, and this host has learned that
+	} else if ok && owner != "" && w.ownersWrite() {
+		delete(c.tenures, key) // another host owns the lease, and the worker has learned that
 	}
 	// Attempts on the same document are one acquire while the trust from the first one
 	// would last. After that, the host has begun a new acquire.

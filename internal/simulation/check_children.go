@@ -55,16 +55,15 @@ func (c *checker) childOf(h *host, a, l lease.Lease) *violation {
 	return nil
 }
 
-// replaces reports whether the host sends the write while it replaces a gone lease, and does
-// not own the lease that it writes. tenure is its right to that lease. The caller holds
-// c.mu.
-func (c *checker) replaces(w *leaseWrite, t *tenure) bool {
+// replaces reports whether the host sends the write while it replaces a gone lease, and not
+// as the owner of the lease that it writes. The caller holds c.mu.
+func (c *checker) replaces(w *leaseWrite) bool {
 	h, l := w.host, w.lease
 	switch {
 	case h.text() == "" || l.Owner == h.text() || h.discard.runs():
 		return false
 	case w.op == opDelete:
-	case w.op == opUpdate && l.Owner == "" && (t == nil || t.givenUp):
+	case w.op == opUpdate && l.Owner == "" && l.ETag == c.freeChildren[tenureKey{h, l.Token}]:
 	default:
 		return false
 	}
