@@ -53,21 +53,24 @@ type checker struct {
 
 	mu        sync.Mutex // guards the fields below; never held during I/O
 	exclusive bool
-	docs      map[string]lease.Lease // the stored lease documents, by token
-	history   map[string][]lease.Lease
-	marker    bool
-	markedAt  time.Time            // time at which the marker was last created
-	started   bool                 // whether the first start is over; see settled
-	floors    []markFloor          // for a start from now; the newest is the last
-	unmarked  []feed.Range         // keys whose leases were discarded, or never created, since the marker was created
-	madeAt    map[string]time.Time // time of the create of each lease, by token
-	discardAt time.Time            // time at which a lease was last discarded
-	unmarkAt  time.Time            // time at which the marker was last deleted
-	lateMark  bool                 // see checker.marked
-	tenures   map[tenureKey]*tenure
-	inFlight  map[tenureKey]int
-	acquiring map[tenureKey]attempt
-	// freeChildren holds the ETag of each free lease that a create of the host has met.
+	// overlapped reports whether a foreign host has created a lease that overlaps another
+	// one in part.
+	overlapped bool
+	docs       map[string]lease.Lease // the stored lease documents, by token
+	history    map[string][]lease.Lease
+	marker     bool
+	markedAt   time.Time            // time at which the marker was last created
+	started    bool                 // whether the first start is over; see settled
+	floors     []markFloor          // for a start from now; the newest is the last
+	unmarked   []feed.Range         // keys whose leases were discarded, or never created, since the marker was created
+	madeAt     map[string]time.Time // time of the create of each lease, by token
+	discardAt  time.Time            // time at which a lease was last discarded
+	unmarkAt   time.Time            // time at which the marker was last deleted
+	lateMark   bool                 // see checker.marked
+	tenures    map[tenureKey]*tenure
+	inFlight   map[tenureKey]int
+	acquiring  map[tenureKey]attempt
+	// freeChildren holds the ETag of each free child that a create of the host has met.
 	freeChildren map[tenureKey]string
 	creates      int // number of creates that are in progress
 	uses         []*use
@@ -180,7 +183,7 @@ type leaseWrite struct {
 	// discards reports whether the host sends the write while it discards the leases.
 	discards bool
 	// replaces reports whether the host sends the write while it replaces a gone lease: a
-	// delete of a leftover, or a write of a child that exists.
+	// delete of a leftover, the create of a child, or a write of a child that exists.
 	replaces bool
 	// acquires reports whether the write acquires a lease that a listing of the host shows
 	// as free or expired.
@@ -328,7 +331,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok {
 		w.host.updateListings(current)
-		if w.op == opCreate && current.Owner == "" {
+		if w.op == opCreate && w.replaces && current.Owner == "" {
 			c.freeChildren[key] = current.ETag
 		}
 	}

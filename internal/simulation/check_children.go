@@ -62,10 +62,10 @@ func (c *checker) replaces(w *leaseWrite) bool {
 	switch {
 	case h.text() == "" || l.Owner == h.text() || h.discard.runs():
 		return false
-	case w.op == opDelete:
-	case w.op == opUpdate && l.Owner == "" && l.ETag == c.freeChildren[tenureKey{h, l.Token}]:
-	default:
-		return false
+	case w.op == opUpdate:
+		// The host writes the child at once after the create that met it. Its trust in the
+		// gone lease may end in between.
+		return l.Owner == "" && l.ETag == c.freeChildren[tenureKey{h, l.Token}]
 	}
 	parts := c.world.engine.partitions()
 	for key, t := range c.tenures {

@@ -164,13 +164,17 @@ func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, se
 }
 
 // foreignCreated checks the create of a child lease. A foreign host may create the child
-// long after the split. By then other leases of its keys may be in use.
+// long after the split. By then other leases of its keys may be in use. It also works on
+// leases whose ancestors exist, and splits a lease beside leftovers. So its child may
+// overlap another lease in part, until an operator repairs the leases.
 func (c *checker) foreignCreated(h *host, l lease.Lease, parts []feed.Partition, sent time.Time) {
-	late := isGone(parts, l.PartitionID, l.Range.OrFull()) || time.Since(sent) > c.world.times.timeout
+	shared := isGone(parts, l.PartitionID, l.Range.OrFull()) || time.Since(sent) > c.world.times.timeout
 	for _, d := range c.docs {
-		late = late || ancestor(l, d)
+		inPart := d.Range.OrFull().Overlaps(l.Range.OrFull()) && !ancestor(d, l) && !ancestor(l, d) && d.Token != l.Token
+		c.overlapped = c.overlapped || inPart
+		shared = shared || ancestor(l, d) || inPart
 	}
-	if late {
+	if shared {
 		c.exclusive = false
 	}
 	c.changedAt = time.Now()

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -251,20 +250,27 @@ func (f *follower) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 }
 
 // finish ends the follower, reads the rest of the feed, and checks that no change is
-// missing.
+// missing. The reader may be drained since a time before the last changes. So finish reads
+// until no part has returned a change in one whole round.
 func (f *follower) finish(ctx context.Context) {
 	f.end()
 	w := f.host.world
-	ended := errors.New("no page")
-	for pages := 0; ended != nil || !f.reader.Drained(); pages++ {
-		var page feed.Page
-		var keys feed.Range
-		if page, keys, ended = f.reader.Next(ctx); ended == nil {
+	var first *feed.Range // the first part of this round
+	for pages, whole := 0, false; !whole; pages++ {
+		page, keys, err := f.reader.Next(ctx)
+		if err == nil {
 			f.received(page, keys)
 		}
-		if pages > 10_000 || w.check.failed() {
-			w.check.fail(21, "the reader has not reached the end of the feed: %v", ended)
+		switch {
+		case pages > 10_000 || w.check.failed():
+			w.check.fail(21, "the reader has not reached the end of the feed: %v", err)
 			return
+		case err != nil || len(page.Changes) > 0:
+			first = nil
+		case first == nil:
+			first = &keys
+		case keys == *first:
+			whole = f.reader.Drained()
 		}
 	}
 	for _, t := range f.done {
