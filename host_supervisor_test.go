@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -464,6 +465,7 @@ func TestClockSetBackAfterAListingAcquiresALeaseOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
 		leases.behind = 2 * time.Minute
+		var mu sync.Mutex // Notify is called concurrently
 		acquired := map[string]int{}
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer stop()
@@ -473,6 +475,8 @@ func TestClockSetBackAfterAListingAcquiresALeaseOnce(t *testing.T) {
 				if n.Event != Acquired {
 					return
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				if acquired[n.LeaseToken]++; acquired[n.LeaseToken] > 1 {
 					stop() // otherwise the host would acquire the lease again and again
 				}
