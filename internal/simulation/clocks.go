@@ -170,7 +170,7 @@ func (r *run) stepHostClock(e event) {
 	h.clock.step(e.d)
 	r.world.inject()
 	r.world.occurs(hostClockJumps)
-	r.world.trace.add(h.id, "wall clock", "", "", int64(e.d))
+	h.trace("wall clock", "", "", int64(e.d))
 }
 
 // hostClockSteps records which leases the host does not trust any more, because its wall
@@ -199,10 +199,10 @@ func (r *run) suspendHost(e event) {
 	}
 	r.world.inject()
 	r.world.occurs(suspensions)
-	r.world.trace.add(h.id, "suspend", "", "", int64(e.d))
+	h.trace("suspend", "", "", int64(e.d))
 	h.clock.suspend()
 	h.pause()
-	r.world.later(e.d, h.resume)
+	r.world.later(operatorParty, "resume "+h.id, e.d, h.resume)
 }
 
 // addJumps adds n jumps of a clock. A jump goes back by at most back, or forward by at most

@@ -20,12 +20,12 @@ func (r *run) discard(e event) {
 	if d.chance(0.5) {
 		wait = r.scenario.times.timeout // late requests may arrive during or after the discard
 	}
-	r.world.later(d.span(0, wait), func() {
+	r.world.later(operatorParty, "discard", d.span(0, wait), func() {
 		for _, h := range ended {
 			<-h.done
 		}
 		for r.tryDiscard(&d) {
-			time.Sleep(d.span(time.Millisecond, r.scenario.times.expiration/2))
+			r.world.sleep("discard", d.span(time.Millisecond, r.scenario.times.expiration/2))
 		}
 		r.mu.Lock()
 		r.discarding = false
@@ -46,15 +46,18 @@ func (r *run) discards() bool {
 // tryDiscard starts a host that discards the leases, and waits until it has discarded them
 // or has ended. It reports whether the operator tries again.
 func (r *run) tryDiscard(d *draw) bool {
-	time.Sleep(d.span(time.Microsecond, time.Millisecond))
+	r.world.sleep("discard", d.span(time.Microsecond, time.Millisecond))
 	if time.Until(r.calmAt) < r.scenario.times.expiration {
 		return false
 	}
-	crashes, at, after := r.scenario.faultLevel != calm && d.chance(0.4), d.between(1, 2*r.scenario.partitions+4), d.chance(0.5)
+	crashes, at, point := r.scenario.faultLevel != calm && d.chance(0.4), d.between(1, 2*r.scenario.partitions+4), crashBefore
+	if d.chance(0.5) {
+		point = crashAfter
+	}
 	h := r.world.joinPrepared("host-discard", func(h *host) {
 		h.discard = newDiscard()
 		if crashes {
-			h.crashAt, h.after = at, after
+			h.crashesIn(at, point)
 		}
 	})
 	again := d.chance(0.7)

@@ -40,7 +40,7 @@ func (s *scenario) drawLifetimes(d *draw) {
 	s.lifetimes = lifetimes{
 		standard: -1,
 		longest:  d.between(expiration/4, 2*expiration),
-		purge:    d.span(time.Second, s.times.expiration/2),
+		purge:    d.span(time.Second, s.times.expiration/2).Truncate(latticePeriod),
 	}
 	if d.chance(0.4) {
 		s.lifetimes.standard = d.between(expiration/2, 2*expiration)

@@ -73,7 +73,7 @@ func (t tiles) at(r feed.Range) (lsn int64, found bool) {
 // follow starts a follower.
 func (r *run) follow(ctx context.Context) {
 	w, d := r.world, newDraw(r.scenario.seed, 0, "follower")
-	h := &host{world: w, id: "reader", joined: time.Now(), dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{}}
+	h := &host{world: w, id: "reader", party: readerParty, joined: time.Now(), dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{}}
 	f := &follower{hostSource: &hostSource{host: h, inner: w.engine.source(), waits: w.waits}, keys: feed.Full(), prefix: feed.Full(), start: feed.Beginning()}
 	if w.mode == feed.AllVersionsAndDeletes || d.chance(0.3) {
 		f.start = feed.Now()
@@ -125,7 +125,7 @@ func (f *follower) resume() {
 // run reads until ctx ends.
 func (f *follower) run(ctx context.Context) {
 	defer close(f.host.done)
-	for f.host.sleep(ctx, f.draw.span(time.Millisecond, f.host.world.times.poll)) == nil {
+	for f.host.sleep(ctx, "rest", f.draw.span(time.Millisecond, f.host.world.times.poll)) == nil {
 		if f.parallel > 0 {
 			f.pages(ctx)
 		} else {
@@ -135,7 +135,7 @@ func (f *follower) run(ctx context.Context) {
 		case f.draw.chance(0.3):
 			f.save(ctx)
 		case f.draw.chance(0.1):
-			f.host.world.trace.add(f.host.id, "resume", "", "", 0)
+			f.host.trace("resume", "", "", 0)
 			f.resume()
 		}
 	}
@@ -231,7 +231,7 @@ func (f *follower) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 	defer cancel()
 	keys, selected := w.keysOf(r), r
 	selected.Range = r.Range.OrFull().Intersect(f.prefix)
-	return send(ctx, call{host: f.host, op: opRead, key: keys.String()}, func(ctx context.Context) (feed.Page, error) {
+	return send(ctx, call{host: f.host, op: opRead, key: r.Partition.ID + keys.String()}, func(ctx context.Context) (feed.Page, error) {
 		if err := w.historyLost(selected); err != nil {
 			return feed.Page{}, err
 		}

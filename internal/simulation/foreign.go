@@ -85,7 +85,7 @@ func (w *world) visit(java bool, h habits) *foreign {
 	n := len(w.foreignHosts) + 1
 	f := &foreign{
 		host: &host{
-			world: w, id: fmt.Sprintf("f%d", n), instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(), clock: newHostClock(),
+			world: w, id: fmt.Sprintf("f%d", n), party: foreignParty + n, instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(), clock: newHostClock(),
 			cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 		},
 		java: java, habits: h, overwrites: w.overwrites && !java, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
@@ -93,7 +93,7 @@ func (w *world) visit(java bool, h habits) *foreign {
 	f.owner = f.instance
 	w.foreignHosts = append(w.foreignHosts, f.host)
 	w.mu.Unlock()
-	w.trace.add(f.id, "visit", f.instance, "", 0)
+	f.trace("visit", f.instance, "", 0)
 	go f.run(ctx)
 	return f
 }
@@ -105,7 +105,7 @@ func (f *foreign) run(ctx context.Context) {
 	for f.store == nil && ctx.Err() == nil {
 		f.open(ctx)
 	}
-	for f.sleep(ctx, f.interval()) == nil {
+	for f.sleep(ctx, "cycle", f.interval()) == nil {
 		f.cycles++
 		f.cycle(ctx)
 	}
@@ -146,7 +146,7 @@ func (f *foreign) open(ctx context.Context) {
 		}
 		f.store = nil
 	}
-	_ = f.sleep(ctx, f.interval())
+	_ = f.sleep(ctx, "cycle", f.interval())
 }
 
 func (f *foreign) list(ctx context.Context) (lease.Listing, error) {
@@ -188,7 +188,7 @@ func (f *foreign) cycle(ctx context.Context) {
 	if d.chance(habits.pause) {
 		f.world.inject()
 		f.pause()
-		f.world.later(d.span(f.world.times.expiration/4, 2*f.world.times.expiration), f.resume)
+		f.world.later(f.party, "resume", d.span(f.world.times.expiration/4, 2*f.world.times.expiration), f.resume)
 	}
 	if all := f.works(); d.chance(habits.release) && len(all) > 0 {
 		f.world.inject()

@@ -51,7 +51,7 @@ func (f *foreign) work(l lease.Lease, own *lease.Lease) {
 	f.workMu.Lock()
 	f.working[l.Token] = w
 	f.workMu.Unlock()
-	f.world.trace.add(f.id, "begin", l.Token, string(l.Continuation), 0)
+	f.trace("begin", l.Token, string(l.Continuation), 0)
 	w.position = f.world.check.position(l)
 	handled := make(chan struct{})
 	f.group.Go(func() {
@@ -69,7 +69,7 @@ func (f *foreign) work(l lease.Lease, own *lease.Lease) {
 		f.workMu.Lock()
 		delete(f.working, w.token)
 		f.workMu.Unlock()
-		f.world.trace.add(f.id, "end", w.token, "", 0)
+		f.trace("end", w.token, "", 0)
 	})
 }
 
@@ -89,7 +89,7 @@ func (w *foreignWork) renew() {
 	if !w.host.java {
 		pause /= 2 // the first interval of .NET
 	}
-	for w.host.sleep(w.ctx, pause) == nil {
+	for w.host.sleep(w.ctx, "renew "+w.token, pause) == nil {
 		pause = w.host.renewal()
 		if errors.Is(w.write(w.ctx, w.rewound()), errForeignLost) {
 			w.mu.Lock()
@@ -125,12 +125,12 @@ func (w *foreignWork) process() {
 			if w.split() {
 				return
 			}
-			_ = f.sleep(w.ctx, f.world.times.poll)
+			_ = f.sleep(w.ctx, "poll "+w.token, f.world.times.poll)
 		case err != nil:
-			_ = f.sleep(w.ctx, f.world.times.poll) // Java keeps the lease; the release by .NET is a habit here
+			_ = f.sleep(w.ctx, "poll "+w.token, f.world.times.poll) // Java keeps the lease; the release by .NET is a habit here
 		case len(page.Changes) == 0:
 			w.at = page.Continuation
-			_ = f.sleep(w.ctx, f.world.times.poll)
+			_ = f.sleep(w.ctx, "poll "+w.token, f.world.times.poll)
 		default:
 			if !w.handle(page) {
 				return
@@ -212,17 +212,17 @@ func (w *foreignWork) handle(page feed.Page) bool {
 		ctx = context.WithoutCancel(ctx)
 	}
 	u := world.check.foreignBegins(ctx, f.host, w.token, l.Range.OrFull())
-	err := f.sleep(ctx, takes)
+	err := f.sleep(ctx, "handler "+w.token, takes)
 	if err == nil && f.overwrites {
 		// A frozen host writes the position when it continues, and not before.
-		err = f.pass(ctx, ctx.Done(), newDraw(world.seed, uint64(first), f.id, "resume", w.token, strconv.Itoa(w.run)))
+		err = f.pass(ctx, "handler "+w.token, ctx.Done(), newDraw(world.seed, uint64(first), f.id, "resume", w.token, strconv.Itoa(w.run)))
 	}
 	world.check.ends(u)
 	if err != nil {
 		return false
 	}
 	world.journal.note(entries, true, true)
-	world.trace.add(f.id, "handled", w.token, "ok", first)
+	f.trace("handled", w.token, "ok", first)
 	w.position, w.started = page.Changes[len(page.Changes)-1].LSN, false
 	return w.own != nil || w.ctx.Err() == nil
 }

@@ -99,7 +99,7 @@ func (c *checker) skips(h *host, token string, lost *feed.HistoryLostError) {
 	if c.world.journal.lose(r.keys, r.from, r.oldest) > 0 {
 		c.world.occurs(historyLosses)
 	}
-	c.world.trace.add(h.id, "skip", token, "", r.oldest)
+	h.trace("skip", token, "", r.oldest)
 }
 
 // dropped returns the LSN of the oldest position from which range r can be read, if the
@@ -135,7 +135,7 @@ func (r *run) empty(e event) {
 	r.mu.Unlock()
 	r.endHosts(e.n)
 	r.world.trace.add("operator", "absence", "", "", int64(e.d))
-	r.world.later(e.d, func() {
+	r.world.later(operatorParty, "back", e.d, func() {
 		if !r.discards() {
 			r.world.join("host-back")
 		}
@@ -169,7 +169,7 @@ func (s *scenario) dropChanges(d *draw) {
 	if s.drops = s.has(onStore); s.drops {
 		s.retention = s.retention.Truncate(time.Second) // the store counts in seconds
 		if s.lifetimes.purge == 0 {
-			s.lifetimes.purge = d.span(time.Second, e/2)
+			s.lifetimes.purge = d.span(time.Second, e/2).Truncate(latticePeriod)
 		}
 	}
 	n := len(s.events)

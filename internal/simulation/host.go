@@ -19,6 +19,7 @@ import (
 type host struct {
 	world    *world
 	id       string // unique in the run
+	party    int    // see [instants]
 	instance string // the instance name; several hosts may have the same one
 	joined   time.Time
 	settings settings
@@ -32,7 +33,6 @@ type host struct {
 
 	mu      sync.Mutex // guards the fields below
 	calls   map[callName]int
-	writes  int
 	isDead  bool
 	leaving bool
 	leftAt  time.Time // when the host was stopped
@@ -41,9 +41,11 @@ type host struct {
 	waiting int
 	waited  bool
 	gate    chan struct{} // closed when the pause ends; nil if not paused
-	crashAt int           // number of the lease write at which the host crashes; 0 if it does not crash
-	after   bool          // crash after that write was applied, not before
-	owner   string        // owner text, once a write has shown it
+	// crashIn is the number of lease writes from now on, the last of which crashes the host,
+	// and crashing says when. Zero means that no write does.
+	crashIn  int
+	crashing crashPoint
+	owner    string // owner text, once a write has shown it
 	// listings holds the last listings received, the newest last. A host's cycle may act on
 	// one while a worker that replaces a gone lease receives others.
 	listings []lease.Listing
@@ -162,6 +164,36 @@ func (h *host) hasListed(is func(lease.Listing) bool) bool {
 	return slices.ContainsFunc(h.listings, is)
 }
 
+// trace records what the host does. A crashed host does nothing any more that others could
+// observe, and in which order its goroutines end is up to the scheduler.
+func (h *host) trace(verb, object, outcome string, n int64) {
+	if !h.crashed() {
+		h.world.trace.add(h.id, verb, object, outcome, n)
+	}
+}
+
+// crashesIn lets the n-th lease write from now on crash the host. If n is 0, no write does.
+func (h *host) crashesIn(n int, at crashPoint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.crashIn, h.crashing = n, at
+}
+
+// writes counts a lease write that is about to arrive, and reports whether it crashes the
+// host. Writes arrive at different instants, but a host may send several at the same one,
+// which is why they aren't counted when they are sent.
+func (h *host) writes() crashPoint {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.crashIn == 0 {
+		return crashNever
+	}
+	if h.crashIn--; h.crashIn > 0 {
+		return crashNever
+	}
+	return h.crashing
+}
+
 // crash crashes the host. Its leases stay owned until they expire.
 func (h *host) crash() {
 	h.mu.Lock()
@@ -182,7 +214,7 @@ func (h *host) leave() {
 	h.mu.Lock()
 	h.leaving, h.leftAt = true, time.Now()
 	h.mu.Unlock()
-	h.world.trace.add(h.id, "leave", "", "", 0)
+	h.trace("leave", "", "", 0)
 	h.cancel()
 }
 
@@ -214,7 +246,7 @@ func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 		err = p.Run(ctx)
 	}
 	h.err = err
-	h.world.trace.add(h.id, "returned", "", outcome(err), 0)
+	h.trace("returned", "", outcome(err), 0)
 	h.world.check.returned(h, err)
 }
 

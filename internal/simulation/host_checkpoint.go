@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,7 +43,7 @@ func (o *simObserver) duringCall(ctx context.Context, b owed, after time.Duratio
 	ended := make(chan struct{})
 	o.world.pending.Go(func() {
 		defer close(ended)
-		time.Sleep(after)
+		o.later(b, after)
 		select {
 		case <-over:
 		default:
@@ -79,7 +80,7 @@ func (o *simObserver) afterCall(ctx context.Context, b owed, does elsewhere) {
 		select {
 		case <-timer.C:
 		case <-event:
-			time.Sleep(delay)
+			o.later(b, delay)
 		}
 		if o.host.crashed() {
 			return
@@ -91,6 +92,12 @@ func (o *simObserver) afterCall(ctx context.Context, b owed, does elsewhere) {
 		}
 		_ = o.checkpoint(ctx, b)
 	})
+}
+
+// later waits for d before another goroutine checkpoints a batch.
+func (o *simObserver) later(b owed, d time.Duration) {
+	name := fmt.Sprintf("checkpoint %s %d %d", o.lease.Token, o.run, b.lsn())
+	o.world.instants.wait(context.Background(), nil, o.host.party, name, d)
 }
 
 // happens reports whether the event of the variant has happened for the lease.
@@ -116,7 +123,7 @@ func (o *simObserver) outOfOrder(ctx context.Context, b owed, does elsewhere, d 
 	for _, b := range pile {
 		after := does.after + d.span(1, 20*time.Millisecond)
 		o.world.pending.Go(func() {
-			time.Sleep(after)
+			o.later(b, after)
 			if o.host.crashed() {
 				return
 			}
@@ -143,7 +150,7 @@ func (o *simObserver) checkpoint(ctx context.Context, b owed) error {
 		err = b.batch.Checkpoint(context.WithoutCancel(ctx))
 	}
 	w.check.checkpointed(o, b.lsn(), confirmed, err)
-	w.trace.add(o.host.id, "checkpoint", o.lease.Token, outcome(err), b.lsn())
+	o.host.trace("checkpoint", o.lease.Token, outcome(err), b.lsn())
 	return err
 }
 

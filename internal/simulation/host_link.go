@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -22,6 +24,9 @@ type call struct {
 	n       int
 	write   bool
 }
+
+// String returns a name that no other call of the host has.
+func (c call) String() string { return c.op + " " + c.key + " " + strconv.Itoa(c.n) }
 
 // These constants are the operations of calls.
 const (
@@ -76,15 +81,19 @@ var errCrashed = errors.New("the host crashed")
 func send[T any](ctx context.Context, c call, carry func(context.Context) (T, error)) (T, error) {
 	var none T
 	h := c.host
+	h.world.disturb()
 	c.n = h.count(c.op, c.key)
-	if err := h.pass(ctx, nil, newDraw(h.world.seed, uint64(c.n), h.id, "resume", c.op, c.key)); err != nil {
+	if err := h.pass(ctx, c.String(), nil, newDraw(h.world.seed, uint64(c.n), h.id, "resume", c.op, c.key)); err != nil {
 		return none, err
 	}
 	f := h.world.drawFault(c)
-	if err := h.sleep(ctx, f.there); err != nil {
+	if err := h.sleep(ctx, c.String(), f.there); err != nil {
 		return none, err
 	}
-	if f.crash == crashBefore { // after the delay: at an instant of which no other event is, so that the run is deterministic
+	if c.write {
+		f.crash = cmp.Or(h.writes(), f.crash)
+	}
+	if f.crash == crashBefore {
 		h.crash()
 		return none, errCrashed
 	}
@@ -96,10 +105,10 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	case f.late > 0:
 		h.world.check.addLateCreates(c, 1)
 		err := h.silence(ctx)
-		h.world.later(f.late, func() {
+		h.world.later(h.party, "late "+c.String(), f.late, func() {
 			_, lateErr := carry(context.WithoutCancel(ctx))
 			h.world.check.addLateCreates(c, -1)
-			h.world.trace.add(h.id, "late "+c.op, c.key, outcome(lateErr), int64(c.n))
+			h.world.trace.add(h.id, "late "+c.op, c.key, outcome(lateErr), int64(c.n)) // a request on its way survives its host
 		})
 		return none, err
 	}
@@ -114,7 +123,7 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	if f.again {
 		answer, err = carry(served)
 	}
-	h.world.trace.add(h.id, c.op, c.key, outcome(err), int64(c.n))
+	h.trace(c.op, c.key, outcome(err), int64(c.n))
 	switch {
 	case f.crash == crashAfter:
 		h.crash()
@@ -122,7 +131,7 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	case f.silent:
 		return none, h.silence(ctx)
 	}
-	if late := h.sleep(ctx, f.back); late != nil {
+	if late := h.sleep(ctx, c.String(), f.back); late != nil {
 		return none, late
 	}
 	if f.instead != nil {
@@ -156,17 +165,13 @@ func (h *host) silence(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sleep waits for d, or until ctx ends or the host crashes.
-func (h *host) sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for about d, until an instant of the host's own, or until ctx ends or the host
+// crashes. name must differ from those of the host's other goroutines.
+func (h *host) sleep(ctx context.Context, name string, d time.Duration) error {
 	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-h.dead:
-		}
+		h.world.instants.wait(ctx, h.dead, h.party, name, d)
 	}
+	h.world.disturb()
 	if h.crashed() {
 		return errCrashed
 	}
@@ -180,14 +185,14 @@ func (h *host) sleep(ctx context.Context, d time.Duration) error {
 // After the pause, each waiting call continues after a delay of its own, which is drawn
 // from d. Otherwise the scheduler would determine their order, and the run could not be
 // replayed.
-func (h *host) pass(ctx context.Context, until <-chan struct{}, d draw) error {
+func (h *host) pass(ctx context.Context, name string, until <-chan struct{}, d draw) error {
 	for waited := false; ; waited = true {
 		gate := h.closedGate()
 		switch {
 		case h.crashed():
 			return errCrashed
 		case gate == nil && waited:
-			_ = h.sleep(context.WithoutCancel(ctx), d.span(1, 2*time.Millisecond))
+			_ = h.sleep(context.WithoutCancel(ctx), name, d.span(1, 2*time.Millisecond))
 			fallthrough
 		case gate == nil || until != nil && ctx.Err() != nil:
 			if h.crashed() {

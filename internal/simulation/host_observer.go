@@ -77,7 +77,7 @@ func (w *world) observe(h *host, l lease.Lease) (*simObserver, error) {
 	w.check.workerBegins(o)
 	w.check.changedAt = time.Now() // a worker starts, even if its host owned the lease before
 	w.check.mu.Unlock()
-	w.trace.add(h.id, "begin", l.Token, string(l.Continuation), 0)
+	h.trace("begin", l.Token, string(l.Continuation), 0)
 	if w.observer == nil || h.crashed() {
 		return o, nil
 	}
@@ -125,9 +125,9 @@ func (w *world) opens(ctx context.Context, h *host, l lease.Lease, what string) 
 	does := opens(h, l, what)
 	var err error
 	if ctx.Done() == nil { // Config.Observer has no context, so it may outlast the drain timeout
-		h.waits(func() { err = h.sleep(ctx, does.takes) })
+		h.waits(func() { err = h.sleep(ctx, what+" "+l.Token, does.takes) })
 	} else {
-		err = h.sleep(ctx, does.takes)
+		err = h.sleep(ctx, what+" "+l.Token, does.takes)
 	}
 	switch {
 	case err != nil:
@@ -141,9 +141,12 @@ func (w *world) opens(ctx context.Context, h *host, l lease.Lease, what string) 
 	return err
 }
 
+// name returns a name that no other observer of the host has.
+func (o *simObserver) name() string { return "handler " + o.lease.Token + " " + strconv.Itoa(o.run) }
+
 // pass waits while the observer's host is paused, or until ctx ends.
 func (o *simObserver) pass(ctx context.Context, call int64) error {
-	return o.host.pass(ctx, ctx.Done(), newDraw(o.world.seed, uint64(call), o.host.id, "resume", o.lease.Token, strconv.Itoa(o.run)))
+	return o.host.pass(ctx, o.name(), ctx.Done(), newDraw(o.world.seed, uint64(call), o.host.id, "resume", o.lease.Token, strconv.Itoa(o.run)))
 }
 
 // Close implements [changefeed.Observer].
@@ -161,7 +164,7 @@ func (o *simObserver) Close(ctx context.Context, r changefeed.Reason) error {
 	if o.host.settings.checkpoint.Manual && atClose != nil && !o.host.crashed() && atClose(o) {
 		o.host.waits(func() { o.acknowledgeAtClose(ctx) })
 	}
-	o.world.trace.add(o.host.id, "close", o.lease.Token, r.String(), 0)
+	o.host.trace("close", o.lease.Token, r.String(), 0)
 	if o.user == nil || o.host.crashed() {
 		return nil
 	}
@@ -202,7 +205,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	if o.host.crashed() {
 		return errCrashed
 	}
-	w.trace.add(o.host.id, "handled", o.lease.Token, outcome(err), b.Changes[0].LSN)
+	o.host.trace("handled", o.lease.Token, outcome(err), b.Changes[0].LSN)
 	if err == nil && does.exits {
 		o.failed = entries
 		runtime.Goexit()
@@ -254,7 +257,7 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 	if does.ignoresContext {
 		wait = context.WithoutCancel(ctx)
 	}
-	err := o.host.sleep(wait, does.takes)
+	err := o.host.sleep(wait, o.name(), does.takes)
 	if does.joins != nil {
 		o.host.waits(func() { <-does.joins })
 	}

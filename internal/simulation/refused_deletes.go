@@ -38,7 +38,7 @@ func (r *run) grantDeletes() {
 	r.world.check.parentsStay()
 	r.world.trace.add("operator", "grant", "delete", "", 0)
 	r.world.refuseDeletes(false)
-	time.Sleep(r.world.times.recovery())
+	r.sleep(r.world.times.recovery())
 }
 
 // parentsStay checks the leases while deletes are refused. The parents of splits stay, and

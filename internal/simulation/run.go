@@ -99,19 +99,19 @@ func (r *run) prepare(ctx context.Context) {
 // act executes the scenario's events.
 func (r *run) act(ctx context.Context) {
 	for _, e := range r.scenario.events {
-		// Each event has an offset of its own, so no event happens at the same instant as
-		// something else.
-		d := newDraw(r.scenario.seed, uint64(e.id), "event")
-		sleepUntil(r.world.trace.origin.Add(e.at + d.span(0, time.Microsecond)))
+		r.sleepUntil(r.world.trace.origin.Add(e.at))
 		if r.world.check.failed() {
 			return
 		}
 		r.happen(ctx, e)
 	}
-	sleepUntil(r.calmAt)
+	r.sleepUntil(r.calmAt)
 }
 
-func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }
+func (r *run) sleepUntil(t time.Time) { r.sleep(time.Until(t)) }
+
+// sleep makes the run's own goroutine wait for about d.
+func (r *run) sleep(d time.Duration) { r.world.sleep("run", d) }
 
 // happen executes one event.
 func (r *run) happen(ctx context.Context, e event) {
@@ -135,9 +135,9 @@ func (r *run) happen(ctx context.Context, e event) {
 			h := hosts[e.n%len(hosts)]
 			w.inject()
 			w.occurs(pauses)
-			w.trace.add(h.id, "pause", "", "", int64(e.d))
+			h.trace("pause", "", "", int64(e.d))
 			h.pause()
-			w.later(e.d, h.resume)
+			w.later(operatorParty, "resume "+h.id, e.d, h.resume)
 		}
 	case eventSplit:
 		r.changePartitions(ctx, changeSplit, e.n)
@@ -194,7 +194,7 @@ func (r *run) dismiss(f *host, crash bool) {
 		f.crash()
 		return
 	}
-	r.world.trace.add(f.id, "leave", "", "", 0)
+	f.trace("leave", "", "", 0)
 	f.cancel()
 }
 
@@ -234,16 +234,18 @@ func (r *run) crash(e event) {
 	r.crashed++
 	switch e.kind {
 	case eventCrashWrite, eventCrashAnswer:
-		h.mu.Lock()
-		h.crashAt, h.after = h.writes+1+e.n%12, e.kind == eventCrashAnswer
-		h.mu.Unlock()
+		at := crashBefore
+		if e.kind == eventCrashAnswer {
+			at = crashAfter
+		}
+		h.crashesIn(1+e.n%12, at)
 	default:
 		h.crash()
 	}
 	back := e.d / 2
 	if e.at+back < r.scenario.active*95/100 && (e.n%3 > 0 || len(hosts) == 1) {
 		name := h.instance
-		r.world.later(back, func() {
+		r.world.later(operatorParty, "back "+h.id, back, func() {
 			if !r.away() {
 				r.world.join(name)
 			}
@@ -344,35 +346,35 @@ func (r *run) rest(ctx context.Context) {
 	w, check := r.world, r.world.check
 	r.stopForeignHosts()
 	w.calm()
-	time.Sleep(w.times.timeout) // a host may still crash at a write in progress
+	r.sleep(w.times.timeout) // a host may still crash at a write in progress
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
-	time.Sleep(w.times.recovery() + r.setBack)
+	r.sleep(w.times.recovery() + r.setBack)
 	if r.scenario.has(failingOpens) {
-		time.Sleep(longestRetryDelay)
+		r.sleep(longestRetryDelay)
 	}
 	if r.scenario.has(leaseLimits) && check.isShort() {
 		w.occurs(leaseLimits)
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
-		time.Sleep(w.times.recovery())
+		r.sleep(w.times.recovery())
 	}
 	r.grantDeletes()
 	check.covers()
 	since := time.Now()
-	time.Sleep(w.times.expiration + time.Second)
+	r.sleep(w.times.expiration + time.Second)
 	check.wasRead(since)
 	check.resetCosts()
-	time.Sleep(r.scenario.still)
+	r.sleep(r.scenario.still)
 	check.stable(since)
 	check.balanced()
 	check.requestsAtRest()
 	for range 10 {
 		// The writes are apart in time, because the first one wakes a waiting read.
-		time.Sleep(r.writes.span(time.Millisecond, 20*time.Millisecond))
+		r.sleep(r.writes.span(time.Millisecond, 20*time.Millisecond))
 		r.write(ctx)
 	}
-	time.Sleep(w.times.poll + 2*w.times.timeout)
+	r.sleep(w.times.poll + 2*w.times.timeout)
 	check.requestsAtRest()
 	check.stable(since)
 	check.covers()

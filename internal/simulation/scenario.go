@@ -131,12 +131,15 @@ type plan struct {
 	where   place
 	without map[string]bool // features, by name
 	drop    map[int]bool    // events, by their index among the scenario's events
+	// disturbed reports whether goroutines run in an unusual order. It changes nothing in a
+	// run.
+	disturbed bool
 }
 
 // newScenario draws the scenario of a plan.
 func newScenario(p plan) *scenario {
 	d := newDraw(p.seed, 0, "scenario")
-	s := &scenario{plan: p, worldConfig: worldConfig{seed: p.seed, times: drawTimes(&d)}}
+	s := &scenario{plan: p, worldConfig: worldConfig{seed: p.seed, disturbed: p.disturbed, times: drawTimes(&d)}}
 	switch p := d.float(); {
 	case p < 0.08:
 		s.faultLevel = calm

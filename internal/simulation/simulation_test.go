@@ -17,6 +17,7 @@ var (
 	simSeed    = flag.Uint64("sim.seed", 0, "run only this seed")
 	simTrace   = flag.Bool("sim.trace", false, "print the trace of the seed")
 	simShrink  = flag.Bool("sim.shrink", false, "with -sim.seed: leave out all parts of the seed that its failure does not need")
+	simRepeat  = flag.Int("sim.repeat", 40, "seeds that TestSeedRepeatsItself runs on 1, 2 and 4 processors")
 	simFeature = flag.String("sim.feature", "", "run only seeds with this feature; docs/simulation.md lists the features")
 )
 
@@ -239,23 +240,31 @@ func (t *totals) String() string {
 	return b.String()
 }
 
-// A seed always gives the same run, to the nanosecond. Otherwise a failed seed could not
-// be replayed.
+// A seed always gives the same run, to the nanosecond, however many processors there are
+// and however busy they are. Otherwise a failed seed could not be replayed.
 func TestSeedRepeatsItself(t *testing.T) {
-	seeds, times := 50, 5
+	seeds := *simRepeat
 	if testing.Short() || raceEnabled {
-		seeds, times = 10, 3
+		seeds = min(seeds, 10)
 	}
-	runSeeds(nextSeeds(*simFirst, seeds), func(seed uint64) bool {
-		first := runPlan(t, plan{seed: seed}, false)
-		for range times - 1 {
-			if again := runPlan(t, plan{seed: seed}, false); again.hash != first.hash {
-				t.Errorf("seed %d ran differently a second time (%s, then %s)", seed, first, again)
-				return false
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	var mu sync.Mutex
+	first := map[uint64]summary{}
+	for _, processors := range []int{1, 2, 4} {
+		runtime.GOMAXPROCS(processors)
+		runSeeds(nextSeeds(*simFirst, seeds), func(seed uint64) bool {
+			s := runPlan(t, plan{seed: seed, disturbed: processors > 1}, false)
+			mu.Lock()
+			defer mu.Unlock()
+			if _, ran := first[seed]; !ran {
+				first[seed] = s
 			}
-		}
-		return true
-	})
+			if s.hash != first[seed].hash {
+				t.Errorf("seed %d ran differently on %d processors (%s, then %s)", seed, processors, first[seed], s)
+			}
+			return true
+		})
+	}
 }
 
 func (s summary) String() string {

@@ -43,7 +43,7 @@ type surveyed struct {
 
 // newSurvey returns an estimator on a link of its own.
 func newSurvey(w *world) *survey {
-	h := &host{world: w, id: "estimator", joined: time.Now(), dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{}}
+	h := &host{world: w, id: "estimator", party: estimatorParty, joined: time.Now(), dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{}}
 	s := &survey{hostSource: &hostSource{host: h, inner: w.engine.source()}}
 	cfg := estimator.Config{
 		Processor: "sim", Source: s, RequestTimeout: w.times.timeout,
@@ -59,7 +59,7 @@ func newSurvey(w *world) *survey {
 // run measures in every interval, until ctx ends.
 func (s *survey) run(ctx context.Context, interval time.Duration) {
 	defer close(s.host.done)
-	for s.host.sleep(ctx, interval) == nil {
+	for s.host.sleep(ctx, "rest", interval) == nil {
 		if report, err := s.measure(ctx); err == nil {
 			s.host.world.occurs(estimates)
 			s.host.world.check.estimated(s, report, false)
@@ -193,7 +193,7 @@ func (r *run) surveyIdle(ctx context.Context) {
 	}
 	r.survey.end()
 	// A position after changes that the filter hides is stored with the next renewal.
-	time.Sleep(r.world.times.renew + r.world.times.timeout)
+	r.sleep(r.world.times.renew + r.world.times.timeout)
 	t := r.measureAtRest(ctx).Total
 	// With manual checkpoints, the user may not have checkpointed the last changes.
 	if behind := t.LSNs != 0 || t.Age != 0; behind && !r.world.checkpoint.Manual || t.Owned != t.Leases || t.Splitting != 0 {

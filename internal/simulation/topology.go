@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -158,7 +159,7 @@ func (r *run) startMoves(c call) {
 		return
 	}
 	kind, pick := change(d.intn(int(changeMergeBeyond)+1)), d.intn(1<<20)
-	r.world.later(d.span(0, 8*time.Millisecond), func() {
+	r.world.later(h.party, fmt.Sprintf("start move %d", n), d.span(0, 8*time.Millisecond), func() {
 		r.world.occurs(startMoves)
 		r.changePartitions(context.Background(), kind, pick)
 	})

@@ -11,9 +11,9 @@ import (
 
 // trace records the events of one run of a seed.
 //
-// Its hash does not depend on the order of entries of the same instant. testing/synctest
-// runs the goroutines of one instant in any order, and nothing depends on that order. The
-// text of entries is kept only when the seed is replayed.
+// Its hash doesn't depend on the order of entries of the same instant, because
+// testing/synctest runs the goroutines of one instant in any order. The text of entries is
+// kept only when the seed is replayed.
 type trace struct {
 	origin time.Time
 	keep   bool
@@ -66,7 +66,7 @@ func (t *trace) String() string {
 	entries := slices.Clone(t.entries)
 	t.mu.Unlock()
 	slices.SortStableFunc(entries, func(a, b traceEntry) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.actor, b.actor))
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.actor, b.actor), strings.Compare(a.text, b.text))
 	})
 	var b strings.Builder
 	for _, e := range entries {

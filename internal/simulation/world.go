@@ -61,6 +61,7 @@ type worldConfig struct {
 	clockless      bool                 // the lease store does not return its time
 	passes         func(id string) bool // the filter; nil accepts everything
 	keepTrace      bool
+	disturbed      bool // the scheduler is disturbed; see world.disturb
 	clean          bool // hosts crash but have no other faults
 	ignoresContext bool // handlers may outlast a stop, so Run may return an error
 }
@@ -69,10 +70,11 @@ type worldConfig struct {
 // testing/synctest bubble.
 type world struct {
 	worldConfig
-	trace   *trace
-	journal *journal
-	check   *checker
-	pending sync.WaitGroup // late requests and handlers, which outlive their callers
+	trace    *trace
+	instants *instants
+	journal  *journal
+	check    *checker
+	pending  sync.WaitGroup // late requests and handlers, which outlive their callers
 
 	mu    sync.Mutex // guards the fields below
 	hosts []*host
@@ -114,6 +116,7 @@ type world struct {
 
 func newWorld(c worldConfig) *world {
 	w := &world{worldConfig: c, occurred: map[string]int{}, trace: newTrace(c.keepTrace), journal: newJournal(c.mode, c.passes)}
+	w.instants = newInstants(w.trace.origin)
 	w.journal.now = w.engine.now
 	if w.refuses {
 		w.journal.since = w.start.Time()
@@ -130,7 +133,7 @@ func (w *world) joinPrepared(instance string, prepare func(h *host)) *host {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
 	h := &host{
-		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), instance: instance, joined: time.Now(), clock: newHostClock(),
+		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), party: 1 + len(w.hosts), instance: instance, joined: time.Now(), clock: newHostClock(),
 		settings: w.settings(), cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 	}
 	prepare(h)
@@ -146,7 +149,7 @@ func (w *world) joinPrepared(instance string, prepare func(h *host)) *host {
 	if adjust != nil {
 		adjust(h, &cfg)
 	}
-	w.trace.add(h.id, "join", instance, "", 0)
+	h.trace("join", instance, "", 0)
 	go h.run(ctx, cfg)
 	return h
 }
@@ -197,9 +200,7 @@ func (w *world) calm() {
 	w.calmFrom = time.Now()
 	w.mu.Unlock()
 	for _, h := range w.everyHost() {
-		h.mu.Lock()
-		h.crashAt = 0
-		h.mu.Unlock()
+		h.crashesIn(0, crashNever)
 		h.resume()
 	}
 }
@@ -221,12 +222,12 @@ func (w *world) write(ctx context.Context, writes ...itemWrite) error {
 	return nil
 }
 
-// later calls f after d, for a request that arrives after its caller gave up.
-func (w *world) later(d time.Duration, f func()) {
+// later calls f after about d. name must differ from those of other calls at that time.
+func (w *world) later(party int, name string, d time.Duration, f func()) {
 	w.pending.Add(1)
 	go func() {
 		defer w.pending.Done()
-		time.Sleep(d)
+		w.instants.wait(context.Background(), nil, party, name, d)
 		f()
 	}()
 }
@@ -237,17 +238,6 @@ func (w *world) drawFault(c call) fault {
 	f := fault{
 		there: d.span(200*time.Microsecond, 6*time.Millisecond),
 		back:  d.span(200*time.Microsecond, 6*time.Millisecond),
-	}
-	if c.write {
-		c.host.mu.Lock()
-		c.host.writes++
-		if c.host.crashAt > 0 && c.host.writes == c.host.crashAt {
-			f.crash = crashBefore
-			if c.host.after {
-				f.crash = crashAfter
-			}
-		}
-		c.host.mu.Unlock()
 	}
 	w.mu.Lock()
 	faults, rough := w.faults, w.calmFrom.IsZero()
@@ -290,7 +280,9 @@ func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.
 		if !tear {
 			return first, nil
 		}
-		time.Sleep(pause)
+		if err := h.sleep(ctx, "torn", pause); err != nil {
+			return first, err
+		}
 		second, err := store.List(ctx)
 		if err != nil {
 			return second, err

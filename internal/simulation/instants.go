@@ -1,0 +1,126 @@
+package simulation
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// instants gives each party of a run a lattice of instants of its own, so that what two
+// parties do never happens at the same instant.
+//
+// Without it, a seed could run differently twice: testing/synctest wakes the goroutines of
+// one instant in any order, so the scheduler would decide whether a host's write arrives
+// before or after the operator crashes the host. On the lattices, instants of different
+// parties differ by construction. Two goroutines of one party may still wait for the same
+// instant. They then continue a nanosecond apart, in the order of their names.
+//
+// The timers of the processor under test are not on a lattice. They begin at instants that
+// are, and nearly all of them have jitter down to the nanosecond.
+type instants struct {
+	origin time.Time
+
+	mu  sync.Mutex // guards the field below
+	due map[time.Duration]*turn
+}
+
+// turn is an instant for which goroutines wait.
+type turn struct {
+	names   []string
+	ordered bool
+	left    int // number of goroutines that have not continued yet
+}
+
+// The lattices repeat every latticePeriod. Each party owns turnsEach consecutive
+// nanoseconds of it: one for each goroutine that may wait for the same instant.
+const (
+	latticePeriod = 1024
+	turnsEach     = 8
+	parties       = latticePeriod / turnsEach
+)
+
+// These are the parties besides the hosts. Our hosts have the numbers from 1 on, and
+// foreign hosts those from foreignParty on.
+const (
+	storeParty     = 0 // the embedded store, whose purges begin at multiples of their interval
+	foreignParty   = 96
+	readerParty    = parties - 3
+	estimatorParty = parties - 2
+	operatorParty  = parties - 1 // the run: its events, writes, and everything that an operator does
+)
+
+func newInstants(origin time.Time) *instants {
+	return &instants{origin: origin, due: map[time.Duration]*turn{}}
+}
+
+// reserve registers that the goroutine with the given name waits for an instant of its
+// party's lattice, about d from now. It returns that instant.
+func (i *instants) reserve(party int, name string, d time.Duration) time.Duration {
+	now := time.Since(i.origin)
+	slot := time.Duration(party % parties * turnsEach)
+	at := (now+d)/latticePeriod*latticePeriod + slot
+	for at <= now {
+		at += latticePeriod
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	t := i.due[at]
+	if t == nil {
+		t = &turn{}
+		i.due[at] = t
+	}
+	t.names, t.ordered = append(t.names, name), false
+	t.left++
+	return at
+}
+
+// turn returns how long the goroutine waits beyond the instant that it has reserved, so
+// that others whose names come first continue before it.
+func (i *instants) turn(at time.Duration, name string) time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	t := i.due[at]
+	if !t.ordered {
+		slices.SortFunc(t.names, strings.Compare)
+		t.ordered = true
+	}
+	if t.left--; t.left == 0 {
+		delete(i.due, at)
+	}
+	return time.Duration(slices.Index(t.names, name))
+}
+
+// wait waits for about d, until an instant of the party's lattice. It returns earlier if
+// ctx ends or dead is closed.
+func (i *instants) wait(ctx context.Context, dead <-chan struct{}, party int, name string, d time.Duration) {
+	at := i.reserve(party, name, d)
+	timer := time.NewTimer(at - time.Since(i.origin))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		time.Sleep(i.turn(at, name))
+	case <-ctx.Done():
+		i.turn(at, name)
+	case <-dead:
+		i.turn(at, name)
+	}
+}
+
+// disturb lets other goroutines run first, if the world is disturbed. A run that depends on
+// the scheduler then goes differently each time, and TestSeedRepeatsItself notices.
+func (w *world) disturb() {
+	if w.disturbed {
+		for range rand.IntN(6) {
+			runtime.Gosched()
+		}
+	}
+}
+
+// sleep makes a goroutine of the run itself wait for about d.
+func (w *world) sleep(name string, d time.Duration) {
+	w.instants.wait(context.Background(), nil, operatorParty, name, d)
+}
