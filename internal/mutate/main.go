@@ -3,16 +3,9 @@
 //
 //	go run ./internal/mutate [-run REGEXP] [-part K/N] [-seeds N] [-v]
 //
-// A mutant is a patch in internal/mutate/testdata/mutants. Its head names the rule that it
-// removes and the test that must fail:
-//
-//	rule: a lease is released only when nothing of it is used any more
-//	test: ./internal/simulation -run ^TestSimulation$
-//	diff --git a/worker_end.go b/worker_end.go
-//	...
-//
-// The command applies each mutant to one copy of the tree, runs the test, and reverts the
-// patch. Flag -seeds is passed to tests that have seeds. A mutant that does not apply,
+// The mutants are in internal/mutate/testdata/mutants, in one file per package. The command
+// applies each of them to one copy of the tree, runs the test that it names, and takes the
+// change back. Flag -seeds is passed to tests that have seeds. A mutant that does not apply,
 // does not compile, or survives is a failure.
 package main
 
@@ -25,8 +18,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -42,8 +33,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-const mutantDirectory = "internal/mutate/testdata/mutants"
 
 func run(ctx context.Context, only, part string, seeds int, verbose bool) error {
 	pattern, err := regexp.Compile(only)
@@ -88,110 +77,40 @@ func run(ctx context.Context, only, part string, seeds int, verbose bool) error 
 	return nil
 }
 
-// mutant is one patch: its name, its file, the rule that it removes, and the test that
-// must fail.
-type mutant struct {
-	name, file string
-	rule       string
-	test       []string // arguments of `go test` that run the test
-}
-
-// load returns the mutants whose names match pattern, sorted by name. It reads the rule
-// and the test from the head of each patch.
-func load(root string, pattern *regexp.Regexp) ([]mutant, error) {
-	files, err := filepath.Glob(filepath.Join(root, mutantDirectory, "*.patch"))
-	if err != nil {
-		return nil, err
-	}
-	var mutants []mutant
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".patch")
-		if !pattern.MatchString(name) {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		m := mutant{name: name, file: file}
-		for line := range strings.Lines(string(text)) {
-			if rule, ok := strings.CutPrefix(line, "rule: "); ok {
-				m.rule = strings.TrimSpace(rule)
-			}
-			if test, ok := strings.CutPrefix(line, "test: "); ok {
-				m.test = strings.Fields(test)
-			}
-			if strings.HasPrefix(line, "diff ") {
-				break
-			}
-		}
-		if m.rule == "" || len(m.test) == 0 {
-			return nil, fmt.Errorf("mutant %s lacks a rule or a test", name)
-		}
-		mutants = append(mutants, m)
-	}
-	if len(mutants) == 0 {
-		return nil, errors.New("no mutant has such a name")
-	}
-	return mutants, nil
-}
-
-// partOf returns one part of the mutants. For the part "K/N" these are the mutants whose
-// index is K modulo N. It returns an error if the part has another form or contains no
-// mutant.
-func partOf(mutants []mutant, part string) ([]mutant, error) {
-	first, count, ok := strings.Cut(part, "/")
-	k, errK := strconv.ParseUint(first, 10, 32)
-	n, errN := strconv.ParseUint(count, 10, 32)
-	if !ok || errK != nil || errN != nil || n == 0 {
-		return nil, fmt.Errorf("-part is %q; use the form K/N with whole numbers, N at least 1", part)
-	}
-	var chosen []mutant
-	for i, m := range mutants {
-		if uint64(i)%n == k%n {
-			chosen = append(chosen, m)
-		}
-	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("-part %s selects none of the %d mutants", part, len(mutants))
-	}
-	return chosen, nil
-}
-
 // These errors are the reasons why a mutant is not killed.
 var (
-	errApply    = errors.New("does not apply")
 	errCompile  = errors.New("does not compile")
 	errSurvived = errors.New("survived")
 	errRevert   = errors.New("cannot be reverted")
 )
 
-// featureSeeds is the largest number of seeds for a mutant of a feature of the
-// simulation. All these seeds have the feature.
-const featureSeeds = 200
-
-// try applies the mutant to the tree in dir and runs its test, which must fail. It then
-// reverts the patch.
+// try applies the mutant to the tree in dir and runs its test, which must fail. It then puts
+// the files back.
 func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (err error) {
-	if out, err := command(ctx, dir, "git", "apply", "-p1", m.file); err != nil {
-		return fmt.Errorf("%w: %s", errApply, strings.TrimSpace(out))
+	s, err := readSource(dir, m.dir)
+	if err != nil {
+		return err
+	}
+	changes, err := m.apply(s)
+	if err != nil {
+		return err
 	}
 	defer func() {
-		if out, undo := command(ctx, dir, "git", "apply", "-R", "-p1", m.file); undo != nil {
-			err = errors.Join(err, fmt.Errorf("%w: %s", errRevert, strings.TrimSpace(out)))
+		for _, c := range changes {
+			if undo := os.WriteFile(filepath.Join(dir, c.file), []byte(c.before), 0o644); undo != nil {
+				err = errors.Join(err, fmt.Errorf("%w: %w", errRevert, undo))
+			}
 		}
 	}()
-	args := append([]string{"test", "-count=1", "-timeout=5m", "-vet=off"}, m.test...)
-	switch m.test[0] {
-	case "./internal/simulation":
-		if slices.ContainsFunc(m.test, func(arg string) bool { return strings.HasPrefix(arg, "-sim.feature=") }) {
-			seeds = min(seeds, featureSeeds)
+	for _, c := range changes {
+		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.after), 0o644); err != nil {
+			return err
 		}
-		args = append(args, "-sim.seeds="+strconv.Itoa(seeds))
-	case "./internal/engine":
-		args = append(args, "-model.seeds="+strconv.Itoa(seeds))
 	}
-	out, err := command(ctx, dir, "go", args...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, m.arguments(seeds)...)...)
+	cmd.Dir = dir
+	text, err := cmd.CombinedOutput()
+	out := string(text)
 	if verbose {
 		fmt.Print(out)
 	}
@@ -205,15 +124,6 @@ func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (e
 		return fmt.Errorf("%w: %s", errCompile, out)
 	}
 	return nil
-}
-
-func command(ctx context.Context, dir, name string, args ...string) (string, error) {
-	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = dir
-	// Git must not find a repository in a directory above the copy and use its index.
-	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-	out, err := c.CombinedOutput()
-	return string(out), err
 }
 
 // moduleRoot returns the directory of go.mod. This is the current directory or one above
