@@ -1,41 +1,62 @@
-// Command mutate removes the rules of this module, one at a time, and checks that a test
-// fails each time.
+// Command mutate removes the rules of this module from its code, one at a time, and checks
+// that a test fails each time.
 //
-//	go run ./internal/mutate [-run REGEXP] [-part K/N] [-seeds N] [-v]
+//	go run ./internal/mutate [-run REGEXP] [-part K/N] [-seeds N] [-fresh] [-v]
 //
-// The mutants are in internal/mutate/testdata/mutants, in one file per package. The command
-// applies each of them to one copy of the tree, runs the test that it names, and takes the
-// change back. Flag -seeds is passed to tests that have seeds. A mutant that does not apply,
-// does not compile, or survives is a failure.
+// The mutants are in internal/mutate/testdata/mutants, in one file per package. See
+// docs/simulation.md for how to write one. The command applies each mutant to a copy of the
+// tree, runs the test that the mutant names, and takes the change back. A mutant that cannot
+// be applied, doesn't compile, or survives its test is a failure.
+//
+// Every killed mutant is recorded in bin/mutants.jsonl. It isn't run again until the files
+// that it changes or its test's package change, so a run that was interrupted continues where
+// it stopped. Use -fresh after a change that the record cannot notice, such as one in a package
+// that the test only imports.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
-	"strings"
-	"time"
+	"syscall"
 )
 
 func main() {
-	only := flag.String("run", "", "run only the mutants whose names match this regular expression")
-	part := flag.String("part", "1/1", "K/N: run every N-th mutant, starting at number K modulo N; N parts with consecutive K run every mutant once")
-	seeds := flag.Int("seeds", 500, "number of seeds for tests that have seeds")
-	verbose := flag.Bool("v", false, "print the output of each test")
+	var o options
+	flag.StringVar(&o.pattern, "run", "", "run only the mutants whose names match this regular expression")
+	flag.StringVar(&o.part, "part", "1/1", "K/N: run every N-th mutant, starting at number K modulo N; N parts with consecutive K run every mutant once")
+	flag.IntVar(&o.seeds, "seeds", 500, "number of seeds for tests that have seeds")
+	flag.BoolVar(&o.fresh, "fresh", false, "run the mutants that were killed before as well")
+	flag.BoolVar(&o.verbose, "v", false, "print the output of each test")
 	flag.Parse()
-	if err := run(context.Background(), *only, *part, *seeds, *verbose); err != nil {
+
+	// The first signal ends the run in order. After that, a second one ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, os.Stdout, o); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only, part string, seeds int, verbose bool) error {
-	pattern, err := regexp.Compile(only)
+// options are the flags of the command.
+type options struct {
+	pattern, part  string
+	seeds          int
+	fresh, verbose bool
+}
+
+// resultsFile is where the killed mutants are recorded. `make clean` removes it, and Git
+// ignores it.
+const resultsFile = "bin/mutants.jsonl"
+
+func run(ctx context.Context, out io.Writer, o options) error {
+	pattern, err := regexp.Compile(o.pattern)
 	if err != nil {
 		return err
 	}
@@ -43,131 +64,36 @@ func run(ctx context.Context, only, part string, seeds int, verbose bool) error 
 	if err != nil {
 		return err
 	}
-	mutants, err := load(root, pattern)
+	results, err := openResults(filepath.Join(root, resultsFile))
 	if err != nil {
 		return err
 	}
-	if mutants, err = partOf(mutants, part); err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp("", "mutants-")
+	defer func() { _ = results.close() }()
+	c, err := copyModule(root)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(work) }()
-	if err := copyTree(root, work); err != nil {
-		return err
-	}
-	var bad []string
-	for _, m := range mutants {
-		begin := time.Now()
-		err := m.try(ctx, work, seeds, verbose)
-		took := time.Since(begin).Round(100 * time.Millisecond)
-		if err != nil {
-			bad = append(bad, m.name)
-			fmt.Printf("FAILED %-44s %8s  %v\n", m.name, took, err)
-			continue
-		}
-		fmt.Printf("killed %-44s %8s  %s\n", m.name, took, m.rule)
-	}
-	fmt.Printf("%d mutants, %d killed\n", len(mutants), len(mutants)-len(bad))
-	if len(bad) > 0 {
-		return fmt.Errorf("not killed: %s", strings.Join(bad, ", "))
-	}
-	return nil
-}
+	defer func() { _ = c.remove() }()
 
-// These errors are the reasons why a mutant is not killed.
-var (
-	errCompile  = errors.New("does not compile")
-	errSurvived = errors.New("survived")
-	errRevert   = errors.New("cannot be reverted")
-)
-
-// try applies the mutant to the tree in dir and runs its test, which must fail. It then puts
-// the files back.
-func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (err error) {
-	s, err := readSource(dir, m.dir)
+	// The mutants are read from the copy, too. So an edit in the working tree during the run
+	// affects neither the run nor what it records.
+	mutants, err := load(c.tree, pattern)
 	if err != nil {
 		return err
 	}
-	changes, err := m.apply(s)
-	if err != nil {
+	if mutants, err = partOf(mutants, o.part); err != nil {
 		return err
 	}
-	defer func() {
-		for _, c := range changes {
-			if undo := os.WriteFile(filepath.Join(dir, c.file), []byte(c.before), 0o644); undo != nil {
-				err = errors.Join(err, fmt.Errorf("%w: %w", errRevert, undo))
-			}
-		}
-	}()
-	for _, c := range changes {
-		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.after), 0o644); err != nil {
-			return err
-		}
+	r := runner{
+		tree:    c.tree,
+		goTest:  c.goTest,
+		results: results,
+		seeds:   o.seeds,
+		fresh:   o.fresh,
+		out:     out,
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, m.arguments(seeds)...)...)
-	cmd.Dir = dir
-	text, err := cmd.CombinedOutput()
-	out := string(text)
-	if verbose {
-		fmt.Print(out)
+	if o.verbose {
+		r.verbose = out
 	}
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return errSurvived
-	case !errors.As(err, &exit):
-		return err
-	case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
-		return fmt.Errorf("%w: %s", errCompile, out)
-	}
-	return nil
-}
-
-// moduleRoot returns the directory of go.mod. This is the current directory or one above
-// it.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if filepath.Dir(dir) == dir {
-			return "", errors.New("not in a Go module")
-		}
-		dir = filepath.Dir(dir)
-	}
-}
-
-// copyTree copies the module to the directory to, without subdirectories that no test
-// needs.
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		switch {
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin"):
-			return filepath.SkipDir
-		case d.IsDir():
-			return os.MkdirAll(target, 0o755)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, content, 0o644)
-	})
+	return r.run(ctx, mutants)
 }
