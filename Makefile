@@ -94,9 +94,9 @@ else
 	$(GO) test ./internal/simulation -run '^TestSimulation$$' -timeout 0 -v -sim.seed=$(SEED) -sim.trace
 endif
 
-## mutate: check that a test fails for each mutant; MUTANT=regexp selects some, PART=K/N every N-th
+## mutate: check that a test fails for each mutant that was not killed before; MUTANT=regexp selects some, PART=K/N every N-th, FRESH=1 runs all again
 mutate:
-	$(GO) run ./internal/mutate -seeds 500 $(if $(MUTANT),-run '$(MUTANT)') $(if $(PART),-part '$(PART)')
+	$(GO) run ./internal/mutate -seeds 500 $(if $(MUTANT),-run '$(MUTANT)') $(if $(PART),-part '$(PART)') $(if $(FRESH),-fresh)
 
 ## crash: kill a writing process N times, and lose power N*20 times in memory
 crash:
