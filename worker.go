@@ -168,6 +168,9 @@ func (w *worker) step() bool {
 	w.writer.step()
 	w.split.step()
 	w.reader.step()
+	if w.deliver.calls.busy && w.trust.held {
+		w.wake(w.now.Mono + clockCheck)
+	}
 	if w.alarm != math.MaxInt64 {
 		w.timer.Reset(w.alarm - w.now.Mono)
 	}

@@ -22,6 +22,10 @@ import (
 // resets the timer. The context has no deadline, because a deadline cannot be moved. The
 // timer runs outside the worker. So a worker that is blocked, for instance by a user's
 // notification function, does not prolong the use of the lease.
+//
+// Timers follow the monotonic clock, which stands still while a machine is suspended. So
+// after a suspension only a look at the wall clock shows that trust has ended, and the
+// worker looks every clockCheck while a call of the user's code may use the context.
 type trust struct {
 	terms   lease.Terms
 	attempt lease.Reading
@@ -31,6 +35,10 @@ type trust struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 }
+
+// clockCheck is the longest time for which the context of a running handler outlives a trust
+// that has ended by the wall clock alone.
+const clockCheck = time.Second
 
 // newTrust returns the trust in a lease whose acquire was sent at attempt. The handlers'
 // context carries the values of ctx, which must not end.

@@ -282,3 +282,33 @@ func TestObserverIsNotOpenedAfterTrustHasEnded(t *testing.T) {
 		}
 	})
 }
+
+// A machine is suspended while a handler runs. Its monotonic clock and all timers stand
+// still meanwhile, and only the wall clock shows that trust has ended. After the machine has
+// resumed, the handler's context must end soon, because another host may own the lease. The
+// worker has nothing to do until the next renewal, so it must look at the clocks by itself.
+func TestHandlersContextEndsSoonAfterASuspendedMachineResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		h := newWaiting()
+		cfg := Config{
+			Source: onePartition(1), Leases: newFakeStore(), Start: fromBeginning, Handler: h,
+			ReadAhead: -1, RenewInterval: 40 * time.Second,
+		}
+		origin := time.Now()
+		cfg.now = func() (time.Duration, time.Time) {
+			return time.Since(origin), time.Now().Add(time.Duration(ahead.Load()))
+		}
+		start(t, cfg)
+		ctx := <-h.ctx
+		pause(5 * time.Second)
+		resumed := time.Now()
+		ahead.Store(int64(5 * time.Minute))
+		if late := (<-h.ended).Sub(resumed); late > time.Second {
+			t.Errorf("the handler's context ended %s after the machine had resumed", late)
+		}
+		if cause := context.Cause(ctx); !errors.Is(cause, lease.ErrLost) {
+			t.Errorf("it ended with %v", cause)
+		}
+	})
+}

@@ -110,9 +110,10 @@ func (p *Plan) nextFree(ceil int) (int32, bool) {
 			best, found = e, true
 		}
 	}
-	if p.host.Max == 0 || mine < p.host.Max {
-		consider(&p.left, "", true) // left over: acquired even above this host's share
-	}
+	// Left over: acquired even above this host's share, and whatever is reserved for it. A host
+	// of .NET copies a mark to the children of a split, so more may be reserved for this host
+	// than its maximum, and the next rule acquires none of them.
+	consider(&p.left, "", true)
 	if mine <= ceil {
 		consider(&p.free[p.me], p.host.Owner, false) // handed over to this host
 	}

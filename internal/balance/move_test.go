@@ -48,7 +48,7 @@ func (d *literal) inUse(l lease.Lease) bool {
 }
 
 func (d *literal) marked(l lease.Lease) bool {
-	return l.Wanted() != "" && (l.Owner == "" || d.live(l) && lease.Ours(l.Owner))
+	return l.Wanted() != "" && !d.barred[l.ID] && (l.Owner == "" || d.live(l) && lease.Ours(l.Owner))
 }
 
 func (d *literal) counted(l lease.Lease) string {
@@ -105,7 +105,7 @@ func (d *literal) decide() Move {
 			wanted = l.Wanted()
 		}
 		etag, was := d.before[l.ID]
-		ok := d.regular && was && etag == l.ETag && (d.host.Max == 0 || have[me] < d.host.Max)
+		ok := d.regular && was && etag == l.ETag
 		ok = ok || wanted == me && have[me] <= ceil
 		ok = ok || have[me] < ceil && (wanted == "" || have[wanted] > ceil)
 		if ok && !full && (take == nil || rank(me, l.ID) < rank(me, take.ID)) {

@@ -280,11 +280,48 @@ func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 	wantMove(t, "released anew meanwhile", planFor(Host{}, first.Memory(), true, leases...), MoveNone)
 }
 
+// A host of .NET copies the mark of a lease to the children of a split. More leases may then
+// be reserved for a host than its maximum. It holds fewer, so it must acquire some of them
+// once they were left over. Otherwise the reserved leases and all others would stay free.
+func TestDecideTakesLeftOverLeasesThoughMoreThanTheMaximumAreReserved(t *testing.T) {
+	h := Host{Max: 3}
+	leases := []lease.Lease{
+		aged(0, me, 0), aged(1, me, 0), with(aged(2, "", 0), lease.PropertyWanted, me), with(aged(3, "", 0), lease.PropertyWanted, me), aged(4, "", 0),
+	}
+	first := planFor(h, Memory{}, true, leases...)
+	p := planFor(h, first.Memory(), true, leases...)
+	wantMove(t, "2 held of 3, and 2 reserved", p, MoveAcquire, "idC", "idD", "idE")
+	p.Amend(p.Decide().Lease.Acquired(me))
+	wantMove(t, "3 held of 3", p, MoveNone)
+}
+
 func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
 	// If the mark on the foreign owner's lease counted, this host would have 1 of 2
 	// leases and take nothing.
 	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, aged(0, "WORKER-7", 0).Asked(me), aged(1, "", 0)), MoveAcquire, "idB")
 	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, aged(0, other, time.Hour).Asked(third)), MoveAcquire, "idA")
+}
+
+// An owner stops when a listing shows an ancestor of its lease, and releases the lease with
+// the mark in it. Nobody acquires the lease while the ancestor exists, so the mark stays. If
+// it counted, a requester that died would keep a share of the leases.
+func TestDecideMarksOfShadowedLeasesDoNotCount(t *testing.T) {
+	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Owner: me, Modified: noon}
+	for name, owner := range map[string]string{"free": "", "live": other} {
+		shadowed := aged(0, owner, 0).Asked(third)
+		shadowed.PartitionID = ""
+		leases := []lease.Lease{whole, shadowed, aged(2, me, 0), aged(3, other, 0), aged(4, other, 0), aged(5, other, 0), aged(6, other, 0)}
+		p := planFor(Host{}, Memory{}, true, leases...)
+		wantMove(t, name, p, MoveAsk, "idD", "idE", "idF", "idG") // with a third host, 2 of 6 leases would be enough
+		if p.MarksOut() {
+			t.Errorf("%s: this host has a mark out", name)
+		}
+		mine := aged(0, owner, 0).Asked(me)
+		mine.PartitionID = ""
+		if planFor(Host{}, Memory{}, true, whole, mine).MarksOut() {
+			t.Errorf("%s: the host waits for a lease that it cannot acquire", name)
+		}
+	}
 }
 
 func TestDecideAsksTheMostLoadedForTwoLessOrMore(t *testing.T) {

@@ -13,7 +13,9 @@ type leaseState struct {
 	// wanted is the host of a valid mark. On a free lease it is a reservation. On a live
 	// lease of our implementation it is a request. The mark of an expired lease is not
 	// valid. Nor is one on a foreign owner's lease, because foreign owners do not obey
-	// marks.
+	// marks. A shadowed lease has no valid mark either: nobody may acquire that lease, which
+	// is what removes a mark, so a host that died would count for as long as the lease
+	// exists.
 	wanted string
 }
 
@@ -27,7 +29,7 @@ func (p *Plan) state(l *lease.Lease) leaseState {
 		s.live = age < p.host.Terms.Takeover() || l.Owner == p.host.Owner && p.workers[l.ID]
 		s.young = s.live && young
 	}
-	if w := l.Wanted(); w != "" && (l.Owner == "" || s.live && lease.Ours(l.Owner)) {
+	if w := l.Wanted(); w != "" && !p.shadowed(l.ID) && (l.Owner == "" || s.live && lease.Ours(l.Owner)) {
 		s.wanted = w
 	}
 	return s

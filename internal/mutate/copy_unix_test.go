@@ -17,7 +17,7 @@ func TestKillTogetherKillsTheChildrenAsWell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer read.Close()
+	defer func() { _ = read.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 1000 & echo started; wait")
@@ -26,7 +26,7 @@ func TestKillTogetherKillsTheChildrenAsWell(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	write.Close()
+	_ = write.Close()
 	if _, err := io.ReadFull(read, make([]byte, len("started\n"))); err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ import (
 // the other files of the mutated package, and the packages that the test imports.
 func keyOf(args []string, changes []change, testPackage string) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %s\n", args, testPackage)
+	_, _ = fmt.Fprintf(h, "%q %s\n", args, testPackage)
 	for _, c := range changes {
-		fmt.Fprintf(h, "%q %q %q\n", c.file, c.before, c.after)
+		_, _ = fmt.Fprintf(h, "%q %q %q\n", c.file, c.before, c.after)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -54,7 +54,7 @@ func hashPackage(dir string) (string, error) {
 	}
 	h := sha256.New()
 	for _, file := range slices.Sorted(maps.Keys(contents)) {
-		fmt.Fprintf(h, "%q %q\n", strings.TrimPrefix(file, dir), contents[file])
+		_, _ = fmt.Fprintf(h, "%q %q\n", strings.TrimPrefix(file, dir), contents[file])
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -50,7 +50,7 @@ func (r *runner) run(ctx context.Context, mutants []mutant) error {
 		names[i] = t.name
 	}
 	if kept > 0 {
-		fmt.Fprintf(r.out, "%d of %d mutants were killed before, and what they depend on has not changed; %d to run%s\n",
+		_, _ = fmt.Fprintf(r.out, "%d of %d mutants were killed before, and what they depend on has not changed; %d to run%s\n",
 			kept, len(mutants), len(trials), r.left(names))
 	}
 	killed := 0
@@ -75,9 +75,9 @@ func (r *runner) run(ctx context.Context, mutants []mutant) error {
 			bad = append(bad, t.name)
 			word, text = "FAILED", err.Error()
 		}
-		fmt.Fprintf(r.out, "%s %-44s %7s  %d/%d%s  %s\n", word, t.name, took.Round(100*time.Millisecond), i+1, len(trials), r.left(names[i+1:]), text)
+		_, _ = fmt.Fprintf(r.out, "%s %-44s %7s  %d/%d%s  %s\n", word, t.name, took.Round(100*time.Millisecond), i+1, len(trials), r.left(names[i+1:]), text)
 	}
-	fmt.Fprintf(r.out, "%d mutants: %d killed now, %d killed before, %d not killed\n", len(mutants), killed, kept, len(bad))
+	_, _ = fmt.Fprintf(r.out, "%d mutants: %d killed now, %d killed before, %d not killed\n", len(mutants), killed, kept, len(bad))
 	if len(bad) > 0 {
 		return fmt.Errorf("not killed: %s", strings.Join(bad, ", "))
 	}
@@ -106,7 +106,7 @@ func (r *runner) prepare(mutants []mutant) (trials []trial, kept int, bad []stri
 		}
 		changes, err := m.apply(sources[m.dir])
 		if err != nil {
-			fmt.Fprintf(r.out, "FAILED %v\n", err)
+			_, _ = fmt.Fprintf(r.out, "FAILED %v\n", err)
 			bad = append(bad, m.name)
 			continue
 		}
@@ -141,7 +141,7 @@ func (r *runner) try(ctx context.Context, t trial) (err error) {
 	}
 	out, err := r.goTest(ctx, t.args)
 	if r.verbose != nil {
-		fmt.Fprint(r.verbose, out)
+		_, _ = fmt.Fprint(r.verbose, out)
 	}
 	var exit *exec.ExitError
 	switch {

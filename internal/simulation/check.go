@@ -265,12 +265,13 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	return w
 }
 
-// seenFree reports whether a listing of the host shows the lease as free, as expired, or as
-// a foreign owner's. Then the host may acquire or steal it.
+// seenFree reports whether a listing of the host shows the document that l replaces as free,
+// as expired, or as a foreign owner's. Then the host may acquire or steal it. The listing's
+// clock decides, because the store's clock may have been set since.
 func (c *checker) seenFree(h *host, l lease.Lease) bool {
 	return h.hasListed(func(listing lease.Listing) bool {
 		return slices.ContainsFunc(listing.Leases, func(seen lease.Lease) bool {
-			return seen.Token == l.Token && (!lease.Ours(seen.Owner) || listing.Now.IsZero() || listing.Now.Sub(seen.Modified) >= c.world.times.takeover())
+			return seen.Token == l.Token && seen.ETag == l.ETag && (!lease.Ours(seen.Owner) || listing.Now.IsZero() || listing.Now.Sub(seen.Modified) >= c.world.times.takeover())
 		})
 	})
 }
@@ -331,7 +332,9 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok {
 		w.host.updateListings(current)
-		if w.op == opCreate && w.replaces && current.Owner == "" {
+		// The partitions may have merged back before the create was sent. If the network
+		// delivered the create twice, the child that it met is its own.
+		if w.op == opCreate && current.Owner == "" && (w.replaces || c.replaces(w)) {
 			c.freeChildren[key] = current.ETag
 		}
 	}
@@ -360,7 +363,7 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 		delete(c.tenures, key)
 	case owner == "" || w.lease.Owner != owner:
 		// A hand-over request, a child or a freed lease changes nobody's trust.
-	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
+	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover() || w.acquires && !c.world.clockless):
 		c.tenures[key] = c.tenure(w, attempt{since: w.start, ahead: w.ahead}, answer)
 	case t == nil || t.givenUp || t.unproven:
 		c.tenures[key] = c.tenure(w, attempt{since: w.start, ahead: w.ahead}, answer)

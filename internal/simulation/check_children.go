@@ -60,7 +60,7 @@ func (c *checker) childOf(h *host, a, l lease.Lease) *violation {
 func (c *checker) replaces(w *leaseWrite) bool {
 	h, l := w.host, w.lease
 	switch {
-	case h.text() == "" || l.Owner == h.text() || h.discard.runs():
+	case h.text() == "" || h.discard.runs() || l.Owner == h.text() && !c.deletesLostLease(w):
 		return false
 	case w.op == opUpdate:
 		// The host writes the child at once after the create that met it. Its trust in the
@@ -78,6 +78,16 @@ func (c *checker) replaces(w *leaseWrite) bool {
 		}
 	}
 	return false
+}
+
+// deletesLostLease reports whether the host deletes a lease that names it as the owner, but
+// which it has lost: its trust has ended by itself, and a listing of the host shows the
+// document as expired. Then the host's own text protects the lease no more than that of any
+// other host. The caller holds c.mu.
+func (c *checker) deletesLostLease(w *leaseWrite) bool {
+	t := c.tenures[tenureKey{w.host, w.lease.Token}]
+	lost := t == nil || !t.givenUp && !c.trusted(t)
+	return w.op == opDelete && lost && !c.world.clockless && c.seenFree(w.host, w.lease)
 }
 
 // leftoverDeleted checks the delete of a leftover: a lease within the one that the host

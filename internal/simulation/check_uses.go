@@ -106,14 +106,42 @@ func (w *world) keysOf(r feed.Request) feed.Range {
 	return keys
 }
 
+// handOver is the moment at which the processor called the user's code, and whether the host
+// trusted the lease then.
+type handOver struct {
+	at      time.Time
+	trusted bool
+}
+
+// handsOver returns the present moment as the one at which the processor calls the user's
+// code for a lease.
+func (c *checker) handsOver(h *host, token string) handOver {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return handOver{at: time.Now(), trusted: c.trusted(c.tenures[tenureKey{h, token}])}
+}
+
+// overslept reports whether the host was suspended after it had called the user's code, and
+// its trust has ended meanwhile. The host notices that within a moment, and ends the context
+// of the call. A call for a lease that the host did not trust is not excused. The caller
+// holds c.mu.
+func (c *checker) overslept(o *simObserver, called handOver) bool {
+	t := c.tenures[tenureKey{o.host, o.lease.Token}]
+	return called.trusted && t != nil && !c.trusted(t) && o.host.clock.fellBehind(time.Since(called.at))
+}
+
 // openBegins records that a worker opens its observer, and checks that it may. It returns
-// nil for a gone lease, because no change will be delivered.
-func (c *checker) openBegins(ctx context.Context, o *simObserver) *use {
+// nil for a gone lease, because no change will be delivered, and for a host that was
+// suspended after it had called Open.
+func (c *checker) openBegins(ctx context.Context, o *simObserver, called handOver) *use {
 	if o.host.crashed() || isGone(c.world.engine.partitions(), o.lease.PartitionID, o.lease.Range) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.overslept(o, called) {
+		return nil
+	}
 	return c.begin(&use{host: o.host, token: o.lease.Token, r: o.lease.Range.OrFull(), what: "open", ctx: ctx})
 }
 

@@ -94,9 +94,10 @@ func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
 	if o.opened {
 		o.world.check.fail(4, "%s: observer of lease %s opened twice", o.host.id, o.lease.Token)
 	}
+	called := o.world.check.handsOver(o.host, o.lease.Token)
 	err := o.pass(ctx, 0)
 	if err == nil {
-		err = o.opens(ctx)
+		err = o.opens(ctx, called)
 	}
 	if err == nil && o.user != nil {
 		err = o.user.Open(ctx, l)
@@ -106,8 +107,8 @@ func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
 }
 
 // opens opens the simulated observer. It is a use of the lease.
-func (o *simObserver) opens(ctx context.Context) error {
-	u := o.world.check.openBegins(ctx, o)
+func (o *simObserver) opens(ctx context.Context, called handOver) error {
+	u := o.world.check.openBegins(ctx, o, called)
 	defer o.world.check.ends(u)
 	return o.world.opens(ctx, o.host, o.lease, "open")
 }
@@ -178,7 +179,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	w := o.world
 	w.pending.Add(1)
 	defer w.pending.Done()
-	handed := time.Now()
+	handed := w.check.handsOver(o.host, o.lease.Token)
 	if err := o.pass(ctx, b.Changes[0].LSN); err != nil {
 		return err
 	}
@@ -293,7 +294,7 @@ func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []
 // begins records that a batch is given to the handler, and checks that it is the next
 // batch that the lease is due. handed is when the processor delivered the batch. A paused
 // host may have held it since.
-func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed time.Time) (*use, []*record) {
+func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed handOver) (*use, []*record) {
 	w, c := o.world, o.world.check
 	ids := make([]string, len(b.Changes))
 	for i := range b.Changes {
@@ -327,15 +328,13 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	defer c.mu.Unlock()
 	t := c.tenures[tenureKey{o.host, o.lease.Token}]
 	if o.failed == nil {
-		if t != nil && !t.askedAt.IsZero() && handed.After(t.askedAt) {
+		if t != nil && !t.askedAt.IsZero() && handed.at.After(t.askedAt) {
 			c.violate(7, "%s: lease %s: a new batch %s after the answer with a hand-over request",
-				o.host.id, o.lease.Token, handed.Sub(t.askedAt))
+				o.host.id, o.lease.Token, handed.at.Sub(t.askedAt))
 		}
 	}
 	c.cost.batches[o.lease.Token]++
-	if t != nil && !c.trusted(t) && o.host.clock.fellBehind(time.Since(handed)) {
-		// The host was suspended after it had handed out the batch. It notices the end of
-		// its trust at this moment, and ends the context of the handler.
+	if c.overslept(o, handed) {
 		return nil, entries
 	}
 	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
