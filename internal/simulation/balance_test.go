@@ -20,11 +20,11 @@ func (s *scene) wantBalance(cycles int) {
 		cycles = (cycles + 9) / 10
 	}
 	since := time.Now()
-	s.check.covers()
-	s.check.balanced()
+	s.rests(restCovered, time.Now())
+	s.rests(restBalanced, time.Now())
 	s.sleep(time.Duration(cycles) * s.times.acquire)
-	s.check.stable(since)
-	s.check.balanced()
+	s.rests(restStable, since)
+	s.rests(restBalanced, time.Now())
 }
 
 // Hosts join, leave and crash. Each time, within three and a half acquire intervals,
@@ -113,7 +113,7 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 			s.t.Errorf("the hosts own %d, %d and %d of 10 leases; want 1 on the first and an equal share on the others", a, b, c)
 		}
 		s.sleep(20 * s.times.acquire)
-		s.check.stable(since)
+		s.rests(restStable, since)
 		one.leave()
 		two.leave()
 		s.sleep(s.times.intervals())

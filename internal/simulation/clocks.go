@@ -3,8 +3,6 @@ package simulation
 import (
 	"sync"
 	"time"
-
-	"github.com/changefeed-go/changefeed/lease"
 )
 
 // storeClock is the clock of a simulated service. It gives the _ts of documents and the
@@ -52,7 +50,7 @@ type hostClock struct {
 	stepped   time.Duration // by how much the wall clock is ahead
 	lost      time.Duration // the time that the monotonic clock lost in earlier suspensions
 	suspended time.Time     // the start of the suspension; zero if the host is not suspended
-	naps      int           // number of suspensions so far
+	nap       *suspend      // the fact of the suspension
 	behindAt  time.Time     // the last time at which one of the clocks was behind
 }
 
@@ -79,23 +77,24 @@ func (c *hostClock) losing(now time.Time) time.Duration {
 }
 
 // suspend begins a suspension.
-func (c *hostClock) suspend() {
+func (c *hostClock) suspend(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.suspended.IsZero() {
-		c.suspended = time.Now()
-		c.naps++
+		c.suspended, c.nap = time.Now(), &suspend{h}
+		h.world.ledger.add(c.nap)
 	}
 }
 
 // wake ends the suspension, if there is one.
-func (c *hostClock) wake() {
+func (c *hostClock) wake(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	c.lost += c.losing(now)
 	if !c.suspended.IsZero() {
 		c.behindAt = now
+		h.world.ledger.end(c.nap, nil)
 	}
 	c.suspended = time.Time{}
 }
@@ -118,28 +117,6 @@ func (c *hostClock) fellBehind(d time.Duration) bool {
 	return !c.suspended.IsZero() || !c.behindAt.IsZero() && time.Since(c.behindAt) < d
 }
 
-// ahead returns by how much the wall clock is ahead.
-func (c *hostClock) ahead() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stepped
-}
-
-// slept reports whether the host has been suspended since it had had a number of
-// suspensions, or is suspended now.
-func (c *hostClock) slept(naps int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.naps > naps || !c.suspended.IsZero()
-}
-
-// suspensions returns the number of suspensions so far.
-func (c *hostClock) suspensions() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.naps
-}
-
 // jumpStoreClock sets the clock of the lease store and of the change feed forward or back.
 // Only the engine in memory has such a clock.
 func (w *world) jumpStoreClock(d time.Duration) {
@@ -147,7 +124,7 @@ func (w *world) jumpStoreClock(d time.Duration) {
 	if !ok {
 		return
 	}
-	w.check.storeClockJumps(d)
+	w.ledger.add(&storeStep{d})
 	e.clock.jump(d)
 	w.inject()
 	w.occurs(storeClockJumps)
@@ -166,23 +143,11 @@ func (r *run) stepHostClock(e event) {
 	if h.closedGate() != nil || e.d < 0 && h.clock.fellBehind(r.scenario.times.expiration) {
 		return
 	}
-	r.world.check.hostClockSteps(h)
+	r.world.ledger.add(&wallStep{h, e.d})
 	h.clock.step(e.d)
 	r.world.inject()
 	r.world.occurs(hostClockJumps)
 	h.trace("wall clock", "", "", int64(e.d))
-}
-
-// hostClockSteps records which leases the host does not trust any more, because its wall
-// clock is about to be set.
-func (c *checker) hostClockSteps(h *host) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for key, t := range c.tenures {
-		if key.host == h && !c.trusted(t) {
-			t.lapsed = true
-		}
-	}
 }
 
 // suspendHost suspends a host, until e.d later. It leaves out a host one of whose clocks
@@ -200,7 +165,7 @@ func (r *run) suspendHost(e event) {
 	r.world.inject()
 	r.world.occurs(suspensions)
 	h.trace("suspend", "", "", int64(e.d))
-	h.clock.suspend()
+	h.clock.suspend(h)
 	h.pause()
 	r.world.later(operatorParty, "resume "+h.id, e.d, h.resume)
 }
@@ -217,50 +182,3 @@ func (s *scenario) addJumps(d *draw, n int, k eventKind, back, forward time.Dura
 		}
 	}
 }
-
-// storeClockJumps records that the store's clock is about to jump by d.
-func (c *checker) storeClockJumps(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if d > 0 {
-		c.jumpedAt, c.jumped = time.Now(), c.jumped+d
-	}
-}
-
-// jumpedForward returns by how much the store's clock has jumped forward so far.
-func (c *checker) jumpedForward() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.jumped
-}
-
-// overtaken records that host h acquires the document before of another owner. After a
-// forward jump of the store's clock, a document from before the jump looks expired while
-// its owner still trusts the lease. The same is true if the clock is set back during a
-// listing, which has its time from before, and the document from after that. No host can
-// detect that, so both use the lease.
-//
-// The owner usually learns of the other host at its next write, which meets a conflict.
-// Then its tenure ends. But the other host may have found the partition gone, replaced
-// the lease by its children and deleted it. The owner's write is then answered "not
-// found", as after a delete by hand, and the protocol demands that it puts the lease back.
-// So the end of the tenure ends the exception, and not the next write. No other lease and
-// no other tenure is excepted. The caller holds c.mu.
-func (c *checker) overtaken(h *host, before lease.Lease) {
-	forward := !c.jumpedAt.IsZero() && !c.writtenAt[before.Token].After(c.jumpedAt)
-	now := c.world.engine.now()
-	back := h.hasListed(func(l lease.Listing) bool { return l.Now.After(now) })
-	if before.Owner == "" || !forward && !back {
-		return
-	}
-	c.overtook[before.ETag] = true
-	for key, t := range c.tenures {
-		if key.token == before.Token && key.host.text() == before.Owner {
-			t.overtaken = true
-		}
-	}
-}
-
-// isOvertaken reports whether another host has acquired the lease since the store's clock
-// jumped forward. The caller holds c.mu.
-func (t *tenure) isOvertaken() bool { return t != nil && t.overtaken }

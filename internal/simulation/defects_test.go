@@ -12,7 +12,7 @@ import (
 )
 
 // Each test in this file is a scripted run that shows a defect of another processor, or
-// of a naive one. The checker checks the lease protocol's invariants at every step.
+// of a naive one. The rules judge every step.
 
 // If the first batch of a new lease fails and the host restarts, the batch is delivered
 // again. The .NET processor skips it: the lease has no position yet, so a restart
@@ -67,12 +67,12 @@ func TestIdleRangeKeepsItsPositionOverARestart(t *testing.T) {
 		h := s.join("first")
 		s.initialised()
 		idle, busy := s.lease("0"), s.keyIn(s.lease("1").Range)
-		s.check.resetCosts()
+		s.ledger.add(&count{})
 		for range 60 {
 			s.addTo(busy)
 			s.sleep(time.Minute)
 		}
-		s.check.requestsAtRest()
+		s.rests(restCost, time.Now())
 		// In memory the position after an empty read is the container's. On a server it
 		// is the partition's, which does not change.
 		page, err := s.engine.source().Read(s.t.Context(), feed.Request{
@@ -108,12 +108,12 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 		s.initialised()
 		s.add(50)
 		s.sleep(30 * time.Second)
-		if e, skipped := s.journal.skipped(feed.Full(), at(0), 1e9); !skipped {
+		if e, skipped := s.view().journal.skipped(feed.Full(), at(0), 1e9); !skipped {
 			s.t.Fatalf("all changes are acknowledged before the split: %v", e)
 		}
 		s.split("0")
 		s.sleep(2 * time.Minute)
-		if e, skipped := s.journal.skipped(feed.Full(), at(0), 1e9); skipped {
+		if e, skipped := s.view().journal.skipped(feed.Full(), at(0), 1e9); skipped {
 			s.t.Errorf("%s was delivered before the split without a checkpoint, and not again after it", e)
 		}
 	}, partitions(1), manual())
@@ -233,7 +233,7 @@ func TestClockSkewOfMinutesMovesNoLease(t *testing.T) {
 				since := time.Now()
 				s.add(40)
 				s.sleep(10 * time.Minute)
-				s.check.stable(since)
+				s.rests(restStable, since)
 				if n := s.redelivered(); n > 0 {
 					s.t.Errorf("%d changes redelivered", n)
 				}
@@ -258,7 +258,7 @@ func TestLostResponseToAnUpdateThatAppliedIsRecognised(t *testing.T) {
 			s.sleep(3 * time.Second)
 		}
 		s.sleep(10 * time.Second)
-		s.check.stable(since)
+		s.rests(restStable, since)
 		if n := s.missing() + s.redelivered(); n > 0 {
 			s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 		}
@@ -280,7 +280,7 @@ func TestThrottledLeaseContainerMovesNoLease(t *testing.T) {
 			s.add(3)
 			s.sleep(10 * time.Second)
 		}
-		s.check.stable(since)
+		s.rests(restStable, since)
 		if n := s.missing() + s.redelivered(); n > 0 {
 			s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 		}
@@ -448,8 +448,7 @@ func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.check.tolerate()
-		s.check.operatorWrites(made)
+		s.operates(opCreate, made, made)
 		s.sleep(5 * time.Minute)
 		for _, l := range s.list().Leases {
 			if l.Token != made.Token && !l.Free() {

@@ -1,6 +1,39 @@
 package simulation
 
-import "time"
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+)
+
+// discard is the discard of the leases by a host.
+type discard struct {
+	over chan struct{} // closed when the host begins its first start
+	once sync.Once
+}
+
+func newDiscard() *discard { return &discard{over: make(chan struct{})} }
+
+// startsAfresh is called when the host lists the partitions, or writes something else than a
+// delete. A host that discards the leases has then begun its first start.
+func (h *host) startsAfresh() {
+	if h.discard != nil && !h.crashed() {
+		h.discard.once.Do(func() { close(h.discard.over) })
+	}
+}
+
+// refuses stops the host for good if err is the error of a refused discard.
+func (h *host) refuses(err error) {
+	config, ok := errors.AsType[*changefeed.ConfigError](err)
+	if h.discard == nil || !ok || config.Field != "DiscardLeases" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaving, h.leftAt = true, time.Now()
+}
 
 // discard ends all hosts. Later it starts one that discards the leases. An operator starts
 // it again if it is refused or crashes, or then starts one that does not discard.
@@ -63,6 +96,7 @@ func (r *run) tryDiscard(d *draw) bool {
 	again := d.chance(0.7)
 	select {
 	case <-h.discard.over:
+		r.world.occurs(discards)
 		return false
 	case <-h.dead:
 		return again

@@ -90,8 +90,7 @@ func overSeeds() uint64 {
 	return 8
 }
 
-// TestSimulationOverHTTP runs seeds of the simulation over HTTP and checks the same
-// invariants. Hosts have the same faults as in memory, but clocks are right. In seeds
+// TestSimulationOverHTTP runs seeds of the simulation over HTTP, judged by the same rules. Hosts have the same faults as in memory, but clocks are right. In seeds
 // with faults, the servers also refuse requests and drop connections.
 func TestSimulationOverHTTP(t *testing.T) {
 	total, disturbed, hits := &totals{}, 0, 0
@@ -127,7 +126,7 @@ func TestSimulationOverHTTP(t *testing.T) {
 
 // disturb makes the servers fail a part of the requests for documents, until the given
 // time. A server does not carry out a request that it fails. Requests that are carried
-// out but not answered are faults of the hosts' links, because the checker must see them.
+// out but not answered are faults of the hosts' links, because the ledger must record them.
 func (e *cosmosEngine) disturb(seed uint64, until time.Time) {
 	for i, s := range []*testkit.Account{e.items, e.leasesServer} {
 		for k, f := range []server.Fault{

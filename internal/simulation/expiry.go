@@ -87,7 +87,7 @@ func (r *run) watchExpiry() {
 	}()
 }
 
-// recordExpiry records the deletes of expired items in the journal, until ctx ends.
+// recordExpiry records the deletes of expired items, until ctx ends.
 func (w *world) recordExpiry(ctx context.Context, e expiringEngine) {
 	for after := int64(0); ; {
 		deletes, through, err := e.expiries(ctx, after)
@@ -95,16 +95,36 @@ func (w *world) recordExpiry(ctx context.Context, e expiringEngine) {
 			return
 		}
 		if err != nil {
-			w.check.fail(23, "cannot read the deletes of expired items: %v", err)
+			w.fails("cannot read the deletes of expired items: %v", err)
 			return
 		}
 		for _, c := range deletes {
-			if wrong := w.journal.purged(c); wrong != "" {
-				w.check.fail(23, "the store %s", wrong)
-			}
+			w.commits(&commit{
+				lsn: c.LSN, at: c.Time, epk: w.engine.epk(c.DeletedKey), purge: true,
+				writes: []itemWrite{{key: c.DeletedKey, id: c.DeletedID}},
+			})
 			w.occurs(timeToLive)
 			w.trace.add("store", "expire", c.DeletedKey.String()+"/"+c.DeletedID, "", c.LSN)
 		}
 		after = through
+	}
+}
+
+// expiredAtRest observes that the store has deleted every item that expired more than a
+// purge interval ago. It counts the expired items of latest version mode, where deletes are
+// no changes.
+func (r *run) expiredAtRest() {
+	w, purge := r.world, r.scenario.lifetimes.purge
+	switch {
+	case purge == 0:
+	case w.mode == feed.LatestVersion:
+		w.present.mu.Lock()
+		n := len(w.present.changes.expired(w.engine.now()))
+		w.present.mu.Unlock()
+		for range n {
+			w.occurs(timeToLive)
+		}
+	default:
+		w.ledger.add(&rest{what: restExpired, purge: purge})
 	}
 }

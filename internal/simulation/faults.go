@@ -28,7 +28,7 @@ func (r *run) faults(c call, d *draw, f *fault) {
 		r.world.inject()
 		outage(d, f)
 		return
-	case r.scenario.has(discards) && r.scenario.faultLevel == rough && (c.op == opCreate || c.op == opMark) && d.chance(0.15):
+	case r.scenario.has(discards) && r.scenario.faultLevel == rough && (c.op == opCreate || c.op == opMark && r.scenario.dialect != lease.JavaHandleChanges) && d.chance(0.15):
 		r.world.inject()
 		f.late = d.span(time.Millisecond, r.scenario.times.timeout) // may arrive after a discard
 		return
@@ -60,6 +60,9 @@ func (r *run) faults(c call, d *draw, f *fault) {
 		f.late = d.span(time.Millisecond, t)
 	default:
 		f.again = true
+	}
+	if c.op == opMark && r.scenario.dialect == lease.JavaHandleChanges {
+		f.late = 0 // see notGenerated
 	}
 }
 
@@ -148,7 +151,7 @@ func (r *run) editLease(ctx context.Context, n int) {
 	if stored, err := r.operator.Update(ctx, l); err == nil {
 		r.world.inject()
 		r.world.occurs(editedLeases)
-		r.world.check.operatorWrites(stored)
+		r.world.operates(opUpdate, l, stored)
 		r.world.trace.add("operator", "poke", l.Token, "", 0)
 	}
 }
@@ -162,7 +165,7 @@ func (r *run) deleteLease(ctx context.Context, n int) {
 	if err := r.operator.Delete(ctx, l); err == nil {
 		r.world.inject()
 		r.world.occurs(deletedLeases)
-		r.world.check.operatorDeletes(l)
+		r.world.operates(opDelete, l, lease.Lease{})
 		r.world.trace.add("operator", "delete", l.Token, "", 0)
 	}
 }

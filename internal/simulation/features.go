@@ -26,8 +26,7 @@ type feature struct {
 	// counted reports whether the run counts how often the feature occurred, by
 	// world.occurs. The other features occur once in each seed that has them.
 	counted bool
-	// mutant is the name of the patch in internal/mutate/testdata/mutants that the seeds
-	// with the feature find.
+	// mutant is the name of the mutant that the seeds with the feature find.
 	mutant string
 	set    func(s *scenario, d *draw)
 }

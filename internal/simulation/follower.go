@@ -81,7 +81,7 @@ func (r *run) follow(ctx context.Context) {
 	if d.chance(0.5) {
 		pieces, err := f.inner.SplitRange(ctx, feed.Full(), feedCuts)
 		if err != nil {
-			w.check.fail(21, "cannot cut the keys: %v", err)
+			w.fails("cannot cut the keys: %v", err)
 			return
 		}
 		first := d.intn(len(pieces))
@@ -115,11 +115,12 @@ func (f *follower) resume() {
 	}
 	var err error
 	if f.reader, err = feed.NewReader(f, cfg); err != nil {
-		w.check.fail(21, "cannot resume the reader: %v", err)
+		w.fails("cannot resume the reader: %v", err)
 	}
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.done = f.saved.done
-	f.mu.Unlock()
+	w.ledger.add(&readerMoves{f.done})
 }
 
 // run reads until ctx ends.
@@ -173,37 +174,34 @@ func (f *follower) save(ctx context.Context) {
 	f.saved = bookmark{text: text, done: f.done}
 }
 
-// received checks a page that the reader returned for a range of keys.
+// received records a page that the reader returned for a range of keys.
 func (f *follower) received(page feed.Page, keys feed.Range) {
 	if len(page.Changes) == 0 {
 		return
 	}
 	w := f.host.world
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	from, found := f.done.at(keys)
-	if !found || from < 0 {
-		w.check.fail(21, "the reader returns changes of %s, which it has not begun to read", keys)
-		return
-	}
+	w.ledger.add(&readerPage{keys, f.prefix, page.Changes})
 	w.occurs(readers)
 	w.occurs(prefixReaders)
-	if wrong := w.journal.follows(keys.Intersect(f.prefix), from, page.Changes); wrong != "" {
-		w.check.fail(21, "the reader, in %s after %d: the page %s", keys, from, wrong)
-	}
-	f.done = f.done.set(keys, page.Changes[len(page.Changes)-1].LSN)
+	f.moves(keys, page.Changes[len(page.Changes)-1].LSN)
+}
+
+// moves records up to which LSN the reader has read a range of keys.
+func (f *follower) moves(keys feed.Range, lsn int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = f.done.set(keys, lsn)
+	f.host.world.ledger.add(&readerMoves{f.done})
 }
 
 // historyLost lets the reader skip the changes that the source has dropped.
 func (f *follower) historyLost(keys feed.Range, lost *feed.HistoryLostError) bool {
 	lsn, err := lsnOf(lost.Oldest)
 	if err != nil {
-		f.host.world.check.fail(21, "the reader lost the history before %q", lost.Oldest)
+		f.host.world.fails("the reader lost the history before %q", lost.Oldest)
 		return false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.done = f.done.set(keys, lsn)
+	f.moves(keys, lsn)
 	return true
 }
 
@@ -229,7 +227,7 @@ func (f *follower) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.times.timeout+r.Wait)
 	defer cancel()
-	keys, selected := w.keysOf(r), r
+	keys, selected := keysOf(w.engine.partitions(), r), r
 	selected.Range = r.Range.OrFull().Intersect(f.prefix)
 	return send(ctx, call{host: f.host, op: opRead, key: r.Partition.ID + keys.String()}, func(ctx context.Context) (feed.Page, error) {
 		if err := w.historyLost(selected); err != nil {
@@ -240,74 +238,43 @@ func (f *follower) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 			return page, err
 		}
 		if r.From.Kind() == feed.StartNow {
-			f.mu.Lock()
-			f.done = f.done.set(keys, page.LSN)
-			f.mu.Unlock()
+			f.moves(keys, page.LSN)
 			return page, nil
 		}
 		return f.alter(page, r, keys.String()), nil
 	})
 }
 
-// finish ends the follower, reads the rest of the feed, and checks that no change is
-// missing. The reader may be drained since a time before the last changes. So finish reads
-// until no part has returned a change in one whole round.
+// finish ends the follower, and reads the rest of the feed. The reader may be drained since a
+// time before the last changes. So finish reads until no part has returned a change in one
+// whole round.
 func (f *follower) finish(ctx context.Context) {
 	f.end()
-	w := f.host.world
+	ends := &readerEnds{prefix: f.prefix, err: errUnavailable}
 	var first *feed.Range // the first part of this round
-	for pages, whole := 0, false; !whole; pages++ {
+	for range 10_000 {
 		page, keys, err := f.reader.Next(ctx)
 		if err == nil {
 			f.received(page, keys)
 		}
-		switch {
-		case pages > 10_000 || w.check.failed():
-			w.check.fail(21, "the reader has not reached the end of the feed: %v", err)
-			return
-		case err != nil || len(page.Changes) > 0:
+		if err != nil || len(page.Changes) > 0 {
 			first = nil
-		case first == nil:
+			ends.err = err
+			continue
+		}
+		if first == nil {
 			first = &keys
-		case keys == *first:
-			whole = f.reader.Drained()
+		} else if keys == *first && f.reader.Drained() {
+			ends.err = nil
+			break
 		}
+		ends.err = errUnavailable
 	}
-	for _, t := range f.done {
-		if left := w.journal.unread(t.keys.Intersect(f.prefix), feed.After(continuation(t.lsn))); left.transactions > 0 {
-			w.check.fail(21, "the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
-		}
-	}
+	f.host.world.ledger.add(ends)
 }
 
 // end ends the follower's goroutine.
 func (f *follower) end() {
 	f.cancel()
 	<-f.host.done
-}
-
-// follows returns the first error of the changes of range r that a reader returns after
-// from. They must be all changes of the range up to the last of them, in order, except
-// for those that later versions replaced.
-func (j *journal) follows(r feed.Range, from int64, changes []feed.Change) (wrong string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	next := 0
-	for _, e := range j.between(r, from, changes[len(changes)-1].LSN) {
-		id := ""
-		if next < len(changes) {
-			id, _ = changes[next].ID()
-		}
-		switch {
-		case next < len(changes) && e.is(changes[next], id):
-			next++
-		case j.contains(e):
-			return "lacks " + e.String()
-		}
-	}
-	if next < len(changes) {
-		id, _ := changes[next].ID()
-		return "contains a change out of order: " + (&record{lsn: changes[next].LSN, item: id}).String()
-	}
-	return ""
 }

@@ -85,7 +85,7 @@ func (w *world) visit(java bool, h habits) *foreign {
 	n := len(w.foreignHosts) + 1
 	f := &foreign{
 		host: &host{
-			world: w, id: fmt.Sprintf("f%d", n), party: foreignParty + n, instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(), clock: newHostClock(),
+			world: w, id: fmt.Sprintf("f%d", n), party: foreignParty + n, foreign: true, instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(), clock: newHostClock(),
 			cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 		},
 		java: java, habits: h, overwrites: w.overwrites && !java, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
@@ -93,6 +93,7 @@ func (w *world) visit(java bool, h habits) *foreign {
 	f.owner = f.instance
 	w.foreignHosts = append(w.foreignHosts, f.host)
 	w.mu.Unlock()
+	w.ledger.add(&join{f.host})
 	f.trace("visit", f.instance, "", 0)
 	go f.run(ctx)
 	return f
@@ -268,7 +269,7 @@ func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
 // results are the same if the clocks agree.
 func (f *foreign) expired(listing lease.Listing, l lease.Lease) bool {
 	if f.world.clockless {
-		return time.Since(f.world.check.writtenLast(l.Token)) >= f.world.times.expiration
+		return time.Since(f.world.stored(l.Token).at) >= f.world.times.expiration
 	}
 	return listing.Now.Sub(l.Modified) >= f.world.times.expiration
 }

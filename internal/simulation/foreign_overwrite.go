@@ -38,7 +38,7 @@ func (s *scenario) addOverwriter(d *draw) {
 func (r *run) splitForeign(ctx context.Context, n int) {
 	var read []feed.Partition
 	for _, p := range r.world.engine.partitions() {
-		for _, l := range r.world.check.documents() {
+		for _, l := range r.world.documents() {
 			if l.PartitionID == p.ID && r.dotNetOwner(l.Owner) {
 				read = append(read, p)
 			}

@@ -13,7 +13,7 @@ import (
 
 // These tests run our hosts together with hosts of other implementations. They show why a
 // host waits after it steals a lease, and which actions of foreign hosts our hosts must
-// survive. The checker checks every step.
+// survive. The rules judge every step.
 
 // setForeignTakes sets the function that returns how long a foreign host's handler takes.
 func (s *scene) setForeignTakes(f func(f *host, token string) time.Duration) {
@@ -22,12 +22,9 @@ func (s *scene) setForeignTakes(f func(f *host, token string) time.Duration) {
 	s.foreignTakes = f
 }
 
-// beOrderly makes the checker also check exclusive use between our hosts and foreign
-// hosts.
+// beOrderly makes the rule exclusive-use also judge our hosts beside foreign ones.
 func (s *scene) beOrderly() {
-	s.check.mu.Lock()
-	defer s.check.mu.Unlock()
-	s.check.orderly = true
+	s.strictForeign = true
 }
 
 // foreignFleet returns a foreign host that owns all leases. One of our hosts creates the
@@ -168,10 +165,10 @@ func TestLeaseRecreatedDuringTheWaitIsNotUsed(t *testing.T) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.check.operatorWrites(made)
+		s.operates(opCreate, again, made)
 		using, stop := context.WithCancel(s.t.Context())
 		defer stop()
-		u := s.check.foreignBegins(using, f.host, stolen.Token, stolen.Range)
+		u := s.begins(using, &use{host: f.host, token: stolen.Token, keys: stolen.Range, what: usePage, asked: s.since()})
 		s.sleep(40 * time.Second)
 		if n := s.ran(h); n != 0 {
 			s.t.Errorf("%d leases are used; another host owns the document", n)
@@ -179,7 +176,7 @@ func TestLeaseRecreatedDuringTheWaitIsNotUsed(t *testing.T) {
 		if l := s.lease(stolen.Token); l.Owner != f.instance {
 			s.t.Errorf("lease %s is owned by %q; want the foreign host that recreated it", l.Token, l.Owner)
 		}
-		s.check.ends(u)
+		s.ends(u)
 	})
 }
 
@@ -238,7 +235,7 @@ func TestReleasedLeaseWhoseHandlerStillRunsLosesNothing(t *testing.T) {
 			s.t.Error("nothing was handled twice; want the handlers to continue")
 		}
 		for i, l := range s.list().Leases {
-			if l.Owner != h.text() || s.check.position(l) < s.check.position(before[i]) {
+			if l.Owner != h.text() || s.view().lsn(l) < s.view().lsn(before[i]) {
 				s.t.Errorf("lease %s of %q went from %s to %s", l.Token, l.Owner, before[i].Continuation, l.Continuation)
 			}
 		}
@@ -262,7 +259,7 @@ func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 		listed := s.lease("0")
 		turn(20)
 		released := s.lease("0")
-		if s.check.position(released) <= s.check.position(listed) || s.redelivered() > 0 {
+		if s.view().lsn(released) <= s.view().lsn(listed) || s.redelivered() > 0 {
 			s.t.Fatalf("the lease went from %s to %s", listed.Continuation, released.Continuation)
 		}
 		f := s.visit(true, habits{})
@@ -440,5 +437,5 @@ func (s *scene) shares(what string, hosts ...*host) {
 			s.t.Errorf("%s: %s has %d of %d leases", what, h.text(), n, len(leases))
 		}
 	}
-	s.check.stable(since)
+	s.rests(restStable, since)
 }

@@ -20,6 +20,7 @@ type foreignWork struct {
 	token string
 	run   int
 	began feed.Continuation
+	fact  *worker
 
 	ctx  context.Context //nolint:containedctx // the work's life, which its two goroutines share
 	stop context.CancelFunc
@@ -31,9 +32,7 @@ type foreignWork struct {
 	gone bool
 
 	// Only the reading goroutine uses these fields.
-	position int64
-	at       feed.Continuation // the position of the next read
-	started  bool              // the work began at the start, and no page was handled yet
+	at feed.Continuation // the position of the next read
 	// own is the document of a child that the host created and writes without a
 	// condition. It is nil for other leases.
 	own *lease.Lease
@@ -42,7 +41,7 @@ type foreignWork struct {
 // work starts the host's work on a lease that it has acquired. own is the document of a
 // child that the host writes without a condition, and nil for other leases.
 func (f *foreign) work(l lease.Lease, own *lease.Lease) {
-	w := &foreignWork{host: f, token: l.Token, doc: l, own: own, began: l.Continuation, at: l.Continuation, started: l.Continuation == ""}
+	w := &foreignWork{host: f, token: l.Token, doc: l, own: own, began: l.Continuation, at: l.Continuation}
 	w.ctx, w.stop = context.WithCancel(f.life)
 	f.mu.Lock()
 	f.runs++
@@ -52,7 +51,8 @@ func (f *foreign) work(l lease.Lease, own *lease.Lease) {
 	f.working[l.Token] = w
 	f.workMu.Unlock()
 	f.trace("begin", l.Token, string(l.Continuation), 0)
-	w.position = f.world.check.position(l)
+	w.fact = &worker{host: f.host, lease: l, run: w.run}
+	f.world.ledger.add(w.fact)
 	handled := make(chan struct{})
 	f.group.Go(func() {
 		defer close(handled)
@@ -178,23 +178,6 @@ func (w *foreignWork) read() (feed.Page, error) {
 func (w *foreignWork) handle(page feed.Page) bool {
 	f := w.host
 	world := f.world
-	ids := make([]string, len(page.Changes))
-	for i := range page.Changes {
-		id, err := page.Changes[i].ID()
-		if err != nil {
-			world.check.fail(4, "%s: lease %s: cannot get the id of a change: %v", f.id, w.token, err)
-		}
-		ids[i] = id
-	}
-	l := w.lease()
-	from, since := w.position, time.Time{}
-	if start := world.start; w.started && start.Kind() == feed.StartTime {
-		from, since = 0, start.Time() // on a merged partition, older changes may come first
-	}
-	entries, wrong := world.journal.match(l.Range.OrFull(), from, since, page.Changes, ids)
-	if wrong != "" {
-		world.check.fail(4, "%s: lease %s, after %d: the page %s", f.id, w.token, w.position, wrong)
-	}
 	first := page.Changes[0].LSN
 	d := newDraw(world.seed, uint64(first), "foreign handler", f.id, w.token, strconv.Itoa(w.run))
 	takes := d.span(100*time.Microsecond, 20*time.Millisecond)
@@ -211,19 +194,21 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	if f.java || w.own != nil && d.chance(ignoresCancellation) {
 		ctx = context.WithoutCancel(ctx)
 	}
-	u := world.check.foreignBegins(ctx, f.host, w.token, l.Range.OrFull())
+	b := &batch{worker: w.fact, changes: page.Changes}
+	world.ledger.add(b)
+	u := world.begins(ctx, &use{host: f.host, token: w.token, keys: w.lease().Range.OrFull(), what: usePage, batch: b, asked: world.since()})
 	err := f.sleep(ctx, "handler "+w.token, takes)
 	if err == nil && f.overwrites {
 		// A frozen host writes the position when it continues, and not before.
 		err = f.pass(ctx, "handler "+w.token, ctx.Done(), newDraw(world.seed, uint64(first), f.id, "resume", w.token, strconv.Itoa(w.run)))
 	}
-	world.check.ends(u)
+	world.ends(u)
+	world.ledger.end(b, func() { b.err = err })
 	if err != nil {
 		return false
 	}
-	world.journal.note(entries, true, true)
+	world.ledger.add(&verdict{w.fact, []*batch{b}, delivery{handled: true, acked: true}})
 	f.trace("handled", w.token, "ok", first)
-	w.position, w.started = page.Changes[len(page.Changes)-1].LSN, false
 	return w.own != nil || w.ctx.Err() == nil
 }
 
@@ -371,22 +356,20 @@ func (f *foreign) remove(ctx context.Context, l lease.Lease) error {
 	return err
 }
 
-// write sends one write over the host's link. When the store applies the write, the
-// checker checks it.
+// write sends one write over the host's link, and records it.
 func (f *foreign) write(ctx context.Context, op string, l lease.Lease,
 	carry func(context.Context, lease.Lease) (lease.Lease, error),
 ) (lease.Lease, error) {
 	ctx, cancel := f.request(ctx)
 	defer cancel()
-	check := f.world.check
-	sent := time.Now()
-	check.foreignSends(op, 1)
-	defer check.foreignSends(op, -1)
-	return send(ctx, call{host: f.host, op: op, key: l.Token, write: true}, func(ctx context.Context) (lease.Lease, error) {
+	sent := f.world.sends(f.host, op, l)
+	answer, err := send(ctx, call{host: f.host, op: op, key: l.Token, write: true}, func(ctx context.Context) (lease.Lease, error) {
 		answer, err := carry(ctx, l)
 		if err == nil {
-			check.foreignWrote(f.host, op, l.Token, answer, sent)
+			f.world.applies(sent, answer)
 		}
 		return answer, err
 	})
+	f.world.answers(sent, answer, err)
+	return answer, err
 }

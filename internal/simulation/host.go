@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 //
 // A crash is final. After it no call of the host reaches the engine, no answer reaches
 // the host, and the results of its handlers are ignored. Its goroutines are still
-// stopped, so that the test can end, but the checker ignores their work.
+// stopped, so that the test can end, but the rules ignore their work.
 type host struct {
 	world    *world
 	id       string // unique in the run
@@ -24,6 +25,7 @@ type host struct {
 	joined   time.Time
 	settings settings
 	clock    *hostClock
+	foreign  bool     // of another implementation
 	discard  *discard // nil if the host does not discard the leases
 
 	cancel context.CancelFunc
@@ -41,14 +43,13 @@ type host struct {
 	waiting int
 	waited  bool
 	gate    chan struct{} // closed when the pause ends; nil if not paused
+	paused  *pause        // the fact of that pause
 	// crashIn is the number of lease writes from now on, the last of which crashes the host,
 	// and crashing says when. Zero means that no write does.
 	crashIn  int
 	crashing crashPoint
-	owner    string // owner text, once a write has shown it
-	// listings holds the last listings received, the newest last. A host's cycle may act on
-	// one while a worker that replaces a gone lease receives others.
-	listings []lease.Listing
+	owner    string        // owner text, once a write has shown it
+	marked   bool          // a listing has shown the marker to the host
 	runs     int           // number of workers started
 	listed   chan struct{} // closed by the next listing of the partitions; nil without waiters
 }
@@ -117,10 +118,12 @@ func (h *host) alive() bool {
 	return !h.isDead && !h.leaving
 }
 
-// starting reports whether the host is in its first start: no listing has shown the
-// marker to it yet.
+// starting reports whether the host is in its first start: no listing has shown the marker
+// to it yet.
 func (h *host) starting() bool {
-	return !h.hasListed(func(l lease.Listing) bool { return !l.Initialized.IsZero() })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.marked
 }
 
 // text returns the owner text of the host. It is empty until a write has shown it.
@@ -130,38 +133,22 @@ func (h *host) text() string {
 	return h.owner
 }
 
-// received records a listing.
-func (h *host) received(l lease.Listing) {
-	const most = 8
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.listings = append(h.listings, l)
-	if n := len(h.listings); n > most {
-		h.listings = slices.Clone(h.listings[n-most:])
+// learn records the text by which the host names itself as an owner. A document that the
+// host has written may have it as the owner, or as the host that wants the lease. The other
+// text is then that of a host which has written the document before.
+func (h *host) learn(l lease.Lease) {
+	if h.text() != "" {
+		return
 	}
-}
-
-// updateListings replaces a lease in the host's listings. l is the current document, which
-// the store returned with a conflict.
-func (h *host) updateListings(l lease.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range h.listings {
-		leases := slices.Clone(h.listings[i].Leases)
-		for j := range leases {
-			if leases[j].Token == l.Token {
-				leases[j] = l
-			}
+	for _, text := range []string{l.Owner, l.Wanted()} {
+		if !lease.Ours(text) || !strings.HasPrefix(text, h.instance+"/") ||
+			slices.ContainsFunc(h.world.everyHost(), func(o *host) bool { return o.text() == text }) {
+			continue
 		}
-		h.listings[i].Leases = leases
+		h.mu.Lock()
+		h.owner = text
+		h.mu.Unlock()
 	}
-}
-
-// hasListed reports whether one of the host's last listings satisfies is.
-func (h *host) hasListed(is func(lease.Listing) bool) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.listings, is)
 }
 
 // trace records what the host does. A crashed host does nothing any more that others could
@@ -204,7 +191,7 @@ func (h *host) crash() {
 	h.isDead = true
 	h.mu.Unlock()
 	h.world.trace.add(h.id, "crash", "", "", 0)
-	h.world.check.forgetHost(h)
+	h.world.ledger.add(&crash{h})
 	close(h.dead)
 	h.cancel()
 }
@@ -214,6 +201,7 @@ func (h *host) leave() {
 	h.mu.Lock()
 	h.leaving, h.leftAt = true, time.Now()
 	h.mu.Unlock()
+	h.world.ledger.add(&leave{h})
 	h.trace("leave", "", "", 0)
 	h.cancel()
 }
@@ -223,17 +211,19 @@ func (h *host) pause() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.gate == nil {
-		h.gate = make(chan struct{})
+		h.gate, h.paused = make(chan struct{}), &pause{h}
+		h.world.ledger.add(h.paused)
 	}
 }
 
 func (h *host) resume() {
-	h.clock.wake()
+	h.clock.wake(h)
 	h.mu.Lock()
 	gate := h.gate
 	h.gate = nil
 	h.mu.Unlock()
 	if gate != nil {
+		h.world.ledger.end(h.paused, nil)
 		close(gate)
 	}
 }
@@ -247,7 +237,11 @@ func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 	}
 	h.err = err
 	h.trace("returned", "", outcome(err), 0)
-	h.world.check.returned(h, err)
+	h.mu.Lock()
+	waited := h.waiting > 0 || h.waited
+	h.mu.Unlock()
+	h.world.ledger.add(&returned{h, err, waited})
+	h.refuses(err)
 }
 
 // hostSource is the monitored container as a host reaches it, over its link.
@@ -265,49 +259,58 @@ func (s *hostSource) Identity(ctx context.Context) (feed.Identity, error) {
 // Partitions implements [feed.Source].
 func (s *hostSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	s.host.listsPartitions()
-	s.host.world.check.discardEnds(s.host)
+	s.host.world.ledger.add(&lists{s.host})
+	s.host.startsAfresh()
 	return send(ctx, call{host: s.host, op: opPartitions}, s.inner.Partitions)
 }
 
 // Read implements [feed.Source].
 func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
-	token := r.Partition.ID
-	if token == "" {
-		token = r.Range.String()
+	w, token := s.host.world, tokenOf(r)
+	if !s.waits {
+		r.Wait = 0
 	}
 	c := call{host: s.host, op: opRead, key: token}
 	if r.From.Kind() == feed.StartNow {
 		c.op = opNow
-	} else {
-		u := s.host.world.check.readBegins(ctx, s.host, token, r)
-		defer s.host.world.check.ends(u)
+		return send(ctx, c, func(ctx context.Context) (feed.Page, error) { return s.inner.Read(ctx, r) })
 	}
-	if !s.waits {
-		r.Wait = 0
+	f := &read{host: s.host, token: token, req: r}
+	w.ledger.add(f)
+	if parts := w.engine.partitions(); !isGone(parts, r.Partition.ID, r.Range) {
+		defer w.ends(w.begins(ctx, &use{host: s.host, token: token, keys: keysOf(parts, r), what: useRead, asked: w.since()}))
 	}
-	answer, err := send(ctx, c, func(ctx context.Context) (served, error) {
-		if s.host.world.refuses && r.From.Kind() == feed.StartTime {
-			s.host.world.occurs(refusedStart)
-			return served{}, feed.ErrUnsupported
-		}
-		if err := s.host.world.historyLost(r); err != nil {
-			return served{}, err
-		}
-		page, err := s.inner.Read(ctx, r)
-		if err != nil || c.op == opNow {
-			return served{page: page}, err
-		}
-		page = s.alter(page, r, token)
-		return served{page, s.host.world.check.pageServed(r, page)}, nil
-	})
-	if c.op == opRead {
-		s.host.world.check.readAnswered(s.host, token, r.From, answer.page, err)
-		s.host.world.check.historyAnswered(s.host, token, r, err)
-		if err == nil {
-			s.host.world.check.pageReceived(s.host, token, r.From, answer.limited)
-		}
+	page, err := send(ctx, c, func(ctx context.Context) (feed.Page, error) { return s.serve(ctx, f, false) })
+	w.ledger.end(f, func() { f.answer, f.err = page, err })
+	return page, err
+}
+
+// tokenOf returns the token of the lease whose range a request reads.
+func tokenOf(r feed.Request) string {
+	if r.Partition.ID != "" {
+		return r.Partition.ID
 	}
-	return answer.page, err
+	return r.Range.String()
+}
+
+// serve serves a read of a lease's feed when it arrives at the source.
+func (s *hostSource) serve(ctx context.Context, f *read, estimates bool) (feed.Page, error) {
+	w := s.host.world
+	if w.refuses && f.req.From.Kind() == feed.StartTime {
+		w.occurs(refusedStart)
+		return feed.Page{}, feed.ErrUnsupported
+	}
+	if err := w.historyLost(f.req); err != nil {
+		return feed.Page{}, err
+	}
+	page, err := s.inner.Read(ctx, f.req)
+	if err != nil {
+		return page, err
+	}
+	end := page.End
+	page = s.alter(page, f.req, f.token)
+	w.ledger.add(&served{f, page, end, estimates})
+	return page, nil
 }
 
 // CheckStart implements [feed.Source].
@@ -340,9 +343,8 @@ func (c *hostContainer) Open(ctx context.Context, k lease.Key) (lease.Store, err
 	})
 }
 
-// hostStore is the lease store as a host reaches it, over its link. It passes each write
-// to the checker three times: when the host sends it, when the store applies it, and when
-// the host receives the answer.
+// hostStore is the lease store as a host reaches it, over its link. It records each
+// write when the host sends it, when the store applies it, and when the answer arrives.
 type hostStore struct {
 	host  *host
 	inner lease.Store
@@ -353,28 +355,34 @@ func (s *hostStore) Charged() float64 { return s.inner.Charged() }
 
 // List implements [lease.Store].
 func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
+	f := &listing{host: s.host}
+	s.host.world.ledger.add(f)
 	l, err := send(ctx, call{host: s.host, op: opList}, s.host.world.lister(s.host, s.inner))
+	s.host.world.ledger.end(f, func() { f.got, f.err = l, err })
 	if err == nil {
-		s.host.received(l)
-		s.host.world.check.listed(s.host)
-		s.host.world.check.discardLists(s.host, l)
+		s.host.mu.Lock()
+		s.host.marked = s.host.marked || !l.Initialized.IsZero()
+		s.host.mu.Unlock()
 	}
 	return l, err
 }
 
 // Mark implements [lease.Store].
 func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
-	check := s.host.world.check
-	check.markSent(s.host, initialised)
-	sent := time.Now()
+	w := s.host.world
+	m := &mark{host: s.host, exists: initialised}
+	w.ledger.add(m)
+	if initialised {
+		s.host.startsAfresh()
+	}
 	_, err := send(ctx, call{host: s.host, op: opMark, write: true}, func(ctx context.Context) (struct{}, error) {
 		err := s.inner.Mark(ctx, initialised)
 		if err == nil {
-			check.marked(initialised, sent)
+			w.marks(m)
 		}
 		return struct{}{}, err
 	})
-	check.markAnswered(s.host, initialised, err)
+	w.ledger.end(m, func() { m.err = err })
 	return err
 }
 
@@ -402,16 +410,19 @@ func (s *hostStore) Delete(ctx context.Context, l lease.Lease) error {
 func (s *hostStore) write(ctx context.Context, op string, l lease.Lease,
 	carry func(context.Context) (lease.Lease, error),
 ) (lease.Lease, error) {
-	check := s.host.world.check
-	w := check.sent(s.host, op, l)
+	w := s.host.world
+	write := w.sends(s.host, op, l)
+	if op != opDelete {
+		s.host.startsAfresh()
+	}
 	answer, err := send(ctx, call{host: s.host, op: op, key: l.Token, write: true},
 		func(ctx context.Context) (lease.Lease, error) {
 			answer, err := carry(ctx)
 			if err == nil {
-				check.applied(w, answer)
+				w.applies(write, answer)
 			}
 			return answer, err
 		})
-	check.answered(w, answer, err)
+	w.answers(write, answer, err)
 	return answer, err
 }

@@ -29,9 +29,8 @@ type elsewhere struct {
 // owed is a batch that another goroutine will checkpoint.
 type owed struct {
 	batch *changefeed.Batch
-	// covers contains the handled changes up to the end of the batch that were not
-	// acknowledged yet.
-	covers []*record
+	// covers contains the handled batches up to this one that were not acknowledged yet.
+	covers []*batch
 }
 
 func (b owed) lsn() int64 { return b.batch.Changes[len(b.batch.Changes)-1].LSN }
@@ -49,7 +48,7 @@ func (o *simObserver) duringCall(ctx context.Context, b owed, after time.Duratio
 		default:
 			if !o.host.crashed() {
 				o.world.occurs(checkpointsDuringCall)
-				o.world.journal.vouch(o.current(b.covers))
+				o.decides(b.covers, delivery{vouched: true})
 			}
 		}
 		_ = o.checkpoint(ctx, b)
@@ -68,7 +67,7 @@ func (o *simObserver) afterCall(ctx context.Context, b owed, does elsewhere) {
 	case checkpointsDuringSplit:
 		event = o.host.partitionsListed()
 	case checkpointsAfterHandOver:
-		event = w.check.getsOtherOwner(o.lease.Token)
+		event = w.moves(o.lease.Token)
 		delay = d.span(1, w.times.acquire)
 	case checkpointsOutOfOrder:
 		o.outOfOrder(ctx, b, does, &d)
@@ -97,7 +96,7 @@ func (o *simObserver) afterCall(ctx context.Context, b owed, does elsewhere) {
 // later waits for d before another goroutine checkpoints a batch.
 func (o *simObserver) later(b owed, d time.Duration) {
 	name := fmt.Sprintf("checkpoint %s %d %d", o.lease.Token, o.run, b.lsn())
-	o.world.instants.wait(context.Background(), nil, o.host.party, name, d)
+	o.world.instants.wait(nil, nil, o.host.party, name, d)
 }
 
 // happens reports whether the event of the variant has happened for the lease.
@@ -106,7 +105,8 @@ func (o *simObserver) happens(does elsewhere) bool {
 	case checkpointsDuringSplit:
 		return isGone(o.world.engine.partitions(), o.lease.PartitionID, o.lease.Range)
 	case checkpointsAfterHandOver:
-		return o.world.check.ownedByOther(o.host, o.lease.Token)
+		owner := o.world.stored(o.lease.Token).Owner
+		return owner != "" && owner != o.host.text()
 	}
 	return true
 }
@@ -127,7 +127,7 @@ func (o *simObserver) outOfOrder(ctx context.Context, b owed, does elsewhere, d 
 			if o.host.crashed() {
 				return
 			}
-			if o.world.check.calledAfter(o, b.lsn()) {
+			if o.calledAfter(b.lsn()) {
 				o.world.occurs(checkpointsOutOfOrder)
 			}
 			_ = o.checkpoint(ctx, b)
@@ -141,18 +141,27 @@ func (o *simObserver) checkpoint(ctx context.Context, b owed) error {
 	if o.host.crashed() {
 		return errCrashed
 	}
-	w := o.world
-	o.note(b.covers, false, true)
-	confirmed := w.check.checkpointCalled(o, b.lsn())
-	err := b.batch.Checkpoint(context.WithoutCancel(ctx))
+	o.decides(b.covers, delivery{acked: true})
+	o.called.Store(max(o.called.Load(), b.lsn()))
+	err := o.callCheckpoint(ctx, b)
 	if errors.Is(err, lease.ErrLost) {
-		w.check.checkpointed(o, b.lsn(), confirmed, err)
-		err = b.batch.Checkpoint(context.WithoutCancel(ctx))
+		err = o.callCheckpoint(ctx, b)
 	}
-	w.check.checkpointed(o, b.lsn(), confirmed, err)
 	o.host.trace("checkpoint", o.lease.Token, outcome(err), b.lsn())
 	return err
 }
+
+// callCheckpoint calls Batch.Checkpoint, and records it.
+func (o *simObserver) callCheckpoint(ctx context.Context, b owed) error {
+	f := &checkpoint{worker: o.fact, lsn: b.lsn()}
+	o.world.ledger.add(f)
+	err := b.batch.Checkpoint(context.WithoutCancel(ctx))
+	o.world.ledger.end(f, func() { f.err = err })
+	return err
+}
+
+// calledAfter reports whether the checkpoint of a later batch was called before.
+func (o *simObserver) calledAfter(lsn int64) bool { return lsn < o.called.Load() }
 
 // acknowledge checkpoints the batch in the handler. It then checkpoints an older batch,
 // which must have no effect. A failed checkpoint does not fail the batch, because its

@@ -103,11 +103,14 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	case f.refusal != nil:
 		return none, f.refusal
 	case f.late > 0:
-		h.world.check.addLateCreates(c, 1)
+		late := &straggler{c.op}
+		h.world.inProgress(c.op, 1)
+		h.world.ledger.add(late)
 		err := h.silence(ctx)
 		h.world.later(h.party, "late "+c.String(), f.late, func() {
 			_, lateErr := carry(context.WithoutCancel(ctx))
-			h.world.check.addLateCreates(c, -1)
+			h.world.inProgress(c.op, -1)
+			h.world.ledger.end(late, nil)
 			h.world.trace.add(h.id, "late "+c.op, c.key, outcome(lateErr), int64(c.n)) // a request on its way survives its host
 		})
 		return none, err
@@ -169,7 +172,7 @@ func (h *host) silence(ctx context.Context) error {
 // crashes. name must differ from those of the host's other goroutines.
 func (h *host) sleep(ctx context.Context, name string, d time.Duration) error {
 	if d > 0 {
-		h.world.instants.wait(ctx, h.dead, h.party, name, d)
+		h.world.instants.wait(ctx.Done(), h.dead, h.party, name, d)
 	}
 	h.world.disturb()
 	if h.crashed() {

@@ -7,10 +7,10 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/changefeed-go/changefeed"
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -36,30 +36,27 @@ type handling struct {
 	call func(ctx context.Context, b *changefeed.Batch) error
 }
 
-// simObserver is the handler of one worker: one run of one lease on one host. It checks
-// that the worker delivers the changes that follow the lease's position at its start.
+// simObserver is the handler of one worker: one run of one lease on one host. It records what
+// the worker delivers.
 type simObserver struct {
 	world *world
 	host  *host
 	lease lease.Lease
 	run   int
+	fact  *worker
 	user  changefeed.Observer // the user's observer of the worker; nil if there is none
 
 	// The processor never calls two methods of one observer at the same time. So these
 	// fields need no mutex.
-	position int64     // LSN of the last change of the last handled batch
-	first    bool      // whether no batch has been handled yet
-	failed   []*record // changes of the last failed batch
-	attempt  int
-	handed   []*record // changes that were handled and not yet acknowledged, with manual checkpoints
-	closed   bool
-	opened   bool
-	restarts int               // number of restarts in the journal when the worker began
-	older    *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
-	last     *changefeed.Batch // the last handled batch
-	pile     []owed            // batches that are to be checkpointed out of order
+	attempt int
+	handed  []*batch // handled and not yet acknowledged, with manual checkpoints
+	closed  bool
+	opened  bool
+	older   *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
+	last    *changefeed.Batch // the last handled batch
+	pile    []owed            // batches that are to be checkpointed out of order
 
-	checkpoints checkpoints // guarded by the checker
+	called atomic.Int64 // LSN of the latest batch whose checkpoint was called
 }
 
 // observe returns the observer for a worker that host h starts on lease l.
@@ -71,12 +68,8 @@ func (w *world) observe(h *host, l lease.Lease) (*simObserver, error) {
 	h.runs++
 	run := h.runs
 	h.mu.Unlock()
-	o := &simObserver{world: w, host: h, lease: l, run: run, first: true, restarts: w.journal.restartCount()}
-	w.check.mu.Lock()
-	o.position = w.check.lsn(l)
-	w.check.workerBegins(o)
-	w.check.changedAt = time.Now() // a worker starts, even if its host owned the lease before
-	w.check.mu.Unlock()
+	o := &simObserver{world: w, host: h, lease: l, run: run, fact: &worker{host: h, lease: l, run: run}}
+	w.ledger.add(o.fact)
 	h.trace("begin", l.Token, string(l.Continuation), 0)
 	if w.observer == nil || h.crashed() {
 		return o, nil
@@ -89,27 +82,31 @@ func (w *world) observe(h *host, l lease.Lease) (*simObserver, error) {
 // Open implements [changefeed.Observer].
 func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
 	if l.Token != o.lease.Token {
-		o.world.check.fail(4, "%s: observer of lease %s opened for %s", o.host.id, o.lease.Token, l.Token)
+		o.world.ledger.add(&misuse{o.fact, "is opened for " + l.Token})
 	}
 	if o.opened {
-		o.world.check.fail(4, "%s: observer of lease %s opened twice", o.host.id, o.lease.Token)
+		o.world.ledger.add(&misuse{o.fact, "is opened twice"})
 	}
-	called := o.world.check.handsOver(o.host, o.lease.Token)
+	asked := o.world.since()
 	err := o.pass(ctx, 0)
 	if err == nil {
-		err = o.opens(ctx, called)
+		err = o.opens(ctx, asked)
 	}
 	if err == nil && o.user != nil {
 		err = o.user.Open(ctx, l)
 	}
-	o.opened = err == nil
+	if o.opened = err == nil; o.opened {
+		o.world.ledger.add(&opened{o.fact})
+	}
 	return err
 }
 
 // opens opens the simulated observer. It is a use of the lease.
-func (o *simObserver) opens(ctx context.Context, called handOver) error {
-	u := o.world.check.openBegins(ctx, o, called)
-	defer o.world.check.ends(u)
+func (o *simObserver) opens(ctx context.Context, asked time.Duration) error {
+	w := o.world
+	if !isGone(w.engine.partitions(), o.lease.PartitionID, o.lease.Range) {
+		defer w.ends(w.begins(ctx, &use{host: o.host, token: o.lease.Token, keys: o.lease.Range.OrFull(), what: useOpen, asked: asked}))
+	}
 	return o.world.opens(ctx, o.host, o.lease, "open")
 }
 
@@ -153,12 +150,13 @@ func (o *simObserver) pass(ctx context.Context, call int64) error {
 // Close implements [changefeed.Observer].
 func (o *simObserver) Close(ctx context.Context, r changefeed.Reason) error {
 	if o.closed {
-		o.world.check.fail(4, "%s: observer of lease %s closed twice", o.host.id, o.lease.Token)
+		o.world.ledger.add(&misuse{o.fact, "is closed twice"})
 	}
 	if !o.opened {
-		o.world.check.fail(4, "%s: observer of lease %s closed, though it was not opened", o.host.id, o.lease.Token)
+		o.world.ledger.add(&misuse{o.fact, "is closed, though it was not opened"})
 	}
 	o.closed = true
+	o.world.ledger.end(o.fact, nil)
 	o.world.mu.Lock()
 	atClose := o.world.atClose
 	o.world.mu.Unlock()
@@ -179,11 +177,13 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	w := o.world
 	w.pending.Add(1)
 	defer w.pending.Done()
-	handed := w.check.handsOver(o.host, o.lease.Token)
+	f, asked := &batch{worker: o.fact, changes: b.Changes}, w.since()
+	w.ledger.add(f)
 	if err := o.pass(ctx, b.Changes[0].LSN); err != nil {
+		w.ledger.end(f, func() { f.err = err })
 		return err
 	}
-	u, entries := o.begins(ctx, b, handed)
+	u := w.begins(ctx, &use{host: o.host, token: o.lease.Token, keys: o.lease.Range.OrFull(), what: useBatch, batch: f, asked: asked})
 	o.attempt++
 	does := handling{takes: o.base(b)}
 	w.mu.Lock()
@@ -196,36 +196,35 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	if manual && does.elsewhere.variant == checkpointsDuringCall {
 		over := make(chan struct{})
 		defer close(over)
-		ended := o.duringCall(ctx, owed{batch: b, covers: slices.Concat(o.handed, entries)}, does.elsewhere.after, over)
+		ended := o.duringCall(ctx, owed{batch: b, covers: append(slices.Clone(o.handed), f)}, does.elsewhere.after, over)
 		if does.elsewhere.joins {
 			does.joins = ended
 		}
 	}
-	panicked, err := o.works(ctx, b, entries, does)
-	w.check.ends(u)
+	panicked, err := o.works(ctx, b, f, does)
+	w.ends(u)
 	if o.host.crashed() {
 		return errCrashed
 	}
 	o.host.trace("handled", o.lease.Token, outcome(err), b.Changes[0].LSN)
 	if err == nil && does.exits {
-		o.failed = entries
+		w.ledger.end(f, func() { f.err = errHandler })
 		runtime.Goexit()
 	}
+	w.ledger.end(f, func() { f.err = err })
 	if err != nil {
-		o.failed = entries
 		if panicked != nil {
 			panic(panicked)
 		}
 		return err
 	}
-	o.failed, o.attempt, o.first = nil, 0, false
-	o.position = b.Changes[len(b.Changes)-1].LSN
+	o.attempt = 0
 	o.last = b
 	if does.call == nil || !manual {
-		o.note(entries, true, !manual)
+		o.decides([]*batch{f}, delivery{handled: true, acked: !manual})
 	}
 	if manual {
-		o.handed = append(o.handed, entries...)
+		o.handed = append(o.handed, f)
 		switch {
 		case does.checkpoint:
 			o.host.waits(func() { o.acknowledge(ctx, b) })
@@ -244,30 +243,34 @@ func (o *simObserver) base(b *changefeed.Batch) time.Duration {
 
 // works calls the simulated handler. It returns a panic of the handler as panicked, so
 // that the caller can record the batch and panic again.
-func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []*record, does handling) (panicked any, err error) {
+func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, f *batch, does handling) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			err = errHandler
 		}
 	}()
-	return nil, o.handles(ctx, b, entries, does)
+	return nil, o.handles(ctx, b, f, does)
 }
 
-func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries []*record, does handling) error {
-	wait := ctx
+func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, f *batch, does handling) error {
+	until := ctx
 	if does.ignoresContext {
-		wait = context.WithoutCancel(ctx)
+		until = context.WithoutCancel(ctx)
 	}
-	err := o.host.sleep(wait, o.name(), does.takes)
+	err := o.host.sleep(until, o.name(), does.takes)
 	if does.joins != nil {
 		o.host.waits(func() { <-does.joins })
 	}
-	o.world.check.contextEnds(ctx, o)
+	ended := ctx.Err() != nil
+	o.world.ledger.add(&wait{o.fact, ended, context.Cause(ctx)})
+	if ended && o.host.settings.times.drain == 0 && !o.host.alive() && !o.host.crashed() {
+		o.world.occurs(drainOff)
+	}
 	if err != nil {
 		return err
 	}
 	if does.call != nil {
-		if err := o.calls(ctx, b, entries, does); err != nil {
+		if err := o.calls(ctx, b, f, does); err != nil {
 			return err
 		}
 	}
@@ -281,61 +284,17 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 // may checkpoint the batch at any moment. If the answer is lost or the host crashes, the
 // simulation cannot detect whether the batch is handled. So in that mode it only checks
 // that no position is ahead of delivery.
-func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []*record, does handling) error {
+func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, f *batch, does handling) error {
 	if !o.host.settings.checkpoint.Manual {
 		return does.call(ctx, b)
 	}
-	o.note(entries, false, true)
+	o.decides([]*batch{f}, delivery{acked: true})
 	err := does.call(ctx, b)
-	o.note(entries, true, true)
+	o.decides([]*batch{f}, delivery{handled: true, acked: true})
 	return err
 }
 
-// begins records that a batch is given to the handler, and checks that it is the next
-// batch that the lease is due. handed is when the processor delivered the batch. A paused
-// host may have held it since.
-func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed handOver) (*use, []*record) {
-	w, c := o.world, o.world.check
-	ids := make([]string, len(b.Changes))
-	for i := range b.Changes {
-		id, err := b.Changes[i].ID()
-		if err != nil {
-			c.fail(4, "%s: lease %s: cannot get the id of a change: %v", o.host.id, o.lease.Token, err)
-		}
-		ids[i] = id
-	}
-	r := o.lease.Range.OrFull()
-	from, since := o.position, time.Time{}
-	if start := o.lease.Start(feed.Now()); o.first && start.Kind() == feed.StartTime {
-		// The start time may have been in the future when the run began. On a merged
-		// partition, the first page may also contain older changes.
-		from, since = 0, start.Time()
-	}
-	entries, wrong := w.journal.match(r, from, since, b.Changes, ids)
-	if wrong != "" {
-		c.fail(4, "%s: lease %s, after %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
-	}
-	if o.failed != nil && !slices.Equal(o.failed, entries) {
-		c.fail(4, "%s: lease %s: the batch differs from the one that failed", o.host.id, o.lease.Token)
-	}
-	if !o.opened {
-		c.fail(4, "%s: lease %s: a batch before the observer was opened", o.host.id, o.lease.Token)
-	}
-	if o.closed {
-		c.fail(4, "%s: lease %s: a batch after the close", o.host.id, o.lease.Token)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.tenures[tenureKey{o.host, o.lease.Token}]
-	if o.failed == nil {
-		if t != nil && !t.askedAt.IsZero() && handed.at.After(t.askedAt) {
-			c.violate(7, "%s: lease %s: a new batch %s after the answer with a hand-over request",
-				o.host.id, o.lease.Token, handed.at.Sub(t.askedAt))
-		}
-	}
-	c.cost.batches[o.lease.Token]++
-	if c.overslept(o, handed) {
-		return nil, entries
-	}
-	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
+// decides records what the user's code has done with batches.
+func (o *simObserver) decides(batches []*batch, d delivery) {
+	o.world.ledger.add(&verdict{o.fact, batches, d})
 }

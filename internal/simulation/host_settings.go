@@ -47,7 +47,7 @@ func (h *host) config() changefeed.Config {
 	processorSeed := newDraw(w.seed, 0, "host", h.id)
 	hook.SetSeed(&cfg, processorSeed.next()|1)
 	hook.SetClock(&cfg, h.clock.now)
-	if w.journal.passes != nil {
+	if w.passes != nil {
 		cfg.Filter = w.filter
 	}
 	if w.retention > 0 {
@@ -82,7 +82,7 @@ func (r *run) limit(h *host) {
 
 // differ draws settings that differ between the hosts. The expiration interval is the
 // same on all hosts, because the protocol requires it. The other intervals are at most
-// those of the scenario, so the limits of the checker remain valid.
+// those of the scenario, so the limits of the rules remain valid.
 func (r *run) differ(h *host) {
 	d := newDraw(r.scenario.seed, 0, "settings", h.id)
 	s := &h.settings

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -95,15 +94,15 @@ func (i *instants) turn(at time.Duration, name string) time.Duration {
 }
 
 // wait waits for about d, until an instant of the party's lattice. It returns earlier if
-// ctx ends or dead is closed.
-func (i *instants) wait(ctx context.Context, dead <-chan struct{}, party int, name string, d time.Duration) {
+// done or dead is closed. Both may be nil.
+func (i *instants) wait(done, dead <-chan struct{}, party int, name string, d time.Duration) {
 	at := i.reserve(party, name, d)
 	timer := time.NewTimer(at - time.Since(i.origin))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		time.Sleep(i.turn(at, name))
-	case <-ctx.Done():
+	case <-done:
 		i.turn(at, name)
 	case <-dead:
 		i.turn(at, name)
@@ -122,5 +121,5 @@ func (w *world) disturb() {
 
 // sleep makes a goroutine of the run itself wait for about d.
 func (w *world) sleep(name string, d time.Duration) {
-	w.instants.wait(context.Background(), nil, operatorParty, name, d)
+	w.instants.wait(nil, nil, operatorParty, name, d)
 }

@@ -7,35 +7,55 @@ import (
 	"testing"
 )
 
-// Every feature must have a mutant, whose test runs seeds with that feature and nothing
-// else. Otherwise nothing proves that the feature finds bugs.
-func TestEveryFeatureHasAMutantThatItFinds(t *testing.T) {
+// mutants returns the text of all mutants.
+func mutants(t *testing.T) string {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "mutate", "testdata", "mutants", "*.txt"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	var mutants strings.Builder
+	var all strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		mutants.Write(text)
+		all.Write(text)
 	}
+	return all.String()
+}
+
+// testOf returns the test of a mutant. It returns "" if the mutant does not exist.
+func testOf(mutants, name string) string {
+	_, head, _ := strings.Cut(mutants, "\nmutant: "+name+"\n")
+	_, head, _ = strings.Cut(head, "\ntest: ")
+	line, _, _ := strings.Cut(head, "\n")
+	return line
+}
+
+// Every feature must have a mutant, whose test runs seeds with that feature and nothing
+// else. Otherwise nothing proves that the feature finds bugs.
+func TestEveryFeatureHasAMutantThatItFinds(t *testing.T) {
+	all := mutants(t)
 	for _, f := range features {
-		if f.mutant == "" {
-			t.Errorf("the feature %q has no mutant", f.name)
-			continue
+		want := "./internal/simulation -run ^TestSimulation$ -sim.feature=" + f.name
+		if got := testOf(all, f.mutant); got != want {
+			t.Errorf("the mutant %q of the feature %q has the test %q; want %q", f.mutant, f.name, got, want)
 		}
-		_, head, ok := strings.Cut(mutants.String(), "\nmutant: "+f.mutant+"\n")
-		if !ok {
-			t.Errorf("the mutant %s of the feature %q does not exist", f.mutant, f.name)
-			continue
+	}
+}
+
+// Every rule must have a sentence and a mutant that seeds find, because a rule that no
+// planted bug breaks may judge nothing.
+func TestEveryRuleHasAMutant(t *testing.T) {
+	all, named := mutants(t), map[string]bool{}
+	for _, r := range rules {
+		if r.text == "" || named[r.name] {
+			t.Errorf("the rule %q has the sentence %q, or its name is used twice", r.name, r.text)
 		}
-		_, head, _ = strings.Cut(head, "\ntest: ")
-		line, _, _ := strings.Cut(head, "\n")
-		if want := "./internal/simulation -run ^TestSimulation$ -sim.feature=" + f.name; line != want {
-			t.Errorf("the mutant %s of the feature %q has the test %q; want %q", f.mutant, f.name, line, want)
+		named[r.name] = true
+		if got := testOf(all, r.mutant); !strings.HasPrefix(got, "./internal/simulation -run ^TestSimulation$") {
+			t.Errorf("the mutant %q of the rule %q has the test %q; want TestSimulation", r.mutant, r.name, got)
 		}
 	}
 }

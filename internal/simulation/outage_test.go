@@ -34,7 +34,7 @@ func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
 					s.t.Errorf("%d changes missing", n)
 				}
 				if length < s.times.expiration/2 {
-					s.check.stable(since)
+					s.rests(restStable, since)
 				}
 				s.wantError(h, func(err error) bool {
 					var e *changefeed.LeaseStoreError
@@ -66,7 +66,7 @@ func TestSourceDownForAnyTimeKeepsTheLease(t *testing.T) {
 				if n := s.missing() + s.redelivered(); n > 0 {
 					s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 				}
-				s.check.stable(since)
+				s.rests(restStable, since)
 				s.wantError(h, func(err error) bool {
 					var e *changefeed.SourceError
 					return errors.As(err, &e)

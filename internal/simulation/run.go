@@ -41,6 +41,7 @@ type run struct {
 	topology               int           // number of splits and merges
 	recent                 feed.Range    // keys of a split or merge, which later ones concern; zero if there was none
 	opensDown              time.Duration // the end of a time in which most attempts to open an observer fail
+	started                time.Time     // the marker whose first start is over; see settled
 	discarding             bool          // the leases are to be discarded, so no other host may join
 }
 
@@ -59,7 +60,7 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 		w.arrived = r.startMoves
 	}
 	if err := r.open(ctx); err != nil {
-		w.check.fail(11, "cannot open the leases: %v", err)
+		w.fails("cannot open the leases: %v", err)
 	}
 	if s.has(timeToLive) {
 		r.watchExpiry() //nolint:contextcheck // end stops it
@@ -72,9 +73,7 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 		r.follow(ctx)
 	}
 	r.act(ctx)
-	if !w.check.failed() {
-		r.rest(ctx)
-	}
+	r.rest(ctx)
 	r.end()
 	return r.summary()
 }
@@ -100,9 +99,6 @@ func (r *run) prepare(ctx context.Context) {
 func (r *run) act(ctx context.Context) {
 	for _, e := range r.scenario.events {
 		r.sleepUntil(r.world.trace.origin.Add(e.at))
-		if r.world.check.failed() {
-			return
-		}
 		r.happen(ctx, e)
 	}
 	r.sleepUntil(r.calmAt)
@@ -180,7 +176,7 @@ func (r *run) happen(ctx context.Context, e event) {
 		r.fallsOut(&r.opensDown, e.at+e.d)
 	case eventPowerLoss:
 		if err := w.engine.powerLoss(ctx); err != nil {
-			w.check.fail(11, "%v", err)
+			w.fails("%v", err)
 		}
 		w.occurs(powerLosses)
 		w.trace.add("operator", "power loss", "", "", 0)
@@ -273,7 +269,7 @@ func (r *run) write(ctx context.Context) {
 		writes = append(writes, r.setLifetime(w))
 	}
 	if err := r.world.write(ctx, writes...); err != nil {
-		r.world.check.fail(11, "cannot write: %v", err)
+		r.world.fails("cannot write: %v", err)
 	}
 }
 
@@ -283,7 +279,7 @@ func (r *run) writeUserDocument(ctx context.Context) {
 	key, document := r.scenario.document(r.nextItem)
 	id, _ := document["id"].(string)
 	if err := r.world.write(ctx, itemWrite{key: key, id: id, document: document}); err != nil {
-		r.world.check.fail(11, "cannot write document %d: %v", r.nextItem, err)
+		r.world.fails("cannot write document %d: %v", r.nextItem, err)
 	}
 }
 
@@ -323,7 +319,7 @@ func (r *run) operation(d *draw, key feed.PartitionKey, taken map[string]bool) i
 	}
 	if len(old) > 0 && !taken[old[i].id] && p < rewriteShare+deleteShare {
 		w := old[i]
-		if p < deleteShare && r.world.journal.exists(w) {
+		if p < deleteShare && r.world.exists(w) {
 			old[i] = old[len(old)-1]
 			r.items[name] = old[:len(old)-1]
 			w.document = nil
@@ -341,9 +337,9 @@ func (r *run) operation(d *draw, key feed.PartitionKey, taken map[string]bool) i
 // and a fifth.
 const longestRetryDelay = 36 * time.Second
 
-// rest waits until everything has come to rest and checks it.
+// rest waits until everything has come to rest, and observes it.
 func (r *run) rest(ctx context.Context) {
-	w, check := r.world, r.world.check
+	w := r.world
 	r.stopForeignHosts()
 	w.calm()
 	r.sleep(w.times.timeout) // a host may still crash at a write in progress
@@ -354,37 +350,34 @@ func (r *run) rest(ctx context.Context) {
 	if r.scenario.has(failingOpens) {
 		r.sleep(longestRetryDelay)
 	}
-	if r.scenario.has(leaseLimits) && check.isShort() {
+	if r.scenario.has(leaseLimits) && r.isShort() {
 		w.occurs(leaseLimits)
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 		r.sleep(w.times.recovery())
 	}
 	r.grantDeletes()
-	check.covers()
+	w.rests(restCovered, time.Now())
 	since := time.Now()
 	r.sleep(w.times.expiration + time.Second)
-	check.wasRead(since)
-	check.resetCosts()
+	w.rests(restRead, since)
+	w.ledger.add(&count{})
 	r.sleep(r.scenario.still)
-	check.stable(since)
-	check.balanced()
-	check.requestsAtRest()
+	w.rests(restStable, since)
+	w.rests(restBalanced, since)
+	w.rests(restCost, since)
 	for range 10 {
 		// The writes are apart in time, because the first one wakes a waiting read.
 		r.sleep(r.writes.span(time.Millisecond, 20*time.Millisecond))
 		r.write(ctx)
 	}
 	r.sleep(w.times.poll + 2*w.times.timeout)
-	check.requestsAtRest()
-	check.stable(since)
-	check.covers()
+	w.rests(restCost, since)
+	w.rests(restStable, since)
+	w.rests(restCovered, time.Now())
 	r.expiredAtRest()
-	check.allHandled()
-	if check.failed() {
-		return
-	}
-	if again := w.journal.counts().redelivered; again > 0 && r.scenario.faultLevel == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
-		check.fail(15, "planned moves redelivered %d changes", again)
+	w.rests(restHandled, since)
+	if r.scenario.faultLevel == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
+		w.rests(restPlanned, since)
 	}
 	if r.follower != nil {
 		r.follower.finish(ctx)
@@ -394,8 +387,30 @@ func (r *run) rest(ctx context.Context) {
 		h.leave()
 	}
 	r.await()
-	check.allFree()
+	w.rests(restFree, since)
 	r.surveyStopped(ctx)
+}
+
+// isShort reports whether the live hosts may not own all leases, because each of them has as
+// many as it may.
+func (r *run) isShort() bool {
+	w := r.world
+	w.rests(restShort, time.Now())
+	have, leases := map[string]int{}, usable(w.documents())
+	for _, l := range leases {
+		age := w.engine.now().Truncate(time.Second).Sub(l.Modified)
+		if w.clockless {
+			age = time.Since(w.stored(l.Token).at)
+		}
+		if age < w.times.takeover() {
+			have[l.Owner]++
+		}
+	}
+	free := len(leases)
+	for _, h := range w.living() {
+		free -= have[h.text()]
+	}
+	return free > 0
 }
 
 // end stops all hosts and waits for every goroutine. A goroutine may start another host
@@ -410,9 +425,6 @@ func (r *run) end() {
 	for ended := -1; ended < len(r.world.everyHost()); {
 		ended = len(r.world.everyHost())
 		for _, h := range r.world.everyHost() {
-			if r.world.check.failed() {
-				h.crash()
-			}
 			h.resume()
 			h.cancel()
 		}
@@ -428,24 +440,31 @@ func (r *run) end() {
 		r.endExpiry()
 	}
 	if err := r.world.engine.close(); err != nil {
-		r.world.check.fail(11, "cannot close the engine: %v", err)
+		r.world.fails("cannot close the engine: %v", err)
 	}
 }
 
+// await waits until every Run has returned. It crashes a host whose Run does not.
 func (r *run) await() {
 	for _, h := range r.world.everyHost() {
-		<-h.done
+		select {
+		case <-h.done:
+		case <-time.After(time.Hour):
+			r.world.fails("%s: Run has not returned an hour after the stop", h.id)
+			h.crash()
+			<-h.done
+		}
 	}
 }
 
 func (r *run) summary() summary {
+	found, v := r.world.judge()
 	s := summary{
-		moves: r.world.check.moved(), visits: r.world.check.visited(),
 		seed: r.scenario.seed, hosts: len(r.world.everyHost()), partitions: r.scenario.partitions,
-		writes: r.world.journal.counts(), topology: r.topology, crashes: r.crashed,
-		simulated: time.Since(r.world.trace.origin), hash: r.world.trace.hash(),
-		violations: r.world.check.violations(),
+		writes: v.journal.writes, topology: r.topology, crashes: r.crashed,
+		simulated: r.world.since(), hash: r.world.trace.hash(), violations: found,
 	}
+	s.moves, s.visits = r.world.statistics()
 	r.world.mu.Lock()
 	s.faults, s.features = r.world.injected, map[string]int{}
 	for _, f := range features {
@@ -462,4 +481,18 @@ func (r *run) summary() summary {
 		s.trace = r.world.trace.String()
 	}
 	return s
+}
+
+// summary contains the statistics of the run of one seed.
+type summary struct {
+	seed                        uint64
+	hosts, partitions, topology int
+	crashes, faults, moves      int
+	writes                      writes
+	visits                      visits
+	features                    map[string]int // how often each feature of the seed occurred, by name
+	simulated                   time.Duration
+	hash                        uint64
+	violations                  []violation
+	trace                       string
 }

@@ -277,7 +277,7 @@ func (s *scenario) world(ctx context.Context, e engine, keepTrace bool) *world {
 	}
 	w := newWorld(c)
 	if err != nil {
-		w.check.fail(11, "cannot cut the keys: %v", err)
+		w.fails("cannot cut the keys: %v", err)
 	}
 	return w
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// scene is a simulation that follows a script instead of a seed's events. The checker
-// checks every step of the script.
+// scene is a simulation that follows a script instead of a seed's events. The rules
+// judge every step of the script.
 type scene struct {
 	*world
 	t        *testing.T
@@ -67,7 +67,7 @@ func from(s feed.Start) option { return func(c *worldConfig, _ *setting) { c.sta
 func manual() option           { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
 
 // play runs a script in a bubble, once on each engine. At the end, every change must have
-// been delivered, all hosts must have left, and no invariant may have been violated.
+// been delivered, all hosts must have left, and no rule may have been broken.
 func play(t *testing.T, script func(s *scene), options ...option) {
 	t.Helper()
 	onEachEngine(t, options, func(t *testing.T, c worldConfig, e engine) {
@@ -104,13 +104,6 @@ func (s *scene) setAdjust(f func(h *host, cfg *changefeed.Config)) {
 	s.adjust = f
 }
 
-// tolerate disables the check of exclusive use, for scripts that break it by hand.
-func (c *checker) tolerate() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.exclusive = false
-}
-
 func (s *scene) open() {
 	id, err := s.engine.source().Identity(s.t.Context())
 	if err != nil {
@@ -137,7 +130,7 @@ func (s *scene) notesOf(h *host) []changefeed.Notification {
 	return slices.Clone(s.notes[h])
 }
 
-// judge crashes all hosts, and fails the test for each violated invariant. If the test
+// judge crashes all hosts, and fails the test for each broken rule. If the test
 // failed, it prints the trace.
 func (s *scene) judge() {
 	s.t.Helper()
@@ -152,7 +145,8 @@ func (s *scene) judge() {
 		<-f.done
 	}
 	s.pending.Wait()
-	for _, v := range s.check.violations() {
+	found, _ := s.world.judge()
+	for _, v := range found {
 		s.t.Error(v)
 	}
 	if s.t.Failed() {
@@ -176,13 +170,13 @@ func (s *scene) finish() {
 		s.join("last")
 	}
 	s.sleep(s.times.recovery())
-	s.check.covers()
-	s.check.allHandled()
+	s.rests(restCovered, time.Now())
+	s.rests(restHandled, time.Now())
 	for _, h := range s.living() {
 		h.leave()
 		<-h.done
 	}
-	s.check.allFree()
+	s.rests(restFree, time.Now())
 }
 
 // dismiss stops a foreign host, which releases its leases.
@@ -264,7 +258,7 @@ func (s *scene) deleteByHand(token string) {
 	if err := s.operator.Delete(context.Background(), l); err != nil {
 		s.t.Fatal(err)
 	}
-	s.check.operatorDeletes(l)
+	s.operates(opDelete, l, lease.Lease{})
 	s.trace.add("operator", "delete", token, "", 0)
 }
 
@@ -283,7 +277,7 @@ func (s *scene) note(token, value string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.check.operatorWrites(stored)
+	s.operates(opUpdate, l, stored)
 }
 
 // owned returns the number of leases that host h owns now.
@@ -299,11 +293,11 @@ func (s *scene) owned(h *host) int {
 
 // redelivered returns how many changes were delivered again after they had been handled.
 func (s *scene) redelivered() int {
-	return s.journal.counts().redelivered
+	return s.view().journal.writes.redelivered
 }
 
 // missing returns the number of changes that were written and have not been handled.
-func (s *scene) missing() int { return len(s.journal.unhandled(feed.Full(), at(0))) }
+func (s *scene) missing() int { return len(s.view().journal.unhandled(feed.Full(), at(0))) }
 
 // made returns how often the host has called an operation that has no key, such as a
 // listing.
@@ -318,6 +312,7 @@ func (s *scene) split(partition string) {
 	if err := s.engine.split(context.Background(), partition, ""); err != nil {
 		s.t.Fatal(err)
 	}
+	s.changesPartitions()
 	s.trace.add("operator", "split", partition, "", 0)
 }
 
@@ -326,6 +321,7 @@ func (s *scene) merge(left, right string) {
 	if err := s.engine.merge(context.Background(), left, right); err != nil {
 		s.t.Fatal(err)
 	}
+	s.changesPartitions()
 	s.trace.add("operator", "merge", left+" "+right, "", 0)
 }
 

@@ -65,8 +65,7 @@ func (s *scene) shadow(l lease.Lease) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.check.tolerate()
-		s.check.operatorWrites(made)
+		s.operates(opCreate, made, made)
 		return
 	}
 	s.t.Fatalf("lease %s lies in no partition", l.Token)
@@ -258,7 +257,7 @@ func TestOpenThatASuspensionDelaysBeyondTrustDeliversNothing(t *testing.T) {
 		h := s.join("first")
 		s.sleep(time.Second)
 		s.add(10)
-		h.clock.suspend()
+		h.clock.suspend(h)
 		h.pause()
 		// The host looks at its clocks half a second before and after each full one.
 		s.sleep(time.Until(attempt.Add(s.times.trust() + 100*time.Millisecond)))

@@ -14,17 +14,17 @@ const shrinkRuns = 500
 // it takes long. It is about the sum of the events of all runs.
 const shrinkEvents = 200_000
 
-// shrink makes a failing seed smaller, as long as it still violates the invariant. It
+// shrink makes a failing seed smaller, as long as it still breaks the rule. It
 // leaves out features first, then as many events as possible: joins, writes, crashes,
 // splits and all others. The result depends on the plan only.
-func shrink(t *testing.T, p plan, invariant int) plan {
+func shrink(t *testing.T, p plan, rule string) plan {
 	t.Helper()
 	left := min(shrinkRuns, max(20, shrinkEvents/len(newScenario(p).events)))
 	return smallest(p, func(p plan) (fails bool) {
 		left--
 		// A defect may also make a smaller plan panic. That is another failure.
 		defer func() { fails = recover() == nil && fails }()
-		return left >= 0 && slices.ContainsFunc(runPlan(t, p, false).violations, func(v violation) bool { return v.invariant == invariant })
+		return left >= 0 && slices.ContainsFunc(runPlan(t, p, false).violations, func(v violation) bool { return v.rule == rule })
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package simulation runs several hosts of the processor in fake time, under faults, and
-// checks the guarantees of the processor at every step. A seed determines everything.
+// judges every step by the processor's guarantees. A seed determines everything.
 // Package changefeedtest offers the simulation to users.
 package simulation
 

@@ -32,8 +32,8 @@ func seeds() int {
 	return 3000
 }
 
-// TestSimulation runs the processor under all faults and checks the invariants of the
-// lease protocol in every seed.
+// TestSimulation runs the processor under all faults and judges every seed by
+// the table of rules.
 func TestSimulation(t *testing.T) {
 	if *simFeature != "" {
 		if _, err := featureOf(*simFeature); err != nil {
@@ -64,7 +64,7 @@ func runOneSeed(t *testing.T) {
 	p := plan{seed: *simSeed}
 	s := runPlan(t, p, true)
 	if *simShrink && len(s.violations) > 0 {
-		p = shrink(t, p, s.violations[0].invariant)
+		p = shrink(t, p, s.violations[0].rule)
 		s = runPlan(t, p, true)
 	}
 	if *simTrace {
@@ -152,7 +152,7 @@ func replay(t *testing.T, f *summary) {
 	for _, v := range f.violations {
 		t.Errorf("seed %d: %s", f.seed, v)
 	}
-	p := shrink(t, plan{seed: f.seed}, f.violations[0].invariant)
+	p := shrink(t, plan{seed: f.seed}, f.violations[0].rule)
 	s := runPlan(t, p, true)
 	t.Logf("\n%s", tail(s.trace))
 	t.Errorf("%s\nmade smaller: %s\nreplay: go test ./internal/simulation -run 'TestSimulation$' -sim.seed=%d -sim.trace -sim.shrink",

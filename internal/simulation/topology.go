@@ -30,7 +30,7 @@ const (
 // changePartitions makes one change of the partitions. n selects the partitions among
 // those that are possible. A change that is impossible becomes a split.
 func (r *run) changePartitions(ctx context.Context, c change, n int) {
-	if r.world.start.Kind() == feed.StartContinuation && !r.world.check.initialised() {
+	if r.world.start.Kind() == feed.StartContinuation && !r.initialised() {
 		return // a continuation can start one lease only
 	}
 	e := r.world.engine
@@ -76,27 +76,43 @@ func (r *run) changePartitions(ctx context.Context, c change, n int) {
 // leases are refused, the first start is not over, or an operator has deleted a lease that
 // does not exist again.
 func (r *run) mayMerge() bool {
-	return r.scenario.dialect != lease.JavaHandleChanges && !r.scenario.has(refusedDeletes) && (len(r.world.everyHost()) == 0 || r.world.check.settled())
+	return r.scenario.dialect != lease.JavaHandleChanges && !r.scenario.has(refusedDeletes) && (len(r.world.everyHost()) == 0 || r.settled())
 }
 
 // settled reports whether the first start is over, and the leases cover all keys. The
 // first start is over when the marker exists, all hosts that joined before it have seen
 // it, no create is in progress, and no lease shadows another.
-func (c *checker) settled() bool {
-	hosts := c.world.everyHost()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	leases := c.unshadowed()
+func (r *run) settled() bool {
+	w := r.world
+	docs := w.documents()
+	leases := usable(docs)
 	ranges := make([]feed.Range, len(leases))
 	for i, l := range leases {
 		ranges[i] = l.Range.OrFull()
 	}
-	if _, gap := uncovered(c.world.keys.OrFull(), ranges); gap || !c.marker {
+	w.present.mu.Lock()
+	creates, marked := w.present.creates, w.present.marked
+	w.present.mu.Unlock()
+	if _, gap := uncovered(w.keys.OrFull(), ranges); gap || marked.IsZero() {
 		return false
 	}
-	c.started = c.started || c.creates == 0 && len(leases) == len(c.docs) &&
-		!slices.ContainsFunc(hosts, func(h *host) bool { return h.joined.Before(c.markedAt) && h.works() && h.starting() })
-	return c.started
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.started.Equal(marked) {
+		return true
+	}
+	if creates == 0 && len(leases) == len(docs) &&
+		!slices.ContainsFunc(w.everyHost(), func(h *host) bool { return h.joined.Before(marked) && h.works() && h.starting() }) {
+		r.started = marked
+	}
+	return r.started.Equal(marked)
+}
+
+// initialised reports whether the marker exists.
+func (r *run) initialised() bool {
+	r.world.present.mu.Lock()
+	defer r.world.present.mu.Unlock()
+	return !r.world.present.marked.IsZero()
 }
 
 // among returns the numbers from first to before end.
@@ -111,13 +127,14 @@ func among(first, end int) []int {
 // changed records a change of the partitions. Later changes concern the keys of a range.
 func (r *run) changed(err error, keys feed.Range) {
 	if err != nil {
-		r.world.check.fail(11, "split or merge: %v", err)
+		r.world.fails("split or merge: %v", err)
 		return
 	}
 	r.mu.Lock()
 	r.topology++
 	r.recent = keys
 	r.mu.Unlock()
+	r.world.changesPartitions()
 	r.world.trace.add("operator", "topology", strconv.Itoa(len(r.world.engine.partitions())), keys.String(), 0)
 	if !slices.ContainsFunc(r.world.everyHost(), (*host).works) {
 		r.world.occurs(unattendedMoves)

@@ -61,19 +61,20 @@ type worldConfig struct {
 	clockless      bool                 // the lease store does not return its time
 	passes         func(id string) bool // the filter; nil accepts everything
 	keepTrace      bool
+	strictForeign  bool // foreign hosts act so that exclusive use holds between them and ours, too
 	disturbed      bool // the scheduler is disturbed; see world.disturb
 	clean          bool // hosts crash but have no other faults
 	ignoresContext bool // handlers may outlast a stop, so Run may return an error
 }
 
-// world is one simulation: an engine, its hosts and their checker. It runs in one
+// world is one simulation: an engine, its hosts and the ledger of what they do. It runs in one
 // testing/synctest bubble.
 type world struct {
 	worldConfig
 	trace    *trace
+	ledger   *ledger
+	present  *present
 	instants *instants
-	journal  *journal
-	check    *checker
 	pending  sync.WaitGroup // late requests and handlers, which outlive their callers
 
 	mu    sync.Mutex // guards the fields below
@@ -115,13 +116,11 @@ type world struct {
 }
 
 func newWorld(c worldConfig) *world {
-	w := &world{worldConfig: c, occurred: map[string]int{}, trace: newTrace(c.keepTrace), journal: newJournal(c.mode, c.passes)}
+	w := &world{worldConfig: c, occurred: map[string]int{}, trace: newTrace(c.keepTrace)}
 	w.instants = newInstants(w.trace.origin)
-	w.journal.now = w.engine.now
-	if w.refuses {
-		w.journal.since = w.start.Time()
-	}
-	w.check = newChecker(w)
+	w.ledger = &ledger{origin: w.trace.origin, clock: w.engine.now}
+	w.present = newPresent(c)
+	w.changesPartitions()
 	return w
 }
 
@@ -149,6 +148,7 @@ func (w *world) joinPrepared(instance string, prepare func(h *host)) *host {
 	if adjust != nil {
 		adjust(h, &cfg)
 	}
+	w.ledger.add(&join{h})
 	h.trace("join", instance, "", 0)
 	go h.run(ctx, cfg)
 	return h
@@ -157,7 +157,7 @@ func (w *world) joinPrepared(instance string, prepare func(h *host)) *host {
 // filter applies the journal's filter to a change of the feed.
 func (w *world) filter(c feed.Change) bool {
 	id, err := c.ID()
-	if err != nil || w.journal.passes(id) {
+	if err != nil || w.passes(id) {
 		return true
 	}
 	w.occurs(filters)
@@ -183,17 +183,6 @@ func (w *world) living() []*host {
 	return slices.DeleteFunc(w.everyHost(), func(h *host) bool { return !h.alive() })
 }
 
-// servedSince reports whether one host has run since t without a break, and may acquire
-// any number of leases.
-func (w *world) servedSince(t time.Time) bool {
-	for _, h := range w.living() {
-		if !h.joined.After(t) && h.settings.maxLeases == 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // calm ends all faults.
 func (w *world) calm() {
 	w.mu.Lock()
@@ -211,13 +200,13 @@ func (w *world) isCalm() bool {
 	return !w.calmFrom.IsZero()
 }
 
-// write commits a transaction and records it in the journal.
+// write commits a transaction and records it.
 func (w *world) write(ctx context.Context, writes ...itemWrite) error {
 	lsn, at, err := w.engine.commit(ctx, writes...)
 	if err != nil {
 		return err
 	}
-	w.journal.wrote(lsn, at, w.engine.epk(writes[0].key), writes)
+	w.commits(&commit{lsn: lsn, at: at, epk: w.engine.epk(writes[0].key), writes: writes})
 	w.trace.add("writer", "commit", writes[0].key.String(), "", lsn)
 	return nil
 }
@@ -227,7 +216,7 @@ func (w *world) later(party int, name string, d time.Duration, f func()) {
 	w.pending.Add(1)
 	go func() {
 		defer w.pending.Done()
-		w.instants.wait(context.Background(), nil, party, name, d)
+		w.instants.wait(nil, nil, party, name, d)
 		f()
 	}()
 }

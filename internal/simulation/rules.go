@@ -1,0 +1,215 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+)
+
+// rule is one guarantee of the processor that every run is judged by.
+//
+// A rule is a pure function of the ledger up to an entry: it gets the view before that
+// entry, and reports what is wrong with it. It has no state, and no rule knows of another.
+// Where even a correct host cannot keep a guarantee, the ledger contains a fact that says
+// why, and the rule asks for it. exempt lists these facts.
+type rule struct {
+	name   string
+	text   string   // one sentence, in the words of docs/guarantees.md
+	exempt []string // the facts that exempt
+	judge  func(v *view, e entry, breach report)
+	mutant string // the planted bug that proves the rule
+}
+
+// report reports a breach of a rule.
+type report func(format string, args ...any)
+
+// when reports a breach if something is wrong.
+func (breach report) when(wrong bool, format string, args ...any) {
+	if wrong {
+		breach(format, args...)
+	}
+}
+
+// rules is the table of all rules.
+var rules = []rule{
+	{
+		name: "exclusive-use", judge: judgeExclusiveUse, mutant: "14-healing-at-once",
+		text: "Two hosts never use overlapping ranges of keys at the same time, and no host begins to use keys while another host trusts a lease of them.",
+		exempt: []string{
+			"A host of .NET or Java uses one of the leases.",
+			"A host of .NET or Java has replaced or deleted the lease since the version that our host knows.",
+			"The store's clock has jumped, so another host could acquire the lease while its owner trusted it.",
+			"The use is a read, and its host has been suspended since it began. The host ignores the answer.",
+			"An operator has deleted a lease of these keys in a first start, during a create, or before another deleted one was mended.",
+			"A host in its first start has created a lease of these keys that an operator had deleted.",
+			"A create of a lease of these keys has arrived after its host gave it up, when the partition was gone.",
+			"A host of .NET or Java has created a child of these keys late, or above or across other leases, or has deleted a lease of them that was not gone.",
+		},
+	},
+	{
+		name: "nothing-skipped", judge: judgeNothingSkipped, mutant: "31-checkpoint-before-delivery",
+		text: "Every change up to the position of a lease has been acknowledged by a handler.",
+		exempt: []string{
+			"The change feed does not contain the change any more, because a later version has replaced it or its item has expired.",
+			"The source has dropped the change, and Config.OnHistoryLost has allowed to skip it.",
+			"A lease has been deleted by hand, or the marker was created late, in all versions and deletes mode with a start from now.",
+		},
+	},
+	{
+		name: "everything-delivered", judge: judgeEverythingDelivered, mutant: "32-failed-batch-is-done",
+		text:   "Every change that is written after the first start is handled before the run ends.",
+		exempt: []string{"The same facts exempt as for nothing-skipped."},
+	},
+	{
+		name: "order", judge: judgeOrder, mutant: "19-release-under-the-handler",
+		text:   "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions. After a failure it receives the same batch.",
+		exempt: []string{"A missing change is one that the change feed does not contain any more, that the filter hides, or that is older than the start time."},
+	},
+	{
+		name: "forward", judge: judgeForward, mutant: "335-older-checkpoint-moves-the-position-back",
+		text:   "Our hosts never move the position of a lease back.",
+		exempt: []string{"The lease had no position yet, but a start time, whose LSN grows with each change until it is reached."},
+	},
+	{
+		name: "owners", judge: judgeOwners, mutant: "20-ask-without-condition",
+		text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to ask for it.",
+		exempt: []string{
+			"A listing of the host showed the lease as expired, and the store's clock was set back since.",
+			"The owner is a host of .NET or Java, from which our hosts steal.",
+		},
+	},
+	{
+		name: "trust", judge: judgeTrust, mutant: "02-trust-from-the-answer",
+		text: "A host uses a lease, releases it, or replaces it only while it trusts the lease. It stops using the lease before it sends the release or the delete.",
+		exempt: []string{
+			"The processor called the user's code while the host trusted its lease, and the host was suspended or its wall clock set back before that code began.",
+			"The lease still names the host as its owner, but has expired, and the host deletes it as a leftover.",
+			"The write is the first one after a conflict that told the host that its acquire had been applied. It may be late.",
+			"A host of .NET or Java has replaced the document of the parent that is split.",
+		},
+	},
+	{
+		name: "hand-over", judge: judgeHandOver, mutant: "36-new-batch-under-a-mark",
+		text:   "A host hands out no new batch after it has seen a hand-over request in its lease.",
+		exempt: []string{"The batch has failed before, so it is not a new one."},
+	},
+	{
+		name: "children", judge: judgeChildren, mutant: "11-delete-before-all-children",
+		text:   "A lease whose partition is gone is deleted only when its children exist. They begin at its position, with its start and its bound.",
+		exempt: []string{"A host of .NET or Java has replaced the document of the parent. It is not the one that the host knows."},
+	},
+	{
+		name: "shadowed-leases", judge: judgeShadowedLeases, mutant: "10-child-beside-its-ancestor",
+		text: "A host does not acquire a lease if its listings show an ancestor of the lease.",
+	},
+	{
+		name: "one-write", judge: judgeOneWrite, mutant: "460-slow-write-is-repeated",
+		text: "A host never has two writes of one of its leases in progress.",
+	},
+	{
+		name: "limits", judge: judgeLimits, mutant: "340-left-over-beyond-the-maximum",
+		text: "A host acquires no more leases than Config.MaxLeases allows. A lease stays without an owner only if every host has that many.",
+		exempt: []string{
+			"A host of .NET or Java has replaced or deleted a lease that the host still counts as its own.",
+			"A lease that the host has stolen and not used yet was deleted, so the host will not put it back.",
+		},
+	},
+	{
+		name: "moves", judge: judgeMoves, mutant: "33-release-without-position",
+		text:   "A planned move redelivers nothing, and an expired lease is acquired within a fixed time.",
+		exempt: []string{"No host has run since the owner's last write and may acquire any number of leases."},
+	},
+	{
+		name: "prompt-reads", judge: judgePromptReads, mutant: "371-empty-page-is-the-end",
+		text:   "After a page that more changes may follow, a worker sends the next read at once.",
+		exempt: []string{"The host is configured to read less ahead, so the next read waits for the handler."},
+	},
+	{
+		name: "drain", judge: judgeDrain, mutant: "332-drain-without-limit",
+		text:   "The context of a handler ends when the drain timeout of a stop is over. While the host trusts the lease, it ends at no other time.",
+		exempt: []string{"One of the host's clocks has fallen behind since the stop, so the host counts the timeout longer."},
+	},
+	{
+		name: "checkpoints", judge: judgeCheckpoints, mutant: "336-checkpoint-after-the-hand-over-succeeds",
+		text: "Batch.Checkpoint returns nil only if the position is stored, and lease.ErrLost only if the host has lost the lease or stops.",
+		exempt: []string{
+			"The host's trust had ended by its wall clock, which was set back later.",
+			"A host of .NET or Java has replaced the lease's document.",
+			"The lease's partition is gone, or its children exist already.",
+		},
+	},
+	{
+		name: "bounds", judge: judgeBounds, mutant: "355-release-without-the-bound",
+		text: "If the source refuses the start time, each stored position has that time as a bound.",
+	},
+	{
+		name: "coverage", judge: judgeCoverage, mutant: "351-a-split-has-three-children-at-most",
+		text:   "At rest the leases cover all keys without overlap, none of them is gone, and a live host owns and reads each of them.",
+		exempt: []string{"A host of .NET or Java, or an operator, has created a lease of these keys that overlaps another one in part."},
+	},
+	{
+		name: "balance", judge: judgeBalance, mutant: "356-ten-hosts-at-most",
+		text: "At rest no lease gets another owner, and every host owns its share of the leases.",
+	},
+	{
+		name: "cost", judge: judgeCost, mutant: "461-renewals-come-twice-as-often",
+		text: "At rest a checkpoint and a renewal cost one write each, a host lists the leases once per acquire interval, and there is no other request to the lease store.",
+	},
+	{
+		name: "end", judge: judgeEnd, mutant: "462-stop-releases-nothing",
+		text: "Run returns nil when the host is stopped, and at no other time. Then no lease has an owner.",
+		exempt: []string{
+			"A handler ignores its context, so Run may name it.",
+			"A discard was refused, so Run says why.",
+		},
+	},
+	{
+		name: "estimates", judge: judgeEstimates, mutant: "34-filter-stalls-checkpoints",
+		text:   "The lag that an estimator measures is never below the number of unread transactions, and it is exact by the estimator's formula. At rest it is known.",
+		exempt: []string{"The source has lost the changes after a position that the user has not checkpointed, or refuses its start time."},
+	},
+	{
+		name: "readers", judge: judgeReaders, mutant: "379-key-of-a-reader-is-dropped",
+		text: "A feed.Reader returns every change of its range in order and without gaps, also over splits and merges and after it resumes.",
+	},
+	{
+		name: "discards", judge: judgeDiscards, mutant: "342-discard-under-a-live-owner",
+		text:   "A host with Config.DiscardLeases deletes the marker, and then every lease that existed. It deletes no lease that has a live owner.",
+		exempt: []string{"A listing of the host showed the lease as expired, and the store's clock was set back since."},
+	},
+	{
+		name: "time-to-live", judge: judgeTimeToLive, mutant: "381-expired-change-is-dropped-before-delivery",
+		text: "No page contains an expired item. A change that was read before its item expired is acknowledged before the position passes it. The next purge deletes an expired item, and nothing else.",
+	},
+}
+
+// violation is the breach of a rule.
+type violation struct {
+	rule string
+	at   time.Duration
+	text string
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("rule %s at %.6f s: %s", v.rule, v.at.Seconds(), v.text)
+}
+
+// judge judges a run by all rules. It returns the first breaches, and the view of the end.
+func (w *world) judge() (found []violation, v *view) {
+	const most = 20
+	v = newView(w)
+	reports := make([]report, len(rules))
+	for i := range rules {
+		reports[i] = func(format string, args ...any) {
+			if len(found) < most {
+				found = append(found, violation{rules[i].name, v.now, fmt.Sprintf(format, args...)})
+			}
+		}
+	}
+	for v.advance() {
+		for i := range rules {
+			rules[i].judge(v, v.entries[v.n], reports[i])
+		}
+		v.step()
+	}
+	return found, v
+}

@@ -1,0 +1,205 @@
+package simulation
+
+import (
+	"slices"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// This file concludes from the writes that the lease store applies: the documents, the
+// marker, and the changes that the leases promise.
+
+// apply records that the store applies a write.
+func (v *view) apply(a *application) {
+	token, s := a.lease.Token, v.writes[a.leaseWrite]
+	before, l := v.docs[token], v.lease(token)
+	ours, foreign := a.host != nil && !a.host.foreign, a.host != nil && a.host.foreign
+	if foreign && a.op != opCreate {
+		l.foreign = v.n
+	}
+	if d := v.doubles(a, before.Lease); d != nil {
+		v.double = append(v.double, *d)
+	}
+	if a.op == opDelete || a.host != nil && (a.op == opCreate || a.doc.Owner != before.Owner || a.doc.Wanted() != before.Wanted()) {
+		v.changedAt = v.now
+	}
+	if ours {
+		v.counted.wrote(a, before.Lease)
+	}
+	if a.op == opDelete {
+		delete(v.docs, token)
+		if s.discards {
+			v.discards(before.Lease)
+		} else if !ours && (a.host == nil || !v.isGone(before.PartitionID, before.Range.OrFull())) {
+			v.deleted, v.deletedAt = v.n, v.now
+		}
+		return
+	}
+	if ours && a.op == opUpdate && a.doc.Owner == a.host.text() && a.doc.Owner != before.Owner {
+		v.acquired(a, before)
+	}
+	if ours && a.op == opCreate {
+		l.made = v.now
+		if s.n < v.discard {
+			v.journal.resume(a.doc.Range.OrFull(), v.lsn(a.doc))
+		}
+	}
+	if a.host != nil {
+		l.last = a.doc
+	}
+	if foreign && a.doc.Owner != "" || ours && a.doc.Owner != "" && a.doc.Owner == a.host.text() {
+		l.owned = v.now
+	}
+	v.docs[token] = doc{a.doc, v.n, v.now}
+	v.applied[version{token, a.doc.ETag}] = v.n
+	if o := v.workers[v.on(a.host, token).worker]; o != nil && a.doc.Continuation != "" {
+		o.stored = max(o.stored, v.lsn(a.doc))
+	}
+}
+
+// acquired records the acquire of a lease by one of our hosts: whether it was stolen, and
+// whether a jump of the store's clock allowed it. Its clock may also have been set back
+// since the host listed the lease.
+func (v *view) acquired(a *application, before doc) {
+	on := v.on(a.host, a.doc.Token)
+	on.stolen = -1
+	if before.Owner == "" {
+		return
+	}
+	if !lease.Ours(before.Owner) && v.writes[a.leaseWrite].age < v.times.takeover() {
+		on.stolen = before.at
+	}
+	k, _ := v.knows(a.host, before.Lease)
+	if k.now.After(v.store()) || slices.ContainsFunc(v.jumps, func(j clockStep) bool { return j.by > 0 && j.n > before.n }) {
+		v.lease(a.doc.Token).byJump = v.n
+	}
+}
+
+// doubling is an event after which two hosts may use the same keys, though all hosts follow
+// the protocol. part reports whether two leases overlap in part until an operator repairs
+// them.
+type doubling struct {
+	keys feed.Range
+	part bool
+}
+
+// doubles returns the doubling that a write is, or nil.
+func (v *view) doubles(a *application, before lease.Lease) *doubling {
+	if a.op == opUpdate {
+		return nil
+	}
+	l, s := a.lease, v.writes[a.leaseWrite]
+	keys, gone := l.Range.OrFull(), v.isGone(l.PartitionID, l.Range.OrFull())
+	var above, across bool // the lease is created above or across others
+	for _, o := range v.usable() {
+		above = above || ancestor(l, o)
+		across = across || o.Token != l.Token && o.Range.OrFull().Overlaps(keys) && !ancestor(o, l) && !ancestor(l, o)
+	}
+	switch {
+	case a.op == opDelete && a.host == nil: // in a first start, during a create, or before another one is mended
+		mending := 2*v.times.expiration + 4*v.times.acquire
+		if v.marker && v.creates == 0 && (v.deleted < 0 || v.now-v.deletedAt >= mending) {
+			return nil
+		}
+		return &doubling{keys: before.Range.OrFull()}
+	case a.op == opDelete: // of a lease that is not gone, by a foreign host
+		if !a.host.foreign || v.isGone(before.PartitionID, before.Range.OrFull()) {
+			return nil
+		}
+		return &doubling{keys: before.Range.OrFull()}
+	case a.host == nil: // an operator creates a lease
+		return &doubling{keys, across}
+	case a.host.foreign: // a foreign host creates a lease late, or above or across others
+		if !across && !above && !gone && v.now-s.at <= v.times.timeout {
+			return nil
+		}
+		return &doubling{keys, across}
+	case gone && v.now-s.at > a.host.settings.times.timeout: // the host has given the create up long ago
+	case l.Owner == "" && v.deleted >= 0 && !v.hostOf(a.host).marked: // a first start creates what was deleted
+	default:
+		return nil
+	}
+	return &doubling{keys: keys}
+}
+
+// markFloor is the LSN of each partition when the marker was created. Changes of the keys
+// with greater LSNs must be delivered, if the start is now.
+type markFloor struct {
+	keys     []feed.Range
+	counters []counter
+}
+
+// marked records that the marker was created or deleted. A host that deletes the marker
+// discards the leases. Keys that have no lease then start at the next marker, too.
+//
+// A create of the marker may have been sent before a discard, and arrive after the marker
+// was deleted. Then the marker exists before the new leases do, and the next host replaces
+// them as lost ones instead of creating them as in a first start.
+func (v *view) marked(m *markApplied) {
+	switch {
+	case !m.exists:
+		v.unmarkAt = v.n
+		if v.marker {
+			v.unmarked = v.uncoveredIn(feed.Full(), "")
+		}
+	case !v.marker:
+		if v.markSends[m.mark] < v.unmarkAt {
+			v.markedLate = v.n
+		}
+		v.floors = append(v.floors, markFloor{v.unmarked, m.counters})
+		v.unmarked = nil
+	}
+	v.marker = m.exists
+}
+
+// discards records the discard of a lease. Its keys start over, unless another lease covers
+// them.
+func (v *view) discards(l lease.Lease) {
+	v.discard = v.n
+	for _, r := range v.uncoveredIn(l.Range.OrFull(), "") {
+		for token, known := range v.leases {
+			if _, stored := v.docs[token]; !stored && r.Contains(known.last.Range.OrFull()) {
+				known.last = lease.Lease{}
+			}
+		}
+		v.journal.restart(r)
+		if !v.marker {
+			v.unmarked = append(v.unmarked, r)
+		} else if n := len(v.floors); n > 0 {
+			v.floors = append(v.floors, markFloor{[]feed.Range{r}, v.floors[n-1].counters})
+		}
+	}
+}
+
+// promised returns the LSN of a key after which every change must be delivered: the last
+// one before the marker, or before the configured start.
+func (v *view) promised(k *keyLog) int64 {
+	switch v.start.Kind() {
+	case feed.StartTime:
+		lsn, _ := k.before(v.start.Time())
+		return lsn
+	case feed.StartContinuation:
+		return lsnAt(v.start.Continuation())
+	case feed.StartNow:
+		for _, f := range slices.Backward(v.floors) {
+			if !slices.ContainsFunc(f.keys, func(r feed.Range) bool { return r.Holds(k.epk) }) {
+				continue
+			}
+			for _, n := range f.counters {
+				if n.keys.Holds(k.epk) {
+					return n.lsn
+				}
+			}
+		}
+	case feed.StartBeginning:
+	}
+	return 0
+}
+
+// lostVersions reports whether a lost lease may have started again from now: one that was
+// deleted by hand, or one without which the marker was created late. That happens in all
+// versions and deletes mode, unless the processor starts after a continuation.
+func (v *view) lostVersions() bool {
+	return v.mode == feed.AllVersionsAndDeletes && v.start.Kind() == feed.StartNow && (v.deleted >= 0 || v.markedLate >= 0)
+}
