@@ -41,6 +41,7 @@ var rules = []rule{
 			"The use is a read, and its host has been suspended since it began. The host ignores the answer.",
 			"An operator has deleted a lease of these keys in a first start, during a create, or before another deleted one was mended.",
 			"A host in its first start has created a lease of these keys that an operator had deleted.",
+			"A host has put back a lease of these keys that a host of .NET or Java had replaced or deleted.",
 			"A create of a lease of these keys has arrived after its host gave it up, when the partition was gone.",
 			"A host of .NET or Java has created a child of these keys late, or above or across other leases, or has deleted a lease of them that was not gone.",
 		},

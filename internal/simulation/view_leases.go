@@ -117,6 +117,7 @@ func (v *view) doubles(a *application, before lease.Lease) *doubling {
 		return &doubling{keys, across}
 	case gone && v.now-s.at > a.host.settings.times.timeout: // the host has given the create up long ago
 	case l.Owner == "" && v.deleted >= 0 && !v.hostOf(a.host).marked: // a first start creates what was deleted
+	case l.Owner != "" && v.lease(l.Token).foreign > 0: // the owner puts back what a foreign host has deleted
 	default:
 		return nil
 	}
