@@ -5,8 +5,6 @@ GO            ?= go
 BIN           := $(CURDIR)/bin
 GOLANGCI      := v2.15.0
 GOLANGCI_BIN  := $(BIN)/golangci-lint-$(GOLANGCI)
-VALE          := v3.21.0
-VALE_BIN      := $(BIN)/vale-$(VALE)
 
 SEEDS         ?= 100000
 SEED          ?=
@@ -18,7 +16,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint prose draw fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
+.PHONY: build test race vet lint fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -36,20 +34,11 @@ race:
 vet:
 	$(GO) vet ./...
 
-## lint: run golangci-lint and prose; the pinned version is in bin/ and not in go.mod
-lint: $(GOLANGCI_BIN) prose
+## lint: run golangci-lint; the pinned version is in bin/ and not in go.mod
+lint: $(GOLANGCI_BIN)
 	$(GOLANGCI_BIN) run
 	cd examples && $(GOLANGCI_BIN) run
 	cd examples/flights && $(GOLANGCI_BIN) run
-
-## prose: check comments, messages and pages by the rules in .vale/Changefeed; building Vale needs a C compiler
-prose: $(VALE_BIN)
-	PROSE_VALE=$(VALE_BIN) $(GO) test ./internal/prose
-	$(GO) run ./internal/prose -vale $(VALE_BIN)
-
-## draw: print 30 comments and 10 pages for a reader to rate, drawn at random; SEED=n draws others
-draw:
-	$(GO) run ./internal/prose -draw $(or $(SEED),1)
 
 ## fmt: format the code as lint requires
 fmt: $(GOLANGCI_BIN)
@@ -59,11 +48,6 @@ $(GOLANGCI_BIN):
 	mkdir -p $(BIN)
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	mv $(BIN)/golangci-lint $(GOLANGCI_BIN)
-
-$(VALE_BIN):
-	mkdir -p $(BIN)
-	GOBIN=$(BIN) CGO_ENABLED=1 $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE)
-	mv $(BIN)/vale $(VALE_BIN)
 
 ## generate: write the query parser from its grammar, with the version of goyacc that internal/query/syntax/parser.go names
 generate:
