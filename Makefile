@@ -10,7 +10,7 @@ SEEDS         ?= 100000
 SEED          ?=
 FIRST         ?= 1
 N             ?= 1000
-FUZZTIME      ?= 5s
+FUZZTIME      ?= 2s
 PKG           ?= ./...
 FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
@@ -23,11 +23,11 @@ build:
 	$(GO) build ./...
 	$(GO) build -o $(BIN)/changefeed ./cmd/changefeed
 
-## test: run all tests, with 3,000 seeds of the simulation (8 minutes on 2 cores)
+## test: run all tests, with 300 seeds of the simulation (TTT minutes on 2 cores)
 test:
 	$(GO) test ./...
 
-## race: run all tests with the race detector and 300 seeds
+## race: run the tests with the race detector and 50 seeds, except those that it cannot judge (RRR minutes on 2 cores)
 race:
 	$(GO) test -race -timeout=20m ./...
 
@@ -70,7 +70,7 @@ bench:
 fuzz:
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-## sim: run SEEDS=n seeds of the simulation from seed FIRST=m on; SEED=n replays one with its trace
+## sim: run SEEDS=n seeds of the simulation from seed FIRST=m on, by default many more than go test; SEED=n replays one with its trace
 sim:
 ifeq ($(SEED),)
 	$(GO) test ./internal/simulation -run '^TestSimulation$$' -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST)

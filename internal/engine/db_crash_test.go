@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // These tests simulate power losses. At a random point, in the middle of any operation on
@@ -33,7 +34,7 @@ const crashLife = 10
 func TestPowerLossKeepsEveryAcknowledgement(t *testing.T) {
 	points := *crashPoints
 	if points == 0 {
-		if engine.RaceDetector {
+		if race.Enabled {
 			t.Skip("checks files after a power loss, in which the race detector finds nothing that it doesn't find in other tests")
 		}
 		points = 400

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	simSeeds   = flag.Int("sim.seeds", 0, "simulation seeds to run (default 300; 100 with -short or -race)")
+	simSeeds   = flag.Int("sim.seeds", 0, "simulation seeds to run (default 300; 50 with -short or -race)")
 	simFirst   = flag.Uint64("sim.first", 1, "first seed")
 	simSeed    = flag.Uint64("sim.seed", 0, "run only this seed")
 	simTrace   = flag.Bool("sim.trace", false, "print the trace of the seed")
@@ -26,7 +26,7 @@ func seeds() int {
 	case *simSeeds > 0:
 		return *simSeeds
 	case testing.Short() || raceEnabled:
-		return 100
+		return 50
 	}
 	return 300
 }
