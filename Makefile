@@ -5,51 +5,40 @@ GO            ?= go
 BIN           := $(CURDIR)/bin
 GOLANGCI      := v2.15.0
 GOLANGCI_BIN  := $(BIN)/golangci-lint-$(GOLANGCI)
-VALE          := v3.21.0
-VALE_BIN      := $(BIN)/vale-$(VALE)
 
 SEEDS         ?= 100000
 SEED          ?=
 FIRST         ?= 1
 N             ?= 1000
-FUZZTIME      ?= 5s
+FUZZTIME      ?= 2s
 PKG           ?= ./...
 FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint prose draw fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
+.PHONY: build test race vet lint fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
 
 ## build: compile everything, and write the command to bin/
 build:
 	$(GO) build ./...
 	$(GO) build -o $(BIN)/changefeed ./cmd/changefeed
 
-## test: run all tests, with 3,000 seeds of the simulation (8 minutes on 2 cores)
+## test: run all tests, with 300 seeds of the simulation (TTT minutes on 2 cores)
 test:
 	$(GO) test ./...
 
-## race: run all tests with the race detector and 300 seeds
+## race: run the tests with the race detector and 50 seeds, except those that it cannot judge (RRR minutes on 2 cores)
 race:
 	$(GO) test -race -timeout=20m ./...
 
 vet:
 	$(GO) vet ./...
 
-## lint: run golangci-lint and prose; the pinned version is in bin/ and not in go.mod
-lint: $(GOLANGCI_BIN) prose
+## lint: run golangci-lint; the pinned version is in bin/ and not in go.mod
+lint: $(GOLANGCI_BIN)
 	$(GOLANGCI_BIN) run
 	cd examples && $(GOLANGCI_BIN) run
 	cd examples/flights && $(GOLANGCI_BIN) run
-
-## prose: check comments, messages and pages by the rules in .vale/Changefeed; building Vale needs a C compiler
-prose: $(VALE_BIN)
-	PROSE_VALE=$(VALE_BIN) $(GO) test ./internal/prose
-	$(GO) run ./internal/prose -vale $(VALE_BIN)
-
-## draw: print 30 comments and 10 pages for a reader to rate, drawn at random; SEED=n draws others
-draw:
-	$(GO) run ./internal/prose -draw $(or $(SEED),1)
 
 ## fmt: format the code as lint requires
 fmt: $(GOLANGCI_BIN)
@@ -59,11 +48,6 @@ $(GOLANGCI_BIN):
 	mkdir -p $(BIN)
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	mv $(BIN)/golangci-lint $(GOLANGCI_BIN)
-
-$(VALE_BIN):
-	mkdir -p $(BIN)
-	GOBIN=$(BIN) CGO_ENABLED=1 $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE)
-	mv $(BIN)/vale $(VALE_BIN)
 
 ## generate: write the query parser from its grammar, with the version of goyacc that internal/query/syntax/parser.go names
 generate:
@@ -86,7 +70,7 @@ bench:
 fuzz:
 	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
-## sim: run SEEDS=n seeds of the simulation from seed FIRST=m on; SEED=n replays one with its trace
+## sim: run SEEDS=n seeds of the simulation from seed FIRST=m on, by default many more than go test; SEED=n replays one with its trace
 sim:
 ifeq ($(SEED),)
 	$(GO) test ./internal/simulation -run '^TestSimulation$$' -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST)

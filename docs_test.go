@@ -15,17 +15,24 @@ import (
 	"testing"
 )
 
-// goFiles returns the paths of the module's Go files, relative to the module's root.
+// goFiles returns the module's Go files, as filesWith does.
 func goFiles(t *testing.T) []string {
+	t.Helper()
+	return filesWith(t, ".go")
+}
+
+// filesWith returns the files whose names end in one of extensions, relative to the
+// module's root. It leaves out testdata and the directories into which tools write.
+func filesWith(t *testing.T, extensions ...string) []string {
 	t.Helper()
 	var files []string
 	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && path != "." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata" || e.Name() == "bin"):
+		case e.IsDir() && path != "." && (strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"testdata", "bin", "node_modules", "target"}, e.Name())):
 			return filepath.SkipDir
-		case strings.HasSuffix(path, ".go"):
+		case slices.Contains(extensions, filepath.Ext(path)):
 			files = append(files, filepath.ToSlash(path))
 		}
 		return nil

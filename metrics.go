@@ -95,8 +95,8 @@ func (m *metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(append(more, m.name)...))
 }
 
-// handled records a call of the handler with changes changes, which took took and
-// returned err. again reports whether the handler was called with the batch before.
+// handled records one call of the handler: the number of changes, its duration, and its
+// error. again reports whether the handler was called with the batch before.
 func (m *metrics) handled(changes int, took time.Duration, again bool, err error) {
 	if m == nil {
 		return

@@ -161,7 +161,7 @@ func (g *regions) writeHosts() []string {
 }
 
 // accountHosts returns the hosts for a request for the account itself. The first is its
-// endpoint. The others are its regions, for the case that the endpoint is down. While
+// endpoint. The others are its regions, which are tried when the endpoint is down. While
 // those are unknown, they are the preferred regions under the names that the service
 // gives them.
 func (g *regions) accountHosts() []string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -211,6 +212,9 @@ func TestBulkKeepsTheOrderOfOperationsOnOneItem(t *testing.T) {
 // A bulk request of a few kilobytes patches 32 items of almost 2 MB. The server must
 // limit the items that it holds in memory at once, and the size of the answer.
 func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
+	if race.Enabled {
+		t.Skip("checks how much memory is used, which the race detector cannot judge")
+	}
 	const size = 1900 << 10
 	ts := newTestServer(t, Options{}).withOrders()
 	var ops []string

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -51,7 +52,7 @@ func TestAPageCostsNoAllocationForADocument(t *testing.T) {
 		few, _ := measure(10)
 		many, bytes := measure(documents)
 		t.Logf("%s: %.0f allocations for 10 documents, %.0f for %d, of %d bytes together", name, few, many, documents, bytes)
-		if raceDetector {
+		if race.Enabled {
 			continue // the race detector empties pools at random, which makes allocations
 		}
 		if many > few+20 {

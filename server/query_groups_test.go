@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -193,6 +194,9 @@ func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 // If the groups of a query do not fit into memory together, the server must answer with
 // several pages. If a single group does not fit, it must answer 400.
 func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
+	if race.Enabled {
+		t.Skip("checks how much memory is used, which the race detector cannot judge")
+	}
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	long := strings.Repeat("x", 1<<20)

@@ -86,9 +86,10 @@ func (r *replication) untilKilled(t *testing.T) {
 	if r.run == nil {
 		r.run = r.start(t)
 	}
+	writes := r.rng.Int64N(2500) // drawn first, because movePartition draws from r.rng meanwhile
 	var moves sync.WaitGroup
 	moves.Go(func() { r.movePartition(t, s) })
-	writeUntilKilled(t, s, r.container, r.state, r.rng.Int64N(2500))
+	writeUntilKilled(t, s, r.container, r.state, writes)
 	moves.Wait()
 }
 

@@ -34,6 +34,10 @@ func TestIdleConnectionsLeaveFileDescriptorsToTheStore(t *testing.T) {
 		}
 		idle[n] = c
 	}
+	// The client still has the connection on which it made the container, and the server
+	// closes that one at a moment that nobody knows, as the one idle for longest. A write on
+	// it would fail. A new connection is accepted after all of the idle ones, and stays.
+	s.HTTP.CloseIdleConnections()
 	text := strings.Repeat("x", 500<<10)
 	for n := range 16 { // the writes fill several memtables, so the store writes and opens files
 		if err := s.Put(t.Context(), container, "p", fmt.Sprintf(`{"id":"%d","pk":"p","text":%q}`, n, text)); err != nil {

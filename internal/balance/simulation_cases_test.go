@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -19,6 +20,9 @@ func balanced(t *testing.T, seed uint64, leases, hosts int) *world {
 // TestBalanceEveryHostReplaced is a rolling deployment: every 5 s a new host starts and
 // an old one stops.
 func TestBalanceEveryHostReplaced(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, so the race detector finds nothing")
+	}
 	for _, size := range []struct{ leases, hosts int }{{4, 3}, {10, 4}, {64, 8}, {33, 33}, {101, 40}} {
 		w := balanced(t, 1, size.leases, size.hosts)
 		happens(t, w, happening{"every host is replaced", func(w *world) time.Duration {
@@ -36,6 +40,9 @@ func TestBalanceEveryHostReplaced(t *testing.T) {
 // minutes. The leases that it asked for count as its own. The other leases must have
 // owners meanwhile. When the handlers return, the world must come into balance.
 func TestBalanceRequesterDies(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, so the race detector finds nothing")
+	}
 	for _, size := range []struct{ leases, hosts int }{{4, 2}, {10, 4}, {64, 8}, {100, 33}, {101, 40}} {
 		for seed := range uint64(5) {
 			w := balanced(t, seed, size.leases, size.hosts)
@@ -62,6 +69,9 @@ func TestBalanceRequesterDies(t *testing.T) {
 // There are more hosts than leases. A host without a lease must write nothing, and take
 // over when another host dies.
 func TestBalanceStandbyTakesOver(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, so the race detector finds nothing")
+	}
 	w := balanced(t, 3, 4, 9)
 	for range 4 {
 		have, _ := w.have()
@@ -84,6 +94,9 @@ func TestBalanceStandbyTakesOver(t *testing.T) {
 // The store has no clock, so each host judges the age of leases by its own listings. The
 // world must come into balance all the same.
 func TestBalanceAStoreWithoutClock(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, so the race detector finds nothing")
+	}
 	w := newWorld(5, 20)
 	w.clockless = true
 	// Allow more time, because a new host asks only for leases that it has seen renewed,
@@ -102,6 +115,9 @@ func TestBalanceAStoreWithoutClock(t *testing.T) {
 // TestBalanceWithBounds checks MinLeases and MaxLeases. The leases beyond one host's
 // maximum must go to other hosts, in any distribution.
 func TestBalanceWithBounds(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, so the race detector finds nothing")
+	}
 	for _, c := range []struct {
 		name    string
 		leases  int
@@ -146,6 +162,9 @@ func TestBalanceWithBounds(t *testing.T) {
 // Requests are writes, so they delay the expiry of a dead owner's lease. Such a lease
 // must be free after twice the expiration at the latest.
 func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, so the race detector finds nothing")
+	}
 	for seed := range uint64(30) {
 		w := balanced(t, seed, 6, 2)
 		dead := w.living()[0]

@@ -7,12 +7,13 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // A read of a page makes at most 30 allocations. The number must not grow with the number
 // of changes on the page.
 func TestPageTakesAHandfulOfAllocations(t *testing.T) {
-	if engine.RaceDetector {
+	if race.Enabled {
 		t.Skip("the race detector empties Pebble's pools at random")
 	}
 	db := openForTest(t)
@@ -42,7 +43,7 @@ func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 // VisitItems must not allocate memory for each item that it visits. The test allows one
 // allocation for 20 items.
 func TestVisitAllocatesNothingForAnItem(t *testing.T) {
-	if engine.RaceDetector {
+	if race.Enabled {
 		t.Skip("the race detector empties Pebble's pools at random")
 	}
 	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})

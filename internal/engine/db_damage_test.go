@@ -19,6 +19,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 func readFile(t *testing.T, fs vfs.FS, name string) []byte {
@@ -165,7 +166,7 @@ func TestDamagedFilesAreNoticed(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 5))
 	changes := 12 // the number of changed bytes that are tried in each file
-	if engine.RaceDetector {
+	if race.Enabled {
 		changes = 3
 	}
 	outcome := map[string]int{}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // These tests kill a process that has a store open. A child process writes to a
@@ -35,7 +36,7 @@ func TestKilledProcessKeepsEveryAcknowledgement(t *testing.T) {
 	kills := *crashKills
 	if kills == 0 {
 		kills = 50
-		if testing.Short() || engine.RaceDetector {
+		if testing.Short() || race.Enabled {
 			kills = 5
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // This test checks that the memory of a store is bounded, however many documents the
@@ -55,7 +56,7 @@ type memoryReport struct {
 func TestMemoryStaysBounded(t *testing.T) {
 	documents := *memoryDocuments
 	if documents == 0 {
-		if testing.Short() || engine.RaceDetector {
+		if testing.Short() || race.Enabled {
 			t.Skip("loads 40,000 documents; the race detector takes memory too")
 		}
 		documents = 40_000

@@ -13,12 +13,16 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // In a container with a retention, a purge writes each deleted document to the versions
 // log. The purge must therefore be divided into several transactions. A single one would
 // take several times the size of all documents in memory and would delay writes.
 func TestPurgeOfLargeItemsWithVersionsIsDivided(t *testing.T) {
+	if race.Enabled {
+		t.Skip("checks the size of transactions, which the race detector cannot judge")
+	}
 	var syncs atomic.Int64
 	fs := &hookFS{FS: vfs.NewMem(), before: func(op fileOp) {
 		if op.kind == "sync" && strings.HasSuffix(op.name, ".log") {
@@ -74,7 +78,7 @@ func TestPurgeOfLargeItemsWithVersionsIsDivided(t *testing.T) {
 // previous round stopped. So the purge must also reach expired items after the first
 // 20,000 entries. After the last entry, the next round begins again at the first.
 func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
-	if engine.RaceDetector {
+	if race.Enabled {
 		t.Skip("20,000 writes take half a minute with the race detector")
 	}
 	synctest.Test(t, func(t *testing.T) {

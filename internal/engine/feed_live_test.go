@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // These tests follow the feed of a container while other goroutines write, split and
@@ -45,7 +46,7 @@ func (liveWitness) divide(int, string)          {}
 
 func TestReadersFollowWritesSplitsAndMerges(t *testing.T) {
 	seeds := uint64(4)
-	if engine.RaceDetector {
+	if race.Enabled {
 		seeds = 1
 	}
 	for seed := range seeds {

@@ -17,6 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // The model test drives a store and a model of it in memory with the same random
@@ -51,7 +52,7 @@ func TestModel(t *testing.T) {
 	seeds := *modelSeeds
 	if seeds == 0 {
 		seeds = 60
-		if testing.Short() || engine.RaceDetector {
+		if testing.Short() || race.Enabled {
 			seeds = 10
 		}
 	}

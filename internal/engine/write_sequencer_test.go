@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // inOneGroup queues requests so that the sequencer carries them out in one group, and
@@ -69,6 +70,9 @@ func TestItemWrittenTwiceInOneGroupHasItsLastVersion(t *testing.T) {
 // requests can produce much: changes write documents, reads return them, and deletes
 // write previous images.
 func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
+	if race.Enabled {
+		t.Skip("checks how much memory is used, which the race detector cannot judge")
+	}
 	const size = 1 << 20
 	for name, kind := range map[string]OpKind{"changes": OpChange, "reads": OpRead, "deletes": OpDelete} {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +109,9 @@ func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
 // A batch of deletes keeps the previous image of each deleted item until the batch is
 // written. The sequencer must then release that memory if it is large.
 func TestMemoryOfManyPreviousImagesIsReleased(t *testing.T) {
+	if race.Enabled {
+		t.Skip("checks how much memory is used, which the race detector cannot judge")
+	}
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
 	var ops []Operation

@@ -14,7 +14,7 @@ type change struct {
 	before, after string
 }
 
-// replacement puts new lines in the place of those from first on, up to last.
+// replacement puts new lines where those stand from first on, up to last.
 type replacement struct {
 	file        string
 	first, last int

@@ -105,7 +105,7 @@ type SortKey struct {
 }
 
 // Merged reports whether the rows of several ranges must be merged as [Bound.Plan]
-// describes, and cannot simply be concatenated. TOP needs no merge, because the client or
+// describes, and cannot be concatenated. TOP needs no merge, because the client or
 // the server truncates the rows.
 func (s Shape) Merged() bool {
 	return !s.NoSource && (s.Grouped || len(s.OrderBy) > 0 || s.Limit != nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/internal/testkit"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
@@ -84,7 +85,7 @@ func overSeeds() uint64 {
 	switch {
 	case *simSeeds > 0:
 		return uint64(*simSeeds)
-	case testing.Short() || raceEnabled:
+	case testing.Short() || race.Enabled:
 		return 2
 	}
 	return 8

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 // engines are the engines that run the scripted tests: the engine in memory, and a server
@@ -21,7 +22,7 @@ var engines = []struct {
 		if s.why != "" {
 			t.Skip("it needs " + s.why)
 		}
-		if s.partitions > 16 && raceEnabled {
+		if s.partitions > 16 && race.Enabled {
 			t.Skip("it takes a minute under the race detector")
 		}
 		return newCosmosEngine(t, s.partitions, s.mode)

@@ -17,7 +17,7 @@ import (
 // A host asks for a lease and dies, and the lease becomes shadowed for good. Its owner
 // stops and releases it, with the request still in it. Nobody acquires a shadowed lease,
 // which is the only way to remove a request. If the request counted, the living hosts
-// would leave a share of the leases to the dead one for ever.
+// would leave a share of the leases to the dead one forever.
 func TestRequestOfADeadHostInAShadowedLeaseTakesNoShare(t *testing.T) {
 	play(t, func(s *scene) {
 		first := s.join("first")

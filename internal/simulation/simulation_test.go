@@ -9,10 +9,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/race"
 )
 
 var (
-	simSeeds   = flag.Int("sim.seeds", 0, "simulation seeds to run (default 3000; 300 with -short or -race)")
+	simSeeds   = flag.Int("sim.seeds", 0, "simulation seeds to run (default 300; 50 with -short or -race)")
 	simFirst   = flag.Uint64("sim.first", 1, "first seed")
 	simSeed    = flag.Uint64("sim.seed", 0, "run only this seed")
 	simTrace   = flag.Bool("sim.trace", false, "print the trace of the seed")
@@ -26,10 +28,10 @@ func seeds() int {
 	switch {
 	case *simSeeds > 0:
 		return *simSeeds
-	case testing.Short() || raceEnabled:
-		return 300
+	case testing.Short() || race.Enabled:
+		return 50
 	}
-	return 3000
+	return 300
 }
 
 // TestSimulation runs the processor under all faults and judges every seed by
@@ -109,8 +111,8 @@ func runSeeds(next func() (uint64, bool), run func(seed uint64) bool) {
 
 // contains checks that the seeds contain enough events on average.
 func (t *totals) contains(test *testing.T) {
-	const enough = 3000 // fewer seeds have no meaningful average
-	if t.seeds < enough {
+	const enough, forEveryFeature = 300, 3000
+	if t.seeds < enough { // fewer seeds have no meaningful average
 		return
 	}
 	for _, c := range []struct {
@@ -133,6 +135,9 @@ func (t *totals) contains(test *testing.T) {
 	if r, d := share(t.writes.rewrites), share(t.writes.deletes); d < 0.15 || d > 0.25 || r+d < 0.4 || r+d > 0.6 {
 		test.Errorf("%.2f of the changes rewrite an item and %.2f delete one; want about 0.3 and 0.2", r, d)
 	}
+	if t.seeds < forEveryFeature {
+		return // TestEveryFeatureIsDrawn checks at least that the seeds can have each feature
+	}
 	for _, f := range features {
 		// A feature of one seed in a hundred is missing from 3,000 seeds with a
 		// probability of 1e-13.
@@ -143,6 +148,23 @@ func (t *totals) contains(test *testing.T) {
 	v := t.visits
 	if n := t.features[foreignHosts].seeds; n < t.seeds/10 || v.stolen < n || v.overwritten < n || v.dropped < n || v.fell < n {
 		test.Errorf("%d of %d seeds had foreign hosts: %+v", n, t.seeds, v)
+	}
+}
+
+// Some of the first 3,000 seeds must have each feature, or `make sim` would never test it.
+// This test only draws the seeds, which takes a fraction of a second, because the seeds
+// that `go test` runs are too few for the rare features.
+func TestEveryFeatureIsDrawn(t *testing.T) {
+	drawn := map[string]bool{}
+	for seed := range uint64(3000) {
+		for name := range newScenario(plan{seed: seed + 1}).features {
+			drawn[name] = true
+		}
+	}
+	for _, f := range features {
+		if !drawn[f.name] {
+			t.Errorf("no seed has the feature %q", f.name)
+		}
 	}
 }
 
@@ -244,7 +266,7 @@ func (t *totals) String() string {
 // and however busy they are. Otherwise a failed seed could not be replayed.
 func TestSeedRepeatsItself(t *testing.T) {
 	seeds := *simRepeat
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		seeds = min(seeds, 10)
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

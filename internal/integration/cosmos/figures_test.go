@@ -19,6 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
@@ -247,6 +248,9 @@ func within(t *testing.T, what string, n int, least, most float64) {
 // reads, and a host its listings. The .NET processor reads a lease before each renewal,
 // every 17 s, and lists every 13 s.
 func TestFigureIdleLeaseHour(t *testing.T) {
+	if race.Enabled {
+		t.Skip("counts requests, which the race detector cannot judge")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newFigureScene(t)
 		time.Sleep(10 * time.Minute)
@@ -271,6 +275,9 @@ func TestFigureIdleLeaseHour(t *testing.T) {
 // request. The .NET processor needs three requests for a checkpoint: a write with an old
 // ETag, a read, and a write.
 func TestFigureThousandChanges(t *testing.T) {
+	if race.Enabled {
+		t.Skip("counts requests, which the race detector cannot judge")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newFigureScene(t)
 		time.Sleep(10 * time.Minute)
@@ -323,6 +330,9 @@ func TestFigureThousandChanges(t *testing.T) {
 // TestFigureLatency measures in real time from the answer to a write to the handler, over
 // loopback HTTP and in process. Each of four partitions gets one write a second.
 func TestFigureLatency(t *testing.T) {
+	if race.Enabled {
+		t.Skip("counts requests, which the race detector cannot judge")
+	}
 	if !*figures {
 		t.Skip("it takes two minutes: -figures")
 	}

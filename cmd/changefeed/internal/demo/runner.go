@@ -248,8 +248,8 @@ func (r *runner) crash(ctx context.Context) error {
 	return nil
 }
 
-// finish waits until the copy has caught up. It gives up when the copy makes no progress
-// for the time patience.
+// finish waits until the copy has caught up. It gives up once the copy has made no
+// progress for patience.
 func (r *runner) finish(ctx context.Context) error {
 	r.say("everything is written; waiting for the copy to catch up")
 	var last []view.Lease
