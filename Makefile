@@ -23,11 +23,11 @@ build:
 	$(GO) build ./...
 	$(GO) build -o $(BIN)/changefeed ./cmd/changefeed
 
-## test: run all tests, with 300 seeds of the simulation (TTT minutes on 2 cores)
+## test: run all tests, with 300 seeds of the simulation (2 minutes on 2 cores)
 test:
 	$(GO) test ./...
 
-## race: run the tests with the race detector and 50 seeds, except those that it cannot judge (RRR minutes on 2 cores)
+## race: run the tests with the race detector and 50 seeds, except those that it cannot judge (5 minutes on 2 cores)
 race:
 	$(GO) test -race -timeout=20m ./...
 
