@@ -21,6 +21,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/lease/leasetest"
@@ -36,6 +37,9 @@ func TestLeasesConform(t *testing.T) {
 }
 
 func TestLeasesOfJavasDialectsConform(t *testing.T) {
+	if race.Enabled {
+		t.Skip("runs the suite of TestLeasesConform with other documents, which one goroutine encodes")
+	}
 	for _, d := range []lease.Dialect{lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		t.Run(d.Name(), func(t *testing.T) {
 			leasetest.RunInBubble(t, leasesIn(d, func(t *testing.T) (*store.DB, *cosmos.Account) {
