@@ -1,10 +1,9 @@
 package simulation
 
 import (
+	"maps"
 	"math/rand/v2"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -23,15 +22,9 @@ import (
 type instants struct {
 	origin time.Time
 
-	mu  sync.Mutex // guards the field below
-	due map[time.Duration]*turn
-}
-
-// turn is an instant for which goroutines wait.
-type turn struct {
-	names   []string
-	ordered bool
-	left    int // number of goroutines that have not continued yet
+	mu    sync.Mutex                 // guards the fields below
+	due   map[time.Duration][]string // the names of the goroutines that have reserved an instant
+	swept time.Duration              // when past instants were last removed
 }
 
 // The lattices repeat every latticePeriod. Each party owns turnsEach consecutive
@@ -53,7 +46,7 @@ const (
 )
 
 func newInstants(origin time.Time) *instants {
-	return &instants{origin: origin, due: map[time.Duration]*turn{}}
+	return &instants{origin: origin, due: map[time.Duration][]string{}}
 }
 
 // reserve registers that the goroutine with the given name waits for an instant of its
@@ -67,30 +60,27 @@ func (i *instants) reserve(party int, name string, d time.Duration) time.Duratio
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	t := i.due[at]
-	if t == nil {
-		t = &turn{}
-		i.due[at] = t
+	i.due[at] = append(i.due[at], name)
+	if now-i.swept > time.Minute {
+		i.swept = now
+		maps.DeleteFunc(i.due, func(at time.Duration, _ []string) bool { return at < now-latticePeriod })
 	}
-	t.names, t.ordered = append(t.names, name), false
-	t.left++
 	return at
 }
 
 // turn returns how long the goroutine waits beyond the instant that it has reserved, so
-// that others whose names come first continue before it.
-func (i *instants) turn(at time.Duration, name string) time.Duration {
+// that others whose names come first continue before it. A goroutine that does not come,
+// because its wait was ended before, keeps its place: whether another one reserves the
+// instant before or after that end may be up to the scheduler.
+func (i *instants) turn(at time.Duration, name string) (wait time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	t := i.due[at]
-	if !t.ordered {
-		slices.SortFunc(t.names, strings.Compare)
-		t.ordered = true
+	for _, other := range i.due[at] {
+		if other < name {
+			wait++
+		}
 	}
-	if t.left--; t.left == 0 {
-		delete(i.due, at)
-	}
-	return time.Duration(slices.Index(t.names, name))
+	return wait
 }
 
 // wait waits for about d, until an instant of the party's lattice. It returns earlier if
@@ -103,9 +93,7 @@ func (i *instants) wait(done, dead <-chan struct{}, party int, name string, d ti
 	case <-timer.C:
 		time.Sleep(i.turn(at, name))
 	case <-done:
-		i.turn(at, name)
 	case <-dead:
-		i.turn(at, name)
 	}
 }
 
