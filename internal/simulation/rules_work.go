@@ -11,60 +11,34 @@ import (
 
 // This file judges the work on leases: reads, batches and checkpoints.
 
-// begins returns the fact of an entry if a use of a lease begins.
-func begins(v *view, e entry) (u *use, t *tenure, ok bool) {
-	u, ok = e.fact.(*use)
-	if !ok || e.ends || v.hostOf(u.host).crashed {
-		return nil, nil, false
-	}
-	return u, v.tenures[tenureKey{u.host, u.token}], true
-}
-
-// overslept reports whether the host trusted its lease when the processor called the user's
-// code, one of its clocks fell behind before the use began, and trust has ended meanwhile. The
-// host notices that within a moment, and ends the context of the call.
-func (v *view) overslept(u *use, t *tenure) bool {
-	h := v.hostOf(u.host)
-	return t != nil && !u.host.foreign && !v.trusted(t) && h.fellBehind(u.asked) && v.trustedAt(t, u.asked)
-}
-
-func judgeExclusiveUse(v *view, e entry, breach report) {
-	u, mine, ok := begins(v, e)
-	if !ok || v.overslept(u, mine) {
+func judgeExclusiveUse(v *view, u *use, mine *tenure, breach report) {
+	if v.overslept(u) {
 		return
 	}
-	for _, other := range v.uses {
-		if other.host == u.host && other.token == u.token && other.what != u.what {
-			continue // the worker reads the next page while its handler handles a batch
-		}
-		if !other.over && other.keys.Overlaps(u.keys) && v.comparable(u, other) && !v.doubled(u.keys, other.keys) {
-			breach("%s: a %s of lease %s (%s) during a %s of lease %s (%s) by %s",
-				u.host.id, u.what, u.token, u.keys, other.what, other.token, other.keys, other.host.id)
-		}
+	for _, o := range v.uses {
+		// A worker reads the next page while its handler handles a batch.
+		same := o.host == u.host && o.token == u.token && o.what != u.what
+		breach(!same && !o.over && o.keys.Overlaps(u.keys) && v.comparable(u, o) && !v.doubled(u.keys, o.keys), "during %s", o.use)
 	}
-	if u.host.foreign || v.overwritten(mine) || v.overtaken(mine) {
+	if u.host.foreign || v.overtaken(mine) {
 		return
 	}
-	for key, t := range v.tenures {
-		if key.host == u.host || !t.r.Overlaps(u.keys) || !v.holds(t) || v.overwritten(t) || v.overtaken(t) || !v.confirmed(t) ||
-			v.isGone(t.id, t.r) || v.doubled(u.keys, t.r) {
-			continue
-		}
-		breach("%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",
-			u.host.id, u.what, u.token, u.keys, key.host.id, key.token, t.r)
+	for _, t := range v.tenures {
+		other := t.host != u.host && t.lease.Range.Overlaps(u.keys) && v.holds(t) && !v.overtaken(t) && v.confirmed(t)
+		breach(other && !v.isGone(t.lease) && !v.doubled(u.keys, t.lease.Range),
+			"while %s trusts lease %s (%s)", t.host.id, t.lease.Token, t.lease.Range)
 	}
 }
 
 // comparable reports whether no fact exempts two overlapping uses of a range.
-func (v *view) comparable(u *use, other *using) bool {
-	if u.host.foreign || other.host.foreign {
-		return v.strictForeign && u.host.foreign != other.host.foreign
-	}
-	if other.what == useRead && v.hostOf(other.host).slept(other.at) || u.what == useRead && v.hostOf(u.host).slept(v.now) {
+func (v *view) comparable(u *use, o *using) bool {
+	switch {
+	case u.host.foreign || o.host.foreign:
+		return v.strictForeign && u.host.foreign != o.host.foreign
+	case o.what == useRead && v.hostOf(o.host).slept(o.at) || u.what == useRead && v.hostOf(u.host).slept(v.now):
 		return false
 	}
-	a, b := v.tenures[tenureKey{u.host, u.token}], v.tenures[tenureKey{other.host, other.token}]
-	return !v.overwritten(a) && !v.overwritten(b) && !v.overtaken(a) && !v.overtaken(b)
+	return !v.overtaken(v.tenures[u.key()]) && !v.overtaken(v.tenures[o.key()])
 }
 
 // doubled reports whether a doubling concerns both ranges of keys.
@@ -72,156 +46,114 @@ func (v *view) doubled(a, b feed.Range) bool {
 	return slices.ContainsFunc(v.double, func(d doubling) bool { return d.keys.Overlaps(a) && d.keys.Overlaps(b) })
 }
 
-func judgeTrust(v *view, e entry, breach report) {
-	if w, ok := sends(v, e); ok {
-		judgeSending(v, w, breach)
+func judgeTrust(v *view, u *use, t *tenure, breach report) {
+	if u.host.foreign {
+		return
 	}
-	u, t, ok := begins(v, e)
-	switch {
-	case !ok || u.host.foreign:
-	case t == nil:
-		breach("%s: a %s of lease %s, which it does not hold", u.host.id, u.what, u.token)
-	case t.givenUp:
-		breach("%s: a %s of lease %s after its release or delete was sent", u.host.id, u.what, u.token)
-	case v.overslept(u, t):
-	case !v.trusted(t):
-		breach("%s: a %s of lease %s after trust ended", u.host.id, u.what, u.token)
-	case !v.confirmed(t):
-		breach("%s: a %s of lease %s, which it stole %s after the previous owner's last write and has not confirmed",
-			u.host.id, u.what, u.token, t.attempt-t.previousWrite)
-	}
+	held := t != nil && !t.givenUp
+	breach(!held, "the host does not hold the lease, or has sent its release or delete")
+	breach(held && !v.trusted(t) && !v.overslept(u), "trust has ended")
+	breach(held && v.trusted(t) && !v.confirmed(t), "the host stole the lease, and has not confirmed it")
 }
 
 // judgeSending judges the trust in which a host sends a write. A release or a delete is
 // judged at its first try.
 func judgeSending(v *view, w *leaseWrite, breach report) {
-	h, t := w.host, v.tenures[tenureKey{w.host, w.lease.Token}]
+	h, t := w.host, v.tenures[w.key()]
+	late := t != nil && !t.givenUp && !v.trusted(t)
 	switch {
 	case v.releases(w):
-		breach.when(t != nil && !t.givenUp && !v.trusted(t), "%s: sends a release or delete of lease %s after trust ended", h.id, w.lease.Token)
-		breach.when(t != nil && !v.confirmed(t), "%s: sends a release or delete of the stolen lease %s before it is confirmed", h.id, w.lease.Token)
+		breach(late || t != nil && !v.confirmed(t), "trust has ended: %t, or the stolen lease is not confirmed", late)
 		for _, u := range v.uses {
-			breach.when(u.host == h && u.token == w.lease.Token && !u.over,
-				"%s: sends a release or delete of lease %s during a %s", h.id, w.lease.Token, u.what)
+			breach(u.host == h && u.token == w.lease.Token && !u.over, "during %s", u.use)
 		}
 	case w.op == opUpdate && w.mine():
-		breach.when(t != nil && !t.givenUp && !t.inferred && !v.trusted(t) && !v.writes[w].acquires,
-			"%s: writes lease %s after trust ended", h.id, w.lease.Token)
-	case w.op == opCreate && w.lease.Owner == "" && v.marker:
+		breach(late && !t.inferred && !v.sent[w].acquires, "trust has ended")
+	default:
 		// The host that replaces a gone lease may also own another ancestor of the child.
-		var late *tenure
-		for _, d := range v.docs {
-			a := v.tenures[tenureKey{h, d.Token}]
-			if !ancestor(d.Lease, w.lease) || d.Owner == "" || d.Owner != h.text() || !v.isGone(d.PartitionID, d.Range.OrFull()) {
-				continue
-			}
-			if a == nil || v.trusted(a) || v.overwritten(a) {
-				return
-			}
-			late = a
-		}
-		if late != nil {
-			breach("%s: creates child %s of lease %s after trust ended", h.id, w.lease.Token, late.token)
-		}
+		parents := v.parents(w)
+		may := slices.ContainsFunc(parents, func(a lease.Lease) bool {
+			t := v.tenures[tenureKey{h, a.Token}]
+			return t == nil || v.trusted(t) || v.overwritten(t)
+		})
+		breach(len(parents) > 0 && !may, "trust in the parents %+v has ended", parents)
 	}
 }
 
-func judgeHandOver(v *view, e entry, breach report) {
-	u, t, ok := begins(v, e)
-	if !ok || u.batch == nil || t == nil || t.askedAt < 0 || u.asked <= t.askedAt || v.workers[u.batch.worker].failed != nil {
-		return
-	}
-	breach("%s: lease %s: a new batch %s after the answer with a hand-over request", u.host.id, u.token, u.asked-t.askedAt)
-}
-
-func judgeOrder(v *view, e entry, breach report) {
-	if m, ok := e.fact.(*misuse); ok {
-		breach("%s: observer of lease %s %s", m.host.id, m.lease.Token, m.text)
-	}
-	u, _, ok := begins(v, e)
-	if !ok || u.batch == nil {
-		return
-	}
-	b, w := u.batch, v.workers[u.batch.worker]
-	breach.when(w.wrong[b] != "", "%s: lease %s, after %d: the batch %s", u.host.id, u.token, w.position, w.wrong[b])
-	breach.when(w.failed != nil && !slices.Equal(w.failed, w.matched[b]),
-		"%s: lease %s: the batch differs from the one that failed", u.host.id, u.token)
-	breach.when(!u.host.foreign && (!w.opened || w.closed),
-		"%s: lease %s: a batch before the observer was opened, or after it was closed", u.host.id, u.token)
-}
-
-func judgePromptReads(v *view, e entry, breach report) {
-	r, ok := e.fact.(*read)
-	if !ok || e.ends || v.hostOf(r.host).crashed {
-		return
-	}
-	if p := v.on(r.host, r.token).paging; p != nil && p.due && p.tenure == v.tenures[tenureKey{r.host, r.token}] && p.after == r.req.From.Continuation() && v.now > p.since {
-		breach("%s: lease %s: the read after %s is %s late, though more changes may follow", r.host.id, r.token, p.after, v.now-p.since)
+func judgeHandOver(v *view, u *use, t *tenure, breach report) {
+	if u.batch != nil && t != nil && t.askedAt >= 0 {
+		isNew := u.asked > t.askedAt && v.workers[u.batch.worker].failed == nil
+		breach(isNew, "a new batch %s after the answer with a hand-over request", u.asked-t.askedAt)
 	}
 }
 
-func judgeDrain(v *view, e entry, breach report) {
-	w, ok := e.fact.(*wait)
-	if !ok || v.hostOf(w.host).crashed {
-		return
+func judgeMisuse(_ *view, m *misuse, breach report) { breach(true, "the observer %s", m.text) }
+
+func judgeOrder(v *view, u *use, _ *tenure, breach report) {
+	if u.batch != nil {
+		w, m := v.workers[u.batch.worker], v.matched[u.batch]
+		breach(m.wrong != "", "after %d, the batch %s", w.position, m.wrong)
+		breach(w.failed != nil && !slices.Equal(w.failed, m.records), "the batch differs from the one that failed")
+		breach(!u.host.foreign && (!w.opened || w.closed), "a batch before the observer was opened, or after it was closed")
 	}
+}
+
+func judgePromptReads(v *view, r *read, breach report) {
+	p := v.on(r.host, r.token).paging
+	if p != nil && !v.hostOf(r.host).crashed && p.tenure == v.tenures[tenureKey{r.host, r.token}] && p.after == r.req.From.Continuation() {
+		breach(p.due && v.now > p.since, "the read is %s late, though more changes may follow", v.now-p.since)
+	}
+}
+
+func judgeDrain(v *view, w *wait, breach report) {
 	h := v.hostOf(w.host)
 	stays := v.now - h.left - w.host.settings.times.drain // since the end of the drain timeout
 	drained := h.left >= 0 && stays >= 0
+	late := !w.ended && drained && stays > 0 && !h.fellBehind(h.left)
+	early := w.ended && !drained && !errors.Is(w.cause, lease.ErrLost)
+	breach(!h.crashed && late, "a handler still has a context %s after the drain timeout", stays)
+	breach(!h.crashed && early, "the context of a handler ended: %v", w.cause)
+}
+
+func judgeCheckpoints(v *view, c *checkpoint, breach report) {
+	w, h, t := v.workers[c.worker], v.hostOf(c.host), v.tenures[tenureKey{c.host, c.lease.Token}]
 	switch {
-	case !w.ended && drained && stays > 0 && !h.fellBehind(h.left):
-		breach("%s: a handler of lease %s still has a context %s after the drain timeout", w.host.id, w.lease.Token, stays)
-	case w.ended && !drained && !errors.Is(w.cause, lease.ErrLost):
-		breach("%s: the context of a handler of lease %s ended: %v", w.host.id, w.lease.Token, w.cause)
+	case h.crashed:
+	case c.err == nil:
+		breach(w.stored < c.lsn, "the checkpoint at %d returned nil, but the stored position is %d", c.lsn, w.stored)
+	case !errors.Is(c.err, lease.ErrLost) || v.called[c] >= c.lsn:
+		breach(true, "the checkpoint at %d returned %v; the last that returned nil was at %d", c.lsn, c.err, v.called[c])
+	case h.left < 0 && t == w.tenure && v.holds(t):
+		breach(!v.lapsed(t) && !v.overwritten(t) && !v.isGone(c.lease) && !v.hasChild(c.lease),
+			"the checkpoint at %d returned %v, but the host holds the lease", c.lsn, c.err)
 	}
 }
 
-func judgeCheckpoints(v *view, e entry, breach report) {
-	c, ok := e.fact.(*checkpoint)
-	if !ok || !e.ends || v.hostOf(c.host).crashed {
+func judgePurge(v *view, c *commit, breach report) {
+	item := c.writes[0].item()
+	old := v.journal.newest[item]
+	breach(c.purge && (old == nil || !old.hasExpired(c.at)), "the store deletes item %s, which has not expired", item)
+}
+
+func judgeServed(v *view, s *served, breach report) {
+	for _, r := range v.limited[s.read] {
+		breach(r.hasExpired(v.store()), "the page contains %s, which has expired at %s", r, r.expires)
+	}
+}
+
+func judgePassed(v *view, a *application, breach report) {
+	p := v.on(a.host, a.doc.Token).paging
+	moves := a.op == opUpdate && a.doc.Continuation != v.sent[a.leaseWrite].before.Continuation
+	if p == nil || !moves || p.tenure == nil || p.tenure != v.tenures[a.key()] {
 		return
 	}
-	w, t := v.workers[c.worker], v.tenures[tenureKey{c.host, c.lease.Token}]
-	switch {
-	case c.err == nil && w.stored < c.lsn:
-		breach("%s: the checkpoint of lease %s at %d returned nil, but the stored position is %d", c.host.id, c.lease.Token, c.lsn, w.stored)
-	case c.err == nil:
-	case !errors.Is(c.err, lease.ErrLost):
-		breach("%s: the checkpoint of lease %s at %d returned %v", c.host.id, c.lease.Token, c.lsn, c.err)
-	case w.called[c] >= c.lsn:
-		breach("%s: the checkpoint of lease %s at %d returned %v; that at %d has returned nil before", c.host.id, c.lease.Token, c.lsn, c.err, w.called[c])
-	case v.hostOf(c.host).left < 0 && t == w.tenure && v.holds(t) && !v.lapsed(t) && !v.overwritten(t) &&
-		!v.isGone(c.lease.PartitionID, c.lease.Range) && !v.hasChild(c.lease):
-		breach("%s: the checkpoint of lease %s at %d returned %v, but the host holds the lease", c.host.id, c.lease.Token, c.lsn, c.err)
+	for _, r := range p.limited {
+		delivered := r.acked || r.before.acked || v.passes != nil && !v.passes(r.id)
+		breach(r.lsn <= v.lsn(a.doc) && !delivered, "nobody acknowledged %s, which the host has read before it expired", r)
 	}
 }
 
-func judgeTimeToLive(v *view, e entry, breach report) {
-	switch f := e.fact.(type) {
-	case *commit:
-		if old := v.journal.newest[f.writes[0].item()]; f.purge && (old == nil || !old.hasExpired(f.at)) {
-			breach("the store deletes item %s, which has not expired", f.writes[0].item())
-		}
-	case *served:
-		for _, r := range v.limited[f.read] {
-			breach.when(r.hasExpired(v.store()), "a page contains %s, which has expired at %s", r, r.expires.Format(time.TimeOnly))
-		}
-	case *application:
-		p := v.on(f.host, f.doc.Token).paging
-		if p == nil || f.op != opUpdate || p.tenure == nil || p.tenure != v.tenures[tenureKey{f.host, f.doc.Token}] || f.doc.Continuation == v.docs[f.doc.Token].Continuation {
-			return
-		}
-		for _, r := range p.limited {
-			breach.when(r.lsn <= v.lsn(f.doc) && !r.acked && !r.before.acked && (v.passes == nil || v.passes(r.id)),
-				"%s: lease %s is at %q, but nobody acknowledged %s, which the host has read before it expired", f.host.id, f.doc.Token, f.doc.Continuation, r)
-		}
-	case *rest:
-		if f.what != restExpired {
-			return
-		}
-		for _, r := range v.journal.expired(v.store().Add(-f.purge - time.Second)) {
-			breach("the store has not deleted the item of %s, which expired at %s", r, r.expires.Format(time.TimeOnly))
-			return
-		}
-	}
+func judgeExpired(v *view, r *rest, breach report) {
+	late := v.journal.expired(v.store().Add(-r.purge - time.Second))
+	breach(len(late) > 0, "the store has not deleted the expired items of %v", late)
 }

@@ -22,17 +22,18 @@ type view struct {
 	n       int // index of the current entry
 	now     time.Duration
 
-	live    []feed.Partition
-	journal *journal
-	jumps   []clockStep // of the store's clock
-	hosts   map[*host]*hostView
-	order   []*host // ours, in the order in which they joined
-	foreign bool    // whether a foreign host has joined
+	live     []feed.Partition
+	journal  *journal
+	jumps    []clockStep // of the store's clock
+	hosts    map[*host]*hostView
+	order    []*host // ours, in the order in which they joined
+	foreign  bool    // whether a foreign host has joined
+	counting int     // the entry from which requests are counted
+	tiles    tiles
 
-	docs    map[string]doc // the stored lease documents, by token
+	docs    map[string]lease.Lease // the stored lease documents, by token
 	leases  map[string]*leaseView
-	applied map[version]int // the entry that applied each version of a document
-	writes  map[*leaseWrite]*sending
+	sent    map[*leaseWrite]*sending
 	creates int // number of creates that are in progress
 	double  []doubling
 	discard int // the entry in which a lease was last discarded
@@ -42,49 +43,42 @@ type view struct {
 	changedAt time.Duration // when an owner or a hand-over request last changed, or a worker last started
 
 	marker     bool
-	markedLate int // the entry in which a create of the marker arrived that was sent before a discard, or -1
-	unmarkAt   int // the entry in which the marker was last deleted
+	markedLate bool // a create of the marker has arrived that was sent before a discard
+	unmarkAt   int  // the entry in which the marker was last deleted
 	markSends  map[*mark]int
 	floors     []markFloor  // for a start from now; the newest is the last
 	unmarked   []feed.Range // keys whose leases were discarded, or never created, since the marker was created
 
 	tenures  map[tenureKey]*tenure
 	holdings map[tenureKey]*holding
-	known    map[knownKey]knowledge
 	uses     []*using
 	workers  map[*worker]*workerView
-	limited  map[*read][]*record // changes of a page that is on its way, whose items have a time to live
+	matched  map[*batch]matching   // by what the worker was due
+	called   map[*checkpoint]int64 // what was confirmed when a checkpoint was called
+	limited  map[*read][]*record   // changes of a page that is on its way, whose items have a time to live
 
-	counted  counted
 	measured map[string]*surveyed
 	jumped   time.Duration // the forward jumps of the store's clock before the measurement
-	tiles    tiles
 }
 
-// doc is a lease document in the store, with the entry and the time of its last write.
-type doc struct {
-	lease.Lease
-	n  int
-	at time.Duration
-}
-
-type version struct{ token, etag string }
-
-// leaseView is what is known of a lease that exists or existed.
+// leaseView is what is known of a lease that exists or existed. n and at are the entry and
+// the time of its last write.
 type leaseView struct {
-	last    lease.Lease   // its last version
-	made    time.Duration // when it was last created
-	owned   time.Duration // when its owner last wrote it, or -1
-	read    time.Duration // when its changes were last read
-	foreign int           // the entry in which a foreign host last replaced or deleted it
-	byJump  int           // the entry in which it was acquired after a jump of the store's clock
+	n        int
+	at       time.Duration
+	last     lease.Lease    // its last version
+	versions map[string]int // the entries that applied its versions, by ETag
+	made     time.Duration  // when it was last created
+	owned    time.Duration  // when its owner last wrote it, or -1
+	read     time.Duration  // when its changes were last read
+	foreign  int            // the entry in which a foreign host last replaced or deleted it
+	byJump   int            // the entry in which it was acquired after a jump of the store's clock
 }
 
 // clockStep is a step of a clock.
 type clockStep struct {
-	n  int
-	at time.Duration
-	by time.Duration
+	n      int
+	at, by time.Duration
 }
 
 // hostView is what is known of a host.
@@ -131,10 +125,10 @@ type using struct {
 func newView(w *world) *view {
 	v := &view{
 		worldConfig: w.worldConfig, entries: w.ledger.entries, n: -1, journal: newJournal(w.worldConfig), hosts: map[*host]*hostView{},
-		docs: map[string]doc{}, leases: map[string]*leaseView{}, applied: map[version]int{}, writes: map[*leaseWrite]*sending{},
-		discard: -1, deleted: -1, markedLate: -1, unmarkAt: -1, markSends: map[*mark]int{}, unmarked: []feed.Range{feed.Full()},
-		tenures: map[tenureKey]*tenure{}, holdings: map[tenureKey]*holding{}, known: map[knownKey]knowledge{},
-		workers: map[*worker]*workerView{}, limited: map[*read][]*record{}, counted: newCounted(0),
+		docs: map[string]lease.Lease{}, leases: map[string]*leaseView{}, sent: map[*leaseWrite]*sending{}, discard: -1, deleted: -1,
+		unmarkAt: -1, markSends: map[*mark]int{}, unmarked: []feed.Range{feed.Full()},
+		tenures: map[tenureKey]*tenure{}, holdings: map[tenureKey]*holding{}, workers: map[*worker]*workerView{},
+		matched: map[*batch]matching{}, called: map[*checkpoint]int64{}, limited: map[*read][]*record{},
 	}
 	v.journal.now = v.store
 	return v
@@ -142,20 +136,20 @@ func newView(w *world) *view {
 
 // advance moves the view to the next entry. It returns false after the last one.
 func (v *view) advance() bool {
-	if v.n++; v.n == len(v.entries) {
-		v.n--
+	if v.n+1 == len(v.entries) {
 		return false
 	}
+	v.n++
 	e := v.entries[v.n]
 	v.now = e.at
 	switch f := e.fact.(type) {
 	case *leaseWrite:
 		if !e.ends {
-			v.writes[f] = v.sending(f)
+			v.sent[f] = v.sending(f)
 		}
 	case *application:
-		s := v.writes[f.leaseWrite]
-		s.before = v.docs[f.lease.Token].Lease
+		s := v.sent[f.leaseWrite]
+		s.before = v.docs[f.lease.Token]
 		s.age = v.age(s.before)
 	case *served:
 		v.serves(f)
@@ -210,17 +204,9 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 			v.listed(f)
 		}
 	case *leaseWrite:
-		if e.ends {
-			v.answered(f)
-		} else {
-			v.sent(f)
-		}
+		v.writes(f, e.ends)
 	case *straggler:
-		if f.op == opCreate && e.ends {
-			v.creates--
-		} else if f.op == opCreate {
-			v.creates++
-		}
+		v.creating(f.op, e.ends)
 	case *application:
 		v.apply(f)
 	case *mark:
@@ -248,13 +234,19 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 			u.over = u.over || u.use == f.use
 		}
 	case *batch:
-		v.handles(f, e.ends)
+		if e.ends && !v.hostOf(f.host).crashed {
+			v.handled(f)
+		}
 	case *verdict:
 		v.decides(f)
 	case *checkpoint:
-		v.checkpoints(f, e.ends)
+		if w := v.workers[f.worker]; !e.ends {
+			v.called[f] = w.confirmed
+		} else if f.err == nil && !v.hostOf(f.host).crashed {
+			w.confirmed = max(w.confirmed, f.lsn)
+		}
 	case *count:
-		v.counted = newCounted(v.now)
+		v.counting = v.n
 	case *measurement:
 		if !e.ends {
 			v.measured, v.jumped = map[string]*surveyed{}, v.forwardJumps()
@@ -294,7 +286,7 @@ func (v *view) hostOf(h *host) *hostView {
 // lease returns what is known of a lease.
 func (v *view) lease(token string) *leaseView {
 	if v.leases[token] == nil {
-		v.leases[token] = &leaseView{owned: -1}
+		v.leases[token] = &leaseView{owned: -1, versions: map[string]int{}}
 	}
 	return v.leases[token]
 }
@@ -308,7 +300,7 @@ func (v *view) alive() []*host {
 // has one.
 func (v *view) age(l lease.Lease) time.Duration {
 	if v.clockless {
-		return v.now - v.docs[l.Token].at
+		return v.now - v.lease(l.Token).at
 	}
 	return v.store().Truncate(time.Second).Sub(l.Modified)
 }
@@ -327,7 +319,8 @@ func (v *view) forwardJumps() (sum time.Duration) {
 	return sum
 }
 
-func (v *view) isGone(id string, r feed.Range) bool { return isGone(v.live, id, r) }
+// isGone reports whether a read of the lease would find its partition gone.
+func (v *view) isGone(l lease.Lease) bool { return isGone(v.live, l.PartitionID, l.Range) }
 
 // ancestor reports whether a shadows l: a's range contains that of l, or a is the
 // partition's own lease for the same range.
@@ -341,46 +334,32 @@ func ancestor(a, l lease.Lease) bool {
 	return a.Range.Contains(l.Range)
 }
 
-// shadowed reports whether the store holds an ancestor of l, other than the lease but.
-func (v *view) shadowed(l lease.Lease, but string) bool {
-	for token, a := range v.docs {
-		if token != but && ancestor(a.Lease, l) {
+// shadowed reports whether the store holds an ancestor of l.
+func (v *view) shadowed(l lease.Lease) bool {
+	for _, a := range v.docs {
+		if ancestor(a, l) {
 			return true
 		}
 	}
 	return false
+}
+
+// without returns the stored leases without one, sorted by token.
+func (v *view) without(token string) []lease.Lease {
+	leases := slices.SortedFunc(maps.Values(v.docs), func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
+	return slices.DeleteFunc(leases, func(l lease.Lease) bool { return l.Token == token })
 }
 
 // usable returns the leases that no other lease shadows, sorted by token.
-func (v *view) usable() (leases []lease.Lease) {
-	for _, d := range v.docs {
-		if !v.shadowed(d.Lease, "") {
-			leases = append(leases, d.Lease)
-		}
-	}
-	slices.SortFunc(leases, func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
-	return leases
-}
+func (v *view) usable() []lease.Lease { return usable(v.without("")) }
 
 // hasChild reports whether a lease within the range of l exists. A worker that has begun to
 // create the children of its lease continues, even if the partitions have merged again.
-func (v *view) hasChild(l lease.Lease) bool {
-	for _, d := range v.docs {
-		if l.AncestorOf(d.Lease) {
-			return true
-		}
-	}
-	return false
-}
+func (v *view) hasChild(l lease.Lease) bool { return slices.ContainsFunc(v.without(""), l.AncestorOf) }
 
 // uncoveredIn returns the parts of r that no lease covers, except for the lease but.
 func (v *view) uncoveredIn(r feed.Range, but string) (gaps []feed.Range) {
-	var covered []feed.Range
-	for token, d := range v.docs {
-		if token != but {
-			covered = append(covered, d.Range.OrFull())
-		}
-	}
+	covered := rangesOf(v.without(but))
 	for {
 		gap, ok := uncovered(r, covered)
 		if !ok {
@@ -388,6 +367,14 @@ func (v *view) uncoveredIn(r feed.Range, but string) (gaps []feed.Range) {
 		}
 		gaps, covered = append(gaps, gap), append(covered, gap)
 	}
+}
+
+// rangesOf returns the ranges of leases.
+func rangesOf(leases []lease.Lease) (ranges []feed.Range) {
+	for _, l := range leases {
+		ranges = append(ranges, l.Range.OrFull())
+	}
+	return ranges
 }
 
 // uncovered returns a part of r that no range in ranges covers. It returns false if they

@@ -2,12 +2,15 @@ package simulation
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/lease"
 )
+
+// This file concludes which changes have been delivered, from the calls of the user's code
+// and the reads of workers and estimators.
 
 // workerView is what follows for one run of one lease on a host.
 type workerView struct {
@@ -21,10 +24,6 @@ type workerView struct {
 	// These are LSNs of manual checkpoints: the latest position that the lease store has
 	// applied, and the latest batch whose checkpoint returned nil.
 	stored, confirmed int64
-
-	matched map[*batch][]*record
-	wrong   map[*batch]string
-	called  map[*checkpoint]int64 // what was confirmed when a checkpoint was called
 }
 
 // works records that a worker begins or ends.
@@ -33,10 +32,8 @@ func (v *view) works(w *worker, ends bool) {
 		v.workers[w].closed = true
 		return
 	}
-	v.workers[w] = &workerView{
-		position: v.lsn(w.lease), first: true, restarts: v.journal.restarts, tenure: v.tenures[tenureKey{w.host, w.lease.Token}],
-		matched: map[*batch][]*record{}, wrong: map[*batch]string{}, called: map[*checkpoint]int64{},
-	}
+	t := v.tenures[tenureKey{w.host, w.lease.Token}]
+	v.workers[w] = &workerView{position: v.lsn(w.lease), first: true, restarts: v.journal.restarts, tenure: t}
 	v.on(w.host, w.lease.Token).worker = w
 	if !w.host.foreign {
 		v.changedAt = v.now // even if its host owned the lease before
@@ -55,48 +52,41 @@ func (v *view) compare(b *batch) {
 		// partition, the first page may also contain older changes.
 		from, since = 0, start.Time()
 	}
-	w.matched[b], w.wrong[b] = v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
+	m := v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
 		return v.journal.visible(r) && !r.at.Before(since)
 	})
-	for _, r := range w.matched[b] {
+	for _, r := range m.records {
 		if r.at.Before(v.journal.since) {
-			w.wrong[b] = "contains " + r.String() + ", which is older than the start time"
+			m.wrong = "contains " + r.String() + ", which is older than the start time"
 		}
 	}
+	v.matched[b] = m
 }
 
-// handles records the end of a batch.
-func (v *view) handles(b *batch, ends bool) {
-	w := v.workers[b.worker]
-	if !ends || v.hostOf(b.host).crashed {
-		return
+// handled records that the handler of a batch has returned.
+func (v *view) handled(b *batch) {
+	w, records := v.workers[b.worker], v.matched[b].records
+	switch {
+	case b.err == nil:
+		w.failed, w.first, w.position = nil, false, b.changes[len(b.changes)-1].LSN
+	case records != nil: // otherwise its handler was not called
+		w.failed = records
 	}
-	if b.err != nil {
-		if w.matched[b] != nil { // otherwise its handler was not called
-			w.failed = w.matched[b]
-		}
-		return
-	}
-	w.failed, w.first, w.position = nil, false, b.changes[len(b.changes)-1].LSN
 }
 
 // decides records what the user's code has done with batches. It leaves out the changes
 // whose keys have started over since the worker began.
 func (v *view) decides(f *verdict) {
-	w := v.workers[f.worker]
 	for _, b := range f.batches {
-		v.journal.note(slices.DeleteFunc(slices.Clone(w.matched[b]), func(r *record) bool { return r.restarted > w.restarts }), f.delivery)
-	}
-}
-
-// checkpoints records the begin or the end of a call of Batch.Checkpoint.
-func (v *view) checkpoints(c *checkpoint, ends bool) {
-	w := v.workers[c.worker]
-	switch {
-	case !ends:
-		w.called[c] = w.confirmed
-	case c.err == nil && !v.hostOf(c.host).crashed:
-		w.confirmed = max(w.confirmed, c.lsn)
+		for _, r := range v.matched[b].records {
+			if r.restarted > v.workers[f.worker].restarts {
+				continue
+			}
+			if f.handled && r.handled {
+				v.journal.writes.redelivered++
+			}
+			r.delivery = r.or(f.delivery)
+		}
 	}
 }
 
@@ -109,17 +99,23 @@ func (v *view) used(u *use, ends bool) {
 	if v.hostOf(u.host).crashed {
 		return
 	}
-	if u.batch != nil {
-		v.counted.batches[u.token]++
-	}
 	if u.what == useRead || u.what == usePage {
 		v.lease(u.token).read = v.now
 	}
-	if v.overslept(u, v.tenures[tenureKey{u.host, u.token}]) {
-		return // its context ends at this moment
+	if !v.overslept(u) { // otherwise its context ends at this moment
+		v.uses = append(v.uses, &using{use: u, at: v.now})
 	}
-	v.uses = append(v.uses, &using{use: u, at: v.now})
 }
+
+// overslept reports whether the host trusted its lease when the processor called the user's
+// code, one of its clocks fell behind before the use began, and trust has ended meanwhile. The
+// host notices that within a moment, and ends the context of the call.
+func (v *view) overslept(u *use) bool {
+	t := v.tenures[u.key()]
+	return t != nil && !u.host.foreign && !v.trusted(t) && v.hostOf(u.host).fellBehind(u.asked) && v.trustedAt(t, u.asked)
+}
+
+func (u *use) key() tenureKey { return tenureKey{u.host, u.token} }
 
 // paging is the state of a worker's reads: its last one, and the changes of it and of those
 // before whose items have a time to live.
@@ -127,7 +123,7 @@ type paging struct {
 	tenure  *tenure
 	after   feed.Continuation
 	since   time.Duration
-	end     int64 // see due
+	end     int64 // that the first of several empty pages showed; 0 if the next read is not due
 	due     bool  // the next read is due at once
 	limited []*record
 }
@@ -147,8 +143,8 @@ func (v *view) reads(r *read, ends bool) {
 }
 
 // pageReceived records a page that a worker has received. If more changes may follow it,
-// the next read is due at once. With an end, the reads must reach it without a delay: it is
-// the end that the first of several empty pages showed.
+// the next read is due at once. Reads of empty pages must reach the end that the first of
+// them showed without a delay.
 //
 // The worker must deliver the changes of the page even if their items expire meanwhile. If
 // it reads again from an earlier position, it has dropped the later changes.
@@ -156,25 +152,22 @@ func (v *view) pageReceived(r *read, last *paging) *paging {
 	page, from := r.answer, r.req.From
 	next := &paging{tenure: v.tenures[tenureKey{r.host, r.token}], after: page.Continuation, since: v.now}
 	same := last != nil && last.tenure == next.tenure
-	if len(page.Changes) == 0 {
+	if len(page.Changes) > 0 {
+		next.due = page.End < 0 || page.LSN < page.End
+	} else {
 		next.end = page.End
 		if same && last.after == from.Continuation() && last.end > 0 {
 			next.end = last.end
 		}
 		next.due = page.Continuation != from.Continuation() && page.LSN >= 0 && page.LSN < min(page.End, next.end)
-	} else {
-		next.due = page.End < 0 || page.LSN < page.End
 	}
 	if !next.due {
 		next.end = 0
 	}
 	next.due = next.due && r.host.settings.readAhead == 0 // with less, the next read waits for the handler
 	if same && from.Kind() == feed.StartContinuation {
-		for _, l := range last.limited {
-			if l.lsn <= lsnAt(from.Continuation()) {
-				next.limited = append(next.limited, l)
-			}
-		}
+		at := lsnAt(from.Continuation())
+		next.limited = slices.DeleteFunc(slices.Clone(last.limited), func(l *record) bool { return l.lsn > at })
 	}
 	next.limited = append(next.limited, v.limited[r]...)
 	delete(v.limited, r)
@@ -190,8 +183,8 @@ func (v *view) serves(s *served) {
 	if v.mode != feed.LatestVersion || !v.journal.limited || len(s.page.Changes) == 0 {
 		return
 	}
-	records, _ := v.journal.match(v.keysOf(s.req), s.page.Changes[0].LSN-1, s.page.Changes, func(*record) bool { return false })
-	for _, r := range records {
+	m := v.journal.match(v.keysOf(s.req), s.page.Changes[0].LSN-1, s.page.Changes, func(*record) bool { return false })
+	for _, r := range m.records {
 		if !r.expires.IsZero() {
 			v.limited[s.read] = append(v.limited[s.read], r)
 		}
@@ -236,25 +229,115 @@ func (v *view) surveys(s *served) {
 	m.told = len(s.page.Changes) > 0 || s.page.LSN >= 0 && s.page.End >= 0 && (s.page.LSN >= s.page.End || advanced && s.page.LSN < m.firstEnd)
 }
 
-// counted counts the requests to the lease store since a moment, and the batches.
-type counted struct {
-	since            time.Duration
-	lists            map[*host]int
-	updates, batches map[string]int // by lease
-	others           int            // number of creates, deletes and hand-over requests
+// visible reports whether a reader of the whole feed would now receive the change.
+func (j *journal) visible(r *record) bool {
+	return !r.lost && (j.passes == nil || j.passes(r.id)) && !r.at.Before(j.since) && j.contains(r)
 }
 
-func newCounted(since time.Duration) counted {
-	return counted{since: since, lists: map[*host]int{}, updates: map[string]int{}, batches: map[string]int{}}
+// floor is the LSN of each key from which a statement about changes holds: it applies to
+// the changes with a greater LSN.
+type floor func(k *keyLog) int64
+
+// at returns a floor that is the same LSN for all keys. Only the keys of one lease have
+// such a floor.
+func at(lsn int64) floor { return func(*keyLog) int64 { return lsn } }
+
+func (d delivery) unacknowledged() bool { return !d.acked }
+
+func (d delivery) unhandled() bool { return !d.handled && !d.vouched }
+
+// left returns the changes of range r with an LSN greater than from and at most to whose
+// delivery is not done. It leaves out changes that a reader no longer receives.
+func (j *journal) left(r feed.Range, from floor, to int64, undone func(delivery) bool) (left []*record) {
+	for _, k := range j.in(r) {
+		for _, r := range k.after(from(k)) {
+			if r.lsn <= to && undone(r.delivery) && j.visible(r) {
+				left = append(left, r)
+			}
+		}
+	}
+	return left
 }
 
-// wrote counts a write of one of our hosts.
-func (c *counted) wrote(a *application, before lease.Lease) {
-	asks := a.doc.Owner == before.Owner && a.doc.Owner != "" && a.doc.Owner != a.host.text()
-	if a.op != opUpdate || asks {
-		c.others++
+// restart records that the changes of range r are delivered again.
+func (j *journal) restart(r feed.Range) {
+	j.restarts++
+	for _, k := range j.in(r) {
+		for _, r := range k.records {
+			r.before, r.delivery, r.restarted = r.or(r.before), delivery{}, j.restarts
+		}
 	}
-	if a.op == opUpdate {
-		c.updates[a.lease.Token]++
+}
+
+// resume records that the changes of range r up to the LSN to are not delivered again.
+func (j *journal) resume(r feed.Range, to int64) {
+	for _, r := range j.between(r, 0, to) {
+		r.delivery = r.or(r.before)
 	}
+}
+
+// lose records that a host has skipped the changes of range r with an LSN greater than
+// from and at most to.
+func (j *journal) lose(r feed.Range, from, to int64) {
+	for _, r := range j.between(r, from, to) {
+		r.lost = true
+	}
+}
+
+// matching is the result of comparing changes that a reader received with the journal. wrong
+// describes the first error.
+type matching struct {
+	records []*record
+	wrong   string
+}
+
+// match matches changes that a reader of range r received after the LSN from. needed says
+// which changes must not be missing. Other errors are a change that was never written, and
+// one outside the range.
+func (j *journal) match(r feed.Range, from int64, changes []feed.Change, needed func(*record) bool) (m matching) {
+	for _, e := range j.between(r, from, changes[len(changes)-1].LSN) {
+		received := false
+		if next := len(m.records); next < len(changes) {
+			id, _ := changes[next].ID()
+			received = e.is(changes[next], id)
+		}
+		switch {
+		case received:
+			m.records = append(m.records, e)
+		case needed(e):
+			m.wrong = "lacks " + e.String()
+			return m
+		}
+	}
+	if next := len(m.records); next < len(changes) {
+		id, _ := changes[next].ID()
+		m.wrong = "contains a change that was not written there, or that is not after the last one: " + (&record{lsn: changes[next].LSN, item: id}).String()
+	}
+	return m
+}
+
+// unread describes the changes of a range that follow a position and that the change feed
+// contains, in order of their LSNs.
+type unread struct {
+	transactions int64 // number of different LSNs
+	first        int64 // LSN of the first change
+	at           time.Time
+}
+
+// unread returns the unread changes of range r after the start of a read.
+func (j *journal) unread(r feed.Range, from feed.Start) (u unread) {
+	last := lsnAt(from.Continuation())
+	for _, e := range j.between(r, last, math.MaxInt64) {
+		if from.Kind() == feed.StartTime && e.at.Before(from.Time()) || !j.contains(e) {
+			continue
+		}
+		if u.transactions == 0 {
+			u.first, u.at = e.lsn, e.at
+		}
+		if e.lsn != last {
+			u.transactions++
+		}
+		last = e.lsn
+	}
+	return u
 }

@@ -12,47 +12,45 @@ import (
 
 // apply records that the store applies a write.
 func (v *view) apply(a *application) {
-	token, s := a.lease.Token, v.writes[a.leaseWrite]
-	before, l := v.docs[token], v.lease(token)
-	ours, foreign := a.host != nil && !a.host.foreign, a.host != nil && a.host.foreign
+	token, s := a.lease.Token, v.sent[a.leaseWrite]
+	before, l := s.before, v.lease(token)
+	foreign := a.host != nil && a.host.foreign
 	if foreign && a.op != opCreate {
 		l.foreign = v.n
 	}
-	if d := v.doubles(a, before.Lease); d != nil {
-		v.double = append(v.double, *d)
+	if a.op != opUpdate {
+		v.doubles(a)
 	}
 	if a.op == opDelete || a.host != nil && (a.op == opCreate || a.doc.Owner != before.Owner || a.doc.Wanted() != before.Wanted()) {
 		v.changedAt = v.now
 	}
-	if ours {
-		v.counted.wrote(a, before.Lease)
-	}
 	if a.op == opDelete {
 		delete(v.docs, token)
 		if s.discards {
-			v.discards(before.Lease)
-		} else if !ours && (a.host == nil || !v.isGone(before.PartitionID, before.Range.OrFull())) {
+			v.discards(before)
+		} else if a.host == nil || foreign && !v.isGone(before) {
 			v.deleted, v.deletedAt = v.n, v.now
 		}
 		return
 	}
-	if ours && a.op == opUpdate && a.doc.Owner == a.host.text() && a.doc.Owner != before.Owner {
-		v.acquired(a, before)
-	}
-	if ours && a.op == opCreate {
-		l.made = v.now
-		if s.n < v.discard {
-			v.journal.resume(a.doc.Range.OrFull(), v.lsn(a.doc))
+	if a.ours() {
+		if a.op == opUpdate && a.doc.Owner == a.host.text() && a.doc.Owner != before.Owner {
+			v.acquired(a)
+		}
+		if a.op == opCreate {
+			l.made = v.now
+			if s.n < v.discard {
+				v.journal.resume(a.doc.Range.OrFull(), v.lsn(a.doc))
+			}
 		}
 	}
 	if a.host != nil {
 		l.last = a.doc
 	}
-	if foreign && a.doc.Owner != "" || ours && a.doc.Owner != "" && a.doc.Owner == a.host.text() {
+	if a.doc.Owner != "" && (foreign || a.host != nil && a.doc.Owner == a.host.text()) {
 		l.owned = v.now
 	}
-	v.docs[token] = doc{a.doc, v.n, v.now}
-	v.applied[version{token, a.doc.ETag}] = v.n
+	v.docs[token], l.n, l.at, l.versions[a.doc.ETag] = a.doc, v.n, v.now, v.n
 	if o := v.workers[v.on(a.host, token).worker]; o != nil && a.doc.Continuation != "" {
 		o.stored = max(o.stored, v.lsn(a.doc))
 	}
@@ -61,18 +59,17 @@ func (v *view) apply(a *application) {
 // acquired records the acquire of a lease by one of our hosts: whether it was stolen, and
 // whether a jump of the store's clock allowed it. Its clock may also have been set back
 // since the host listed the lease.
-func (v *view) acquired(a *application, before doc) {
-	on := v.on(a.host, a.doc.Token)
+func (v *view) acquired(a *application) {
+	s, on, l := v.sent[a.leaseWrite], v.on(a.host, a.doc.Token), v.lease(a.doc.Token)
 	on.stolen = -1
-	if before.Owner == "" {
+	if s.before.Owner == "" {
 		return
 	}
-	if !lease.Ours(before.Owner) && v.writes[a.leaseWrite].age < v.times.takeover() {
-		on.stolen = before.at
+	if !lease.Ours(s.before.Owner) && s.age < v.times.takeover() {
+		on.stolen = l.at
 	}
-	k, _ := v.knows(a.host, before.Lease)
-	if k.now.After(v.store()) || slices.ContainsFunc(v.jumps, func(j clockStep) bool { return j.by > 0 && j.n > before.n }) {
-		v.lease(a.doc.Token).byJump = v.n
+	if on.seen[s.before.ETag].now.After(v.store()) || slices.ContainsFunc(v.jumps, func(j clockStep) bool { return j.by > 0 && j.n > l.n }) {
+		l.byJump = v.n
 	}
 }
 
@@ -84,14 +81,14 @@ type doubling struct {
 	part bool
 }
 
-// doubles returns the doubling that a write is, or nil.
-func (v *view) doubles(a *application, before lease.Lease) *doubling {
-	if a.op == opUpdate {
-		return nil
+// doubles records a create or a delete after which two hosts may use the same keys.
+func (v *view) doubles(a *application) {
+	s, l := v.sent[a.leaseWrite], a.lease
+	if a.op == opDelete {
+		l = s.before
 	}
-	l, s := a.lease, v.writes[a.leaseWrite]
-	keys, gone := l.Range.OrFull(), v.isGone(l.PartitionID, l.Range.OrFull())
-	var above, across bool // the lease is created above or across others
+	keys, gone, took := l.Range.OrFull(), v.isGone(l), v.now-s.at
+	var doubles, above, across bool // the lease is above or across others
 	for _, o := range v.usable() {
 		above = above || ancestor(l, o)
 		across = across || o.Token != l.Token && o.Range.OrFull().Overlaps(keys) && !ancestor(o, l) && !ancestor(l, o)
@@ -99,29 +96,24 @@ func (v *view) doubles(a *application, before lease.Lease) *doubling {
 	switch {
 	case a.op == opDelete && a.host == nil: // in a first start, during a create, or before another one is mended
 		mending := 2*v.times.expiration + 4*v.times.acquire
-		if v.marker && v.creates == 0 && (v.deleted < 0 || v.now-v.deletedAt >= mending) {
-			return nil
-		}
-		return &doubling{keys: before.Range.OrFull()}
+		doubles = !v.marker || v.creates > 0 || v.deleted >= 0 && v.now-v.deletedAt < mending
 	case a.op == opDelete: // of a lease that is not gone, by a foreign host
-		if !a.host.foreign || v.isGone(before.PartitionID, before.Range.OrFull()) {
-			return nil
-		}
-		return &doubling{keys: before.Range.OrFull()}
+		doubles = a.host.foreign && !gone
 	case a.host == nil: // an operator creates a lease
-		return &doubling{keys, across}
+		doubles = true
 	case a.host.foreign: // a foreign host creates a lease late, or above or across others
-		if !across && !above && !gone && v.now-s.at <= v.times.timeout {
-			return nil
-		}
-		return &doubling{keys, across}
-	case gone && v.now-s.at > a.host.settings.times.timeout: // the host has given the create up long ago
-	case l.Owner == "" && v.deleted >= 0 && !v.hostOf(a.host).marked: // a first start creates what was deleted
-	case l.Owner != "" && v.lease(l.Token).foreign > 0: // the owner puts back what a foreign host has deleted
-	default:
-		return nil
+		doubles = across || above || gone || took > v.times.timeout
+	case gone && took > a.host.settings.times.timeout: // the host has given the create up long ago
+		doubles = true
+	case l.Owner == "": // a first start creates what was deleted
+		doubles = v.deleted >= 0 && !v.hostOf(a.host).marked
+	default: // the owner puts back what a foreign host has deleted
+		doubles = v.lease(l.Token).foreign > 0
 	}
-	return &doubling{keys: keys}
+	if doubles {
+		part := across && a.op == opCreate && (a.host == nil || a.host.foreign)
+		v.double = append(v.double, doubling{keys, part})
+	}
 }
 
 // markFloor is the LSN of each partition when the marker was created. Changes of the keys
@@ -145,9 +137,7 @@ func (v *view) marked(m *markApplied) {
 			v.unmarked = v.uncoveredIn(feed.Full(), "")
 		}
 	case !v.marker:
-		if v.markSends[m.mark] < v.unmarkAt {
-			v.markedLate = v.n
-		}
+		v.markedLate = v.markedLate || v.markSends[m.mark] < v.unmarkAt
 		v.floors = append(v.floors, markFloor{v.unmarked, m.counters})
 		v.unmarked = nil
 	}
@@ -184,13 +174,9 @@ func (v *view) promised(k *keyLog) int64 {
 		return lsnAt(v.start.Continuation())
 	case feed.StartNow:
 		for _, f := range slices.Backward(v.floors) {
-			if !slices.ContainsFunc(f.keys, func(r feed.Range) bool { return r.Holds(k.epk) }) {
-				continue
-			}
-			for _, n := range f.counters {
-				if n.keys.Holds(k.epk) {
-					return n.lsn
-				}
+			i := slices.IndexFunc(f.counters, func(n counter) bool { return n.keys.Holds(k.epk) })
+			if i >= 0 && slices.ContainsFunc(f.keys, func(r feed.Range) bool { return r.Holds(k.epk) }) {
+				return f.counters[i].lsn
 			}
 		}
 	case feed.StartBeginning:
@@ -202,5 +188,5 @@ func (v *view) promised(k *keyLog) int64 {
 // deleted by hand, or one without which the marker was created late. That happens in all
 // versions and deletes mode, unless the processor starts after a continuation.
 func (v *view) lostVersions() bool {
-	return v.mode == feed.AllVersionsAndDeletes && v.start.Kind() == feed.StartNow && (v.deleted >= 0 || v.markedLate >= 0)
+	return v.mode == feed.AllVersionsAndDeletes && v.start.Kind() == feed.StartNow && (v.deleted >= 0 || v.markedLate)
 }

@@ -4,27 +4,25 @@ import (
 	"slices"
 	"time"
 
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// tenure is a host's right to a lease. It contains only what the host can conclude from
-// the answers that it received.
+// This file concludes what hosts know of their leases, from the answers that they receive.
+
+// moment is when a host sends a write, and by how much its wall clock is ahead then.
+type moment struct{ at, ahead time.Duration }
+
+// tenure is a host's right to a lease, as far as the host can conclude it from answers.
 type tenure struct {
-	host      *host
-	token, id string // id and r identify the lease's partition or range
-	r         feed.Range
-	// attempt is when the host sent its last successful write of the lease. ahead is by
-	// how much its wall clock was ahead then.
-	attempt, ahead time.Duration
-	known          int // the entry that applied the newest version that the host knows
+	moment  // of the last successful write of the lease
+	host    *host
+	lease   lease.Lease // its token, partition and range
+	known   int         // the entry that applied the newest version that the host knows
+	givenUp bool        // the host has sent a release or a delete of the lease
 	// inferred reports whether the host concluded from a conflict that its acquire was
 	// applied. Its next successful write then begins the tenure, however late it is.
 	inferred bool
-	// givenUp reports whether the host has sent a release or a delete of the lease.
-	givenUp bool
-	// askedAt is when the host first saw a hand-over request in the lease, or -1.
-	askedAt time.Duration
+	askedAt  time.Duration // when the host first saw a hand-over request in the lease, or -1
 	// previousWrite is when the previous owner, a live foreign host, last wrote the lease
 	// that this host stole, or -1 if the lease was not stolen.
 	previousWrite time.Duration
@@ -35,23 +33,21 @@ type tenureKey struct {
 	token string
 }
 
+func (w *leaseWrite) key() tenureKey { return tenureKey{w.host, w.lease.Token} }
+
 // holding is what else follows for one lease on one host.
 type holding struct {
-	attempt   attempt       // the first try of an acquire whose answer was lost
-	freeChild string        // the ETag of the free child that a create of the host has met
-	stolen    time.Duration // when the live foreign owner last wrote the lease that the host acquired, or -1
-	inFlight  int           // number of the owner's writes in progress
-	worker    *worker       // the last one
-	lost      *read         // the last read that missed dropped changes
-	paging    *paging       // of the last read
-}
-
-func (v *view) on(h *host, token string) *holding {
-	key := tenureKey{h, token}
-	if v.holdings[key] == nil {
-		v.holdings[key] = &holding{stolen: -1}
-	}
-	return v.holdings[key]
+	// attempt is the first try of an acquire whose answer was lost. It replaces a version.
+	// Later tries of the same acquire replace the same one.
+	attempt   moment
+	replaces  string               // the ETag of that version
+	freeChild string               // the ETag of the free child that a create of the host has met
+	stolen    time.Duration        // when the live foreign owner last wrote the lease that the host acquired, or -1
+	inFlight  int                  // number of the owner's writes in progress
+	seen      map[string]knowledge // of the lease's versions, by ETag; that of the last listing has none
+	worker    *worker              // the last one
+	lost      *read                // the last read that missed dropped changes
+	paging    *paging              // of the last read
 }
 
 // knowledge is what answers have shown to a host about one version of a lease.
@@ -60,15 +56,12 @@ type knowledge struct {
 	clear bool      // a listing showed it without an ancestor
 }
 
-type knownKey struct {
-	host *host
-	version
-}
-
-// knows returns what the host knows of the version of a lease.
-func (v *view) knows(h *host, l lease.Lease) (knowledge, bool) {
-	k, known := v.known[knownKey{h, version{l.Token, l.ETag}}]
-	return k, known
+func (v *view) on(h *host, token string) *holding {
+	key := tenureKey{h, token}
+	if v.holdings[key] == nil {
+		v.holdings[key] = &holding{stolen: -1, seen: map[string]knowledge{}}
+	}
+	return v.holdings[key]
 }
 
 // listed records the answer to a listing.
@@ -76,46 +69,38 @@ func (v *view) listed(f *listing) {
 	h := v.hostOf(f.host)
 	h.marked = h.marked || !f.got.Initialized.IsZero()
 	h.refused = h.discarding && slices.ContainsFunc(f.got.Leases, func(l lease.Lease) bool { return v.isLive(l, f.got.Now) })
-	v.counted.lists[f.host]++
 	for _, l := range f.got.Leases {
-		k := knownKey{f.host, version{l.Token, l.ETag}}
+		seen := v.on(f.host, l.Token).seen
 		clear := !slices.ContainsFunc(f.got.Leases, func(a lease.Lease) bool { return ancestor(a, l) })
-		known := knowledge{f.got.Now, clear || v.known[k].clear}
-		v.known[k], v.known[knownKey{f.host, version{token: l.Token}}] = known, known
+		seen[l.ETag] = knowledge{f.got.Now, clear || seen[l.ETag].clear}
+		seen[""] = seen[l.ETag]
 	}
 }
 
 // listedExpired reports whether a listing of the host showed the document as expired. The
 // store's clock may have been set back since.
 func (v *view) listedExpired(h *host, l lease.Lease) bool {
-	k, known := v.knows(h, l)
-	return known && !k.now.IsZero() && k.now.Sub(l.Modified) >= v.times.takeover()
+	k := v.on(h, l.Token).seen[l.ETag]
+	return !k.now.IsZero() && k.now.Sub(l.Modified) >= v.times.takeover()
 }
 
-// seenFree reports whether an answer showed the document to the host as free, as expired, or
-// as a foreign owner's. Then the host may acquire or steal it. The listing's clock decides,
-// because the store's clock may have been set since.
-func (v *view) seenFree(h *host, token, etag string) bool {
-	k, known := v.known[knownKey{h, version{token, etag}}]
-	at, stored := v.applied[version{token, etag}]
+// seenFree reports whether an answer showed the document that a write replaces to the host as
+// free, as expired, or as a foreign owner's. Then the host may acquire or steal it. The
+// listing's clock decides, because the store's clock may have been set since.
+func (v *view) seenFree(w *leaseWrite) bool {
+	k, known := v.on(w.host, w.lease.Token).seen[w.lease.ETag]
+	at, stored := v.lease(w.lease.Token).versions[w.lease.ETag]
 	if !known || !stored {
 		return false
 	}
-	seen := v.entries[at].fact.(*application).doc //nolint:errcheck // applied has the entries of applications
+	seen := v.entries[at].fact.(*application).doc //nolint:errcheck // versions has the entries of applications
 	return !lease.Ours(seen.Owner) || k.now.IsZero() || k.now.Sub(seen.Modified) >= v.times.takeover()
-}
-
-// attempt is a try of an acquire. etag is the ETag that it replaces. Later tries of the same
-// acquire have the same one.
-type attempt struct {
-	at, ahead time.Duration
-	etag      string
 }
 
 // trustedAt reports whether the host trusted its lease at a time: its last successful write
 // was recent enough by both clocks.
 func (v *view) trustedAt(t *tenure, at time.Duration) bool {
-	passed := at - t.attempt
+	passed := at - t.at
 	return max(passed, passed+v.hostOf(t.host).ahead(at)-t.ahead) < v.times.trust()
 }
 
@@ -128,44 +113,47 @@ func (v *view) holds(t *tenure) bool { return v.trusted(t) && !t.givenUp }
 // lapsed reports whether the trust had ended by the host's wall clock before that was set
 // back. The host may have noticed it, or not.
 func (v *view) lapsed(t *tenure) bool {
-	return slices.ContainsFunc(v.hostOf(t.host).steps, func(s clockStep) bool { return s.at >= t.attempt && !v.trustedAt(t, s.at-1) })
+	return slices.ContainsFunc(v.hostOf(t.host).steps, func(s clockStep) bool { return s.at >= t.at && !v.trustedAt(t, s.at-1) })
 }
 
 // confirmed reports whether a host may use its lease. A lease that was not stolen needs
 // no confirmation. A stolen lease needs a successful write that was sent late enough. By
 // then the previous owner, if it followed our protocol, would have stopped.
 func (v *view) confirmed(t *tenure) bool {
-	return t.previousWrite < 0 || t.attempt-t.previousWrite >= v.times.trust()
+	return t.previousWrite < 0 || t.at-t.previousWrite >= v.times.trust()
 }
 
 // overwritten reports whether a foreign host has replaced or deleted the document since the
 // version that the host knows. The host learns of it only at its next write.
-func (v *view) overwritten(t *tenure) bool { return t != nil && v.lease(t.token).foreign > t.known }
+func (v *view) overwritten(t *tenure) bool {
+	return t != nil && v.lease(t.lease.Token).foreign > t.known
+}
 
-// overtaken reports whether another host has acquired the lease since the version that the
-// host knows, because a jump of the store's clock made the lease look expired.
-func (v *view) overtaken(t *tenure) bool { return t != nil && v.lease(t.token).byJump > t.known }
+// overtaken reports whether the document was overwritten, or another host has acquired it
+// because a jump of the store's clock made it look expired.
+func (v *view) overtaken(t *tenure) bool {
+	return v.overwritten(t) || t != nil && v.lease(t.lease.Token).byJump > t.known
+}
 
-// begun returns the tenure that begins with a write, whose first attempt was at. answer is
-// the version that the host now knows.
-func (v *view) begun(w *leaseWrite, at attempt, answer lease.Lease) *tenure {
+// begun returns the tenure that begins with a write whose first try was made at first. answer
+// is the version that the host now knows.
+func (v *view) begun(w *leaseWrite, first moment, answer lease.Lease) *tenure {
+	l := lease.Lease{Token: w.lease.Token, PartitionID: w.lease.PartitionID, Range: w.lease.Range.OrFull()}
 	return &tenure{
-		host: w.host, token: w.lease.Token, id: w.lease.PartitionID, r: w.lease.Range.OrFull(), attempt: at.at, ahead: at.ahead,
-		known: v.applied[version{answer.Token, answer.ETag}], askedAt: -1, previousWrite: v.on(w.host, w.lease.Token).stolen,
+		moment: first, host: w.host, lease: l, known: v.lease(answer.Token).versions[answer.ETag],
+		askedAt: -1, previousWrite: v.on(w.host, l.Token).stolen,
 	}
 }
 
 // sending is what follows from the state in which a host sends a write.
 type sending struct {
-	n         int
-	at, ahead time.Duration
-	discards  bool // the host sends it while it discards the leases
+	moment
+	n        int
+	discards bool // the host sends it while it discards the leases
 	// replaces reports whether the host sends the write while it replaces a gone lease: a
 	// delete of a leftover, the create of a child, or a write of a child that exists.
 	replaces bool
-	// acquires reports whether the write acquires a lease that an answer has shown to the
-	// host as free or expired.
-	acquires bool
+	acquires bool          // the lease, which an answer has shown to the host as free or expired
 	before   lease.Lease   // the replaced document, once the write is applied
 	age      time.Duration // of that document
 }
@@ -174,46 +162,33 @@ type sending struct {
 // create of a free lease is not such a write, nor is a write by which a host replaces a gone
 // lease.
 func (v *view) owners(w *leaseWrite) bool {
-	return !v.writes[w].replaces && (w.op != opCreate || w.lease.Owner != "")
+	return !v.sent[w].replaces && (w.op != opCreate || w.lease.Owner != "")
 }
+
+// ours reports whether one of our hosts sends the write.
+func (w *leaseWrite) ours() bool { return w.host != nil && !w.host.foreign }
 
 // mine reports whether the host writes itself as the lease's owner.
 func (w *leaseWrite) mine() bool {
 	return w.host != nil && w.host.text() != "" && w.lease.Owner == w.host.text()
 }
 
-// releases reports whether the write gives up the lease of its host.
-func (v *view) releases(w *leaseWrite) bool {
-	return !v.writes[w].replaces && (w.op == opDelete || w.op == opUpdate && w.lease.Owner == "")
-}
+// frees reports whether the write leaves the lease without an owner. The host that sends it
+// gives up its own lease, unless it replaces a gone one.
+func (w *leaseWrite) frees() bool { return w.op == opDelete || w.op == opUpdate && w.lease.Owner == "" }
+
+func (v *view) releases(w *leaseWrite) bool { return w.frees() && !v.sent[w].replaces }
 
 // sending returns what follows from the state in which a host sends a write.
 func (v *view) sending(w *leaseWrite) *sending {
 	h := v.hostOf(w.host)
-	s := &sending{n: v.n, at: v.now, ahead: h.ahead(v.now)}
-	if w.host == nil || w.host.foreign || h.crashed {
-		return s
+	s := &sending{n: v.n, moment: moment{v.now, h.ahead(v.now)}}
+	if w.ours() && !h.crashed {
+		s.discards = h.discarding && w.op == opDelete
+		s.replaces = v.replaces(w)
+		s.acquires = w.op == opUpdate && w.mine() && !v.holds(v.tenures[w.key()]) && v.seenFree(w)
 	}
-	s.discards = h.discarding && w.op == opDelete
-	s.replaces = v.replaces(w)
-	s.acquires = w.op == opUpdate && w.mine() && !v.holds(v.tenures[tenureKey{w.host, w.lease.Token}]) && v.seenFree(w.host, w.lease.Token, w.lease.ETag)
 	return s
-}
-
-// sent records that a write leaves its host.
-func (v *view) sent(w *leaseWrite) {
-	if w.op == opCreate && w.host != nil {
-		v.creates++
-	}
-	if v.hostOf(w.host).crashed || w.host == nil || w.host.foreign {
-		return
-	}
-	if v.owners(w) {
-		v.on(w.host, w.lease.Token).inFlight++
-	}
-	if t := v.tenures[tenureKey{w.host, w.lease.Token}]; t != nil && v.releases(w) {
-		t.givenUp = true
-	}
 }
 
 // replaces reports whether the host sends the write while it replaces a gone lease, and not
@@ -228,12 +203,8 @@ func (v *view) replaces(w *leaseWrite) bool {
 		// gone lease may end in between.
 		return l.Owner == "" && l.ETag == v.on(h, l.Token).freeChild
 	}
-	for key, t := range v.tenures {
-		if key.host != h || !v.holds(t) {
-			continue
-		}
-		a := lease.Lease{Token: key.token, PartitionID: t.id, Range: t.r}
-		if ancestor(a, l) && (v.isGone(t.id, t.r) || v.hasChild(a)) {
+	for _, t := range v.tenures {
+		if t.host == h && v.holds(t) && ancestor(t.lease, l) && (v.isGone(t.lease) || v.hasChild(t.lease)) {
 			return true
 		}
 	}
@@ -244,36 +215,72 @@ func (v *view) replaces(w *leaseWrite) bool {
 // it has lost: its trust has ended by itself, and a listing of the host shows the document
 // as expired. Then the host's own text protects the lease no more than that of another host.
 func (v *view) deletesLost(w *leaseWrite) bool {
-	t := v.tenures[tenureKey{w.host, w.lease.Token}]
+	t := v.tenures[w.key()]
 	lost := t == nil || !t.givenUp && !v.trusted(t)
-	return w.op == opDelete && lost && !v.clockless && v.seenFree(w.host, w.lease.Token, w.lease.ETag)
+	return w.op == opDelete && lost && !v.clockless && v.seenFree(w)
 }
 
-// answered records that a host receives the answer to a write, or gives up waiting for it.
-func (v *view) answered(w *leaseWrite) {
-	if w.host == nil {
-		return
-	}
-	if w.op == opCreate {
-		v.creates--
-	}
-	if w.host.foreign || v.hostOf(w.host).crashed {
-		return
-	}
-	key, s, on := tenureKey{w.host, w.lease.Token}, v.writes[w], v.on(w.host, w.lease.Token)
-	if v.owners(w) {
-		on.inFlight--
-	}
-	current, conflict := conflictWith(w.err)
-	h, owner := v.hostOf(w.host), w.host.text()
+// creating counts the creates that are in progress.
+func (v *view) creating(op string, ends bool) {
 	switch {
-	case w.err == nil:
-		on.attempt = attempt{}
-		v.succeeded(w)
+	case op != opCreate:
+	case ends:
+		v.creates--
+	default:
+		v.creates++
+	}
+}
+
+// writes records that a write leaves its host, or that the host receives the answer or gives
+// up waiting for it.
+func (v *view) writes(w *leaseWrite, ends bool) {
+	v.creating(w.op, ends)
+	if !w.ours() || v.hostOf(w.host).crashed {
 		return
-	case conflict:
+	}
+	on, t := v.on(w.host, w.lease.Token), v.tenures[w.key()]
+	switch {
+	case v.owners(w) && ends:
+		on.inFlight--
+	case v.owners(w):
+		on.inFlight++
+	}
+	switch {
+	case ends && w.err == nil:
+		on.attempt, on.replaces = moment{}, ""
+		v.succeeded(w, t)
+	case ends:
+		v.failed(w, t, on)
+	case t != nil && v.releases(w):
+		t.givenUp = true
+	}
+}
+
+// succeeded updates the host's tenure after a successful write.
+func (v *view) succeeded(w *leaseWrite, t *tenure) {
+	s, owner := v.sent[w], w.host.text()
+	switch {
+	case w.frees():
+		delete(v.tenures, w.key())
+	case !w.mine():
+		// A hand-over request, a child or a freed lease changes nobody's trust.
+	case w.op == opUpdate && (s.before.Owner != owner || s.age >= v.times.takeover() || s.acquires && !v.clockless), t == nil || t.givenUp || t.inferred:
+		v.tenures[w.key()] = v.begun(w, s.moment, w.answer)
+	case v.trusted(t):
+		t.moment, t.known = s.moment, v.lease(w.lease.Token).versions[w.answer.ETag]
+	}
+	if w.answer.Owner == owner {
+		v.sawRequest(v.tenures[w.key()], w.answer)
+	}
+}
+
+// failed updates what the host knows after a write that failed.
+func (v *view) failed(w *leaseWrite, t *tenure, on *holding) {
+	h, s, owner := v.hostOf(w.host), v.sent[w], w.host.text()
+	if current, conflict := conflictWith(w.err); conflict {
 		// The host judges the current document by its last listing.
-		v.known[knownKey{w.host, version{current.Token, current.ETag}}] = v.known[knownKey{w.host, version{token: current.Token}}]
+		seen := v.on(w.host, current.Token).seen
+		seen[current.ETag] = seen[""]
 		h.refused = h.refused || s.discards && current.Owner != ""
 		// The partitions may have merged back before the create was sent. If the network
 		// delivered the create twice, the child that it met is its own.
@@ -281,40 +288,22 @@ func (v *view) answered(w *leaseWrite) {
 			on.freeChild = current.ETag
 		}
 		if owner != "" && current.Owner == owner {
-			if on.attempt.etag == w.lease.ETag && !v.holds(v.tenures[key]) {
-				v.tenures[key] = v.begun(w, on.attempt, current)
-				v.tenures[key].inferred = true
+			if on.replaces == w.lease.ETag && !v.holds(t) {
+				t = v.begun(w, on.attempt, current)
+				t.inferred = true
+				v.tenures[w.key()] = t
 			}
-			v.sawRequest(v.tenures[key], current)
+			v.sawRequest(t, current)
 			return
 		}
 		if v.owners(w) {
-			delete(v.tenures, key) // another host owns the lease, and the worker has learned that
+			delete(v.tenures, w.key()) // another host owns the lease, and the worker has learned that
 		}
 	}
 	// Attempts on the same document are one acquire while the trust from the first one
 	// would last. After that, the host has begun a new acquire.
-	if s.acquires && (on.attempt.etag != w.lease.ETag || s.at-on.attempt.at >= v.times.trust()) {
-		on.attempt = attempt{at: s.at, ahead: s.ahead, etag: w.lease.ETag}
-	}
-}
-
-// succeeded updates the host's tenure after a successful write.
-func (v *view) succeeded(w *leaseWrite) {
-	key, s := tenureKey{w.host, w.lease.Token}, v.writes[w]
-	t, owner := v.tenures[key], w.host.text()
-	switch {
-	case w.op == opDelete || w.op == opUpdate && w.lease.Owner == "":
-		delete(v.tenures, key)
-	case !w.mine():
-		// A hand-over request, a child or a freed lease changes nobody's trust.
-	case w.op == opUpdate && (s.before.Owner != owner || s.age >= v.times.takeover() || s.acquires && !v.clockless), t == nil || t.givenUp || t.inferred:
-		v.tenures[key] = v.begun(w, attempt{at: s.at, ahead: s.ahead}, w.answer)
-	case v.trusted(t):
-		t.attempt, t.ahead, t.known = s.at, s.ahead, v.applied[version{w.lease.Token, w.answer.ETag}]
-	}
-	if w.answer.Owner == owner {
-		v.sawRequest(v.tenures[key], w.answer)
+	if s.acquires && (on.replaces != w.lease.ETag || s.at-on.attempt.at >= v.times.trust()) {
+		on.attempt, on.replaces = s.moment, w.lease.ETag
 	}
 }
 
