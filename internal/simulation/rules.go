@@ -55,10 +55,10 @@ func sends(judge func(v *view, w *leaseWrite, breach report)) judge {
 	})
 }
 
-func applied(judge func(v *view, a *application, breach report)) judge {
+func applied(judge func(v *view, a *application, s *sending, breach report)) judge {
 	return begins(func(v *view, a *application, breach report) {
 		if a.ours() {
-			judge(v, a, breach)
+			judge(v, a, v.sent[a.leaseWrite], breach)
 		}
 	})
 }

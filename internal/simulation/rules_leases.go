@@ -49,13 +49,12 @@ func judgeDropped(v *view, r *read, breach report) {
 	}
 }
 
-func judgeForward(v *view, a *application, breach report) {
-	before := v.sent[a.leaseWrite].before
-	moves, acquires := a.doc.Continuation != before.Continuation, a.doc.Owner != "" && a.doc.Owner != before.Owner
+func judgeForward(v *view, a *application, s *sending, breach report) {
+	moves, acquires := a.doc.Continuation != s.before.Continuation, a.doc.Owner != "" && a.doc.Owner != s.before.Owner
 	// Until a start time in the future is reached, its LSN grows with each new change. So
 	// only a lease that had a continuation is judged.
-	back := before.Continuation != "" && v.lsn(a.doc) < v.lsn(before)
-	breach(a.op == opUpdate && moves && (acquires || back), "the position was %q", before.Continuation)
+	back := s.before.Continuation != "" && v.lsn(a.doc) < v.lsn(s.before)
+	breach(a.op == opUpdate && moves && (acquires || back), "the position was %q", s.before.Continuation)
 }
 
 // judgePutBack judges a lease that its owner sends to put it back after a delete by hand.
@@ -65,9 +64,8 @@ func judgePutBack(v *view, w *leaseWrite, breach report) {
 	}
 }
 
-func judgeOwners(v *view, a *application, breach report) {
-	h, after, s := a.host, a.doc, v.sent[a.leaseWrite]
-	before, owner := s.before, s.before.Owner
+func judgeOwners(v *view, a *application, s *sending, breach report) {
+	h, before, after, owner := a.host, s.before, a.doc, s.before.Owner
 	expired := owner != "" && (s.age >= v.times.takeover() || v.listedExpired(h, before))
 	breach(a.op != opCreate && a.lease.ETag != before.ETag, "the document had changed, but the write was carried out")
 	switch a.op {
@@ -142,8 +140,8 @@ func keepsBound(l, later lease.Lease) bool {
 	return bound == "" || bound == later.Properties[lease.PropertyBound]
 }
 
-func judgeChildren(v *view, a *application, breach report) {
-	l, s := v.sent[a.leaseWrite].before, v.sent[a.leaseWrite]
+func judgeChildren(v *view, a *application, s *sending, breach report) {
+	l := s.before
 	switch {
 	case a.op == opCreate && a.doc.Owner != "":
 		// The owner puts the lease back at its durable position, or before: the answer to a
@@ -168,10 +166,9 @@ func judgeChildren(v *view, a *application, breach report) {
 	}
 }
 
-func judgeShadowedLeases(v *view, a *application, breach report) {
-	before := v.sent[a.leaseWrite].before
-	acquires := a.op == opUpdate && a.doc.Owner != "" && a.doc.Owner != before.Owner
-	breach(acquires && !v.on(a.host, before.Token).seen[before.ETag].clear, "the host's listings show an ancestor")
+func judgeShadowedLeases(v *view, a *application, s *sending, breach report) {
+	acquires := a.op == opUpdate && a.doc.Owner != "" && a.doc.Owner != s.before.Owner
+	breach(acquires && !v.on(a.host, s.before.Token).seen[s.before.ETag].clear, "the host's listings show an ancestor")
 }
 
 func judgeShadowedAtRest(v *view, _ *rest, breach report) {
@@ -186,8 +183,8 @@ func judgeOneWrite(v *view, w *leaseWrite, breach report) {
 	breach(v.owners(w) && v.on(w.host, w.lease.Token).inFlight > 0, "another write is in progress")
 }
 
-func judgeBounds(v *view, a *application, breach report) {
-	moves := a.op != opDelete && a.doc.Continuation != v.sent[a.leaseWrite].before.Continuation
+func judgeBounds(v *view, a *application, s *sending, breach report) {
+	moves := a.op != opDelete && a.doc.Continuation != s.before.Continuation
 	breach(v.refuses && moves && a.doc.Properties[lease.PropertyBound] != v.start.String(), "the bound is not the start %s", v.start)
 }
 
@@ -195,8 +192,8 @@ func judgePlanned(v *view, _ *rest, breach report) {
 	breach(v.journal.writes.redelivered > 0, "planned moves redelivered %d changes", v.journal.writes.redelivered)
 }
 
-func judgeMoves(v *view, a *application, breach report) {
-	owner, s, last, t := a.doc.Owner, v.sent[a.leaseWrite], v.lease(a.doc.Token).owned, v.times
+func judgeMoves(v *view, a *application, s *sending, breach report) {
+	owner, last, t := a.doc.Owner, v.lease(a.doc.Token).owned, v.times
 	expired := s.before.Owner != "" && s.before.Owner != owner && s.age >= t.takeover()
 	able := func(h *host) bool { return v.hosts[h].joined <= last && h.settings.maxLeases == 0 }
 	if v.clean && a.op == opUpdate && owner != "" && expired && last >= 0 && slices.ContainsFunc(v.alive(), able) {
@@ -242,8 +239,7 @@ func judgeDiscard(v *view, w *leaseWrite, breach report) {
 	breach(v.sent[w].discards && !v.hostOf(w.host).unmarked, "the lease is discarded before the marker")
 }
 
-func judgeDiscarded(v *view, a *application, breach report) {
-	s := v.sent[a.leaseWrite]
+func judgeDiscarded(v *view, a *application, s *sending, breach report) {
 	live := v.isLive(s.before, v.store().Truncate(time.Second)) && !v.listedExpired(a.host, s.before)
 	breach(s.discards && live, "the discarded lease of %q has age %s", s.before.Owner, s.age)
 }

@@ -14,7 +14,7 @@ import (
 // This file judges what holds at rest, when no faults happen, and what estimators and
 // readers tell.
 
-func judgeFeedRange(v *view, a *application, breach report) {
+func judgeFeedRange(v *view, a *application, _ *sending, breach report) {
 	breach(a.op == opCreate && !v.keys.OrFull().Contains(a.doc.Range.OrFull()), "the lease is not within the feed range %s", v.keys.OrFull())
 }
 
@@ -37,9 +37,9 @@ func judgeCoverage(v *view, r *rest, breach report) {
 		breach(v.ownerOf(l) == nil, "lease %s is owned by %q, which is not a live host", l.Token, l.Owner)
 	}
 	breach(r.what == restCovered && !v.marker, "the marker is missing")
-	for _, u := range v.uses {
+	for u, over := range v.uses {
 		l, ok := v.docs[u.token]
-		breach(r.what == restCovered && ok && !u.over && v.shadowed(l), "the lease is shadowed during %s", u.use)
+		breach(r.what == restCovered && ok && !over && v.shadowed(l), "the lease is shadowed during %s", u)
 	}
 }
 

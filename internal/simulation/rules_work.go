@@ -15,10 +15,10 @@ func judgeExclusiveUse(v *view, u *use, mine *tenure, breach report) {
 	if v.overslept(u) {
 		return
 	}
-	for _, o := range v.uses {
+	for o, over := range v.uses {
 		// A worker reads the next page while its handler handles a batch.
 		same := o.host == u.host && o.token == u.token && o.what != u.what
-		breach(!same && !o.over && o.keys.Overlaps(u.keys) && v.comparable(u, o) && !v.doubled(u.keys, o.keys), "during %s", o.use)
+		breach(!same && !over && o.keys.Overlaps(u.keys) && v.comparable(u, o) && !v.doubled(u.keys, o.keys), "during %s", o)
 	}
 	if u.host.foreign || v.overtaken(mine) {
 		return
@@ -31,11 +31,11 @@ func judgeExclusiveUse(v *view, u *use, mine *tenure, breach report) {
 }
 
 // comparable reports whether no fact exempts two overlapping uses of a range.
-func (v *view) comparable(u *use, o *using) bool {
+func (v *view) comparable(u, o *use) bool {
 	switch {
 	case u.host.foreign || o.host.foreign:
 		return v.strictForeign && u.host.foreign != o.host.foreign
-	case o.what == useRead && v.hostOf(o.host).slept(o.at) || u.what == useRead && v.hostOf(u.host).slept(v.now):
+	case o.what == useRead && v.hostOf(o.host).slept(v.entries[v.began[o]].at) || u.what == useRead && v.hostOf(u.host).slept(v.now):
 		return false
 	}
 	return !v.overtaken(v.tenures[u.key()]) && !v.overtaken(v.tenures[o.key()])
@@ -64,8 +64,8 @@ func judgeSending(v *view, w *leaseWrite, breach report) {
 	switch {
 	case v.releases(w):
 		breach(late || t != nil && !v.confirmed(t), "trust has ended: %t, or the stolen lease is not confirmed", late)
-		for _, u := range v.uses {
-			breach(u.host == h && u.token == w.lease.Token && !u.over, "during %s", u.use)
+		for u, over := range v.uses {
+			breach(u.host == h && u.token == w.lease.Token && !over, "during %s", u)
 		}
 	case w.op == opUpdate && w.mine():
 		breach(late && !t.inferred && !v.sent[w].acquires, "trust has ended")
@@ -141,9 +141,9 @@ func judgeServed(v *view, s *served, breach report) {
 	}
 }
 
-func judgePassed(v *view, a *application, breach report) {
+func judgePassed(v *view, a *application, s *sending, breach report) {
 	p := v.on(a.host, a.doc.Token).paging
-	moves := a.op == opUpdate && a.doc.Continuation != v.sent[a.leaseWrite].before.Continuation
+	moves := a.op == opUpdate && a.doc.Continuation != s.before.Continuation
 	if p == nil || !moves || p.tenure == nil || p.tenure != v.tenures[a.key()] {
 		return
 	}

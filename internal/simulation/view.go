@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ type view struct {
 	entries []entry
 	n       int // index of the current entry
 	now     time.Duration
+	began   map[any]int // the entries in which facts began
 
 	live     []feed.Partition
 	journal  *journal
@@ -43,15 +43,14 @@ type view struct {
 	changedAt time.Duration // when an owner or a hand-over request last changed, or a worker last started
 
 	marker     bool
-	markedLate bool // a create of the marker has arrived that was sent before a discard
-	unmarkAt   int  // the entry in which the marker was last deleted
-	markSends  map[*mark]int
+	markedLate bool         // a create of the marker has arrived that was sent before a discard
+	unmarkAt   int          // the entry in which the marker was last deleted
 	floors     []markFloor  // for a start from now; the newest is the last
 	unmarked   []feed.Range // keys whose leases were discarded, or never created, since the marker was created
 
 	tenures  map[tenureKey]*tenure
 	holdings map[tenureKey]*holding
-	uses     []*using
+	uses     map[*use]bool // those that have not ended; true if the context has
 	workers  map[*worker]*workerView
 	matched  map[*batch]matching   // by what the worker was due
 	called   map[*checkpoint]int64 // what was confirmed when a checkpoint was called
@@ -85,9 +84,9 @@ type clockStep struct {
 type hostView struct {
 	joined, left   time.Duration // left is -1 before
 	crashed, ended bool
-	steps          []clockStep     // of the wall clock
-	naps           []time.Duration // the ends of the suspensions; the last one is -1 if it lasts
-	marked         bool            // a listing has shown the marker
+	steps          []clockStep   // of the wall clock
+	woke           time.Duration // when its last suspension ended; -1 while it lasts
+	marked         bool          // a listing has shown the marker
 	discarding     bool
 	refused        bool // an answer has shown a lease with a live owner to a host that discards
 	unmarked       bool // it has deleted the marker
@@ -109,24 +108,14 @@ func (h *hostView) fellBehind(t time.Duration) bool {
 }
 
 // slept reports whether the host has been suspended since t, or is so now.
-func (h *hostView) slept(t time.Duration) bool {
-	n := len(h.naps)
-	return n > 0 && (h.naps[n-1] < 0 || h.naps[n-1] > t)
-}
-
-// using is a use of a lease that has not ended. over reports whether its context has ended.
-type using struct {
-	*use
-	at   time.Duration
-	over bool
-}
+func (h *hostView) slept(t time.Duration) bool { return h.woke < 0 || h.woke > t }
 
 // newView returns the view before the first entry.
 func newView(w *world) *view {
 	v := &view{
 		worldConfig: w.worldConfig, entries: w.ledger.entries, n: -1, journal: newJournal(w.worldConfig), hosts: map[*host]*hostView{},
 		docs: map[string]lease.Lease{}, leases: map[string]*leaseView{}, sent: map[*leaseWrite]*sending{}, discard: -1, deleted: -1,
-		unmarkAt: -1, markSends: map[*mark]int{}, unmarked: []feed.Range{feed.Full()},
+		unmarkAt: -1, began: map[any]int{}, uses: map[*use]bool{}, unmarked: []feed.Range{feed.Full()},
 		tenures: map[tenureKey]*tenure{}, holdings: map[tenureKey]*holding{}, workers: map[*worker]*workerView{},
 		matched: map[*batch]matching{}, called: map[*checkpoint]int64{}, limited: map[*read][]*record{},
 	}
@@ -167,6 +156,9 @@ func (v *view) store() time.Time { return v.entries[v.n].store }
 // step moves the view behind the current entry.
 func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 	e := v.entries[v.n]
+	if !e.ends {
+		v.began[e.fact] = v.n
+	}
 	if h := startsAfresh(e); h != nil {
 		v.hostOf(h).discarding = false
 	}
@@ -182,17 +174,16 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		}
 	case *crash:
 		v.hostOf(f.host).crashed = true
-		v.uses = slices.DeleteFunc(v.uses, func(u *using) bool { return u.host == f.host })
+		maps.DeleteFunc(v.uses, func(u *use, _ bool) bool { return u.host == f.host })
 		maps.DeleteFunc(v.tenures, func(key tenureKey, _ *tenure) bool { return key.host == f.host })
 	case *leave:
 		v.hostOf(f.host).left = v.now
 	case *returned:
 		v.hostOf(f.host).ended = true
 	case *suspend:
-		if h := v.hostOf(f.host); e.ends {
-			h.naps[len(h.naps)-1] = v.now
-		} else {
-			h.naps = append(h.naps, -1)
+		h := v.hostOf(f.host)
+		if h.woke = -1; e.ends {
+			h.woke = v.now
 		}
 	case *wallStep:
 		h := v.hostOf(f.host)
@@ -212,8 +203,6 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 	case *mark:
 		if e.ends && !f.exists && f.err == nil {
 			v.hostOf(f.host).unmarked = true
-		} else if !e.ends {
-			v.markSends[f] = v.n
 		}
 	case *markApplied:
 		v.marked(f)
@@ -221,7 +210,9 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		v.reads(f, e.ends)
 	case *skip:
 		if r := v.on(f.host, f.token).lost; r != nil {
-			v.journal.lose(v.keysOf(r.req), lsnAt(r.req.From.Continuation()), lsnAt(f.oldest))
+			for _, c := range v.journal.between(v.keysOf(r.req), lsnAt(r.req.From.Continuation()), lsnAt(f.oldest)) {
+				c.lost = true
+			}
 		}
 	case *worker:
 		v.works(f, e.ends)
@@ -230,8 +221,8 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 	case *use:
 		v.used(f, e.ends)
 	case *cut:
-		for _, u := range v.uses {
-			u.over = u.over || u.use == f.use
+		if _, lasts := v.uses[f.use]; lasts {
+			v.uses[f.use] = true
 		}
 	case *batch:
 		if e.ends && !v.hostOf(f.host).crashed {
@@ -401,22 +392,6 @@ func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 // keysOf returns the keys that a request reads.
 func (v *view) keysOf(r feed.Request) feed.Range { return keysOf(v.live, r) }
 
-func keysOf(live []feed.Partition, r feed.Request) feed.Range {
-	keys := r.Range.OrFull()
-	for _, p := range live {
-		if p.ID == r.Partition.ID {
-			keys = keys.Intersect(p.Range)
-		}
-	}
-	return keys
-}
-
-// lsnAt returns the LSN of a continuation, or 0 if it is none.
-func lsnAt(c feed.Continuation) int64 {
-	n, _ := lsnOf(c)
-	return n
-}
-
 // lsn returns the position of a lease as an LSN. If the lease has no continuation, it is
 // that of the lease's start.
 func (v *view) lsn(l lease.Lease) int64 {
@@ -437,11 +412,4 @@ func (v *view) defaultStart() feed.Start {
 		return v.start
 	}
 	return feed.Now()
-}
-
-func conflictWith(err error) (lease.Lease, bool) {
-	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
-		return conflict.Current, true
-	}
-	return lease.Lease{}, false
 }

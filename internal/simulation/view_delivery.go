@@ -93,7 +93,7 @@ func (v *view) decides(f *verdict) {
 // used records the begin or the end of a use.
 func (v *view) used(u *use, ends bool) {
 	if ends {
-		v.uses = slices.DeleteFunc(v.uses, func(o *using) bool { return o.use == u })
+		delete(v.uses, u)
 		return
 	}
 	if v.hostOf(u.host).crashed {
@@ -103,7 +103,7 @@ func (v *view) used(u *use, ends bool) {
 		v.lease(u.token).read = v.now
 	}
 	if !v.overslept(u) { // otherwise its context ends at this moment
-		v.uses = append(v.uses, &using{use: u, at: v.now})
+		v.uses[u] = false
 	}
 }
 
@@ -257,31 +257,6 @@ func (j *journal) left(r feed.Range, from floor, to int64, undone func(delivery)
 		}
 	}
 	return left
-}
-
-// restart records that the changes of range r are delivered again.
-func (j *journal) restart(r feed.Range) {
-	j.restarts++
-	for _, k := range j.in(r) {
-		for _, r := range k.records {
-			r.before, r.delivery, r.restarted = r.or(r.before), delivery{}, j.restarts
-		}
-	}
-}
-
-// resume records that the changes of range r up to the LSN to are not delivered again.
-func (j *journal) resume(r feed.Range, to int64) {
-	for _, r := range j.between(r, 0, to) {
-		r.delivery = r.or(r.before)
-	}
-}
-
-// lose records that a host has skipped the changes of range r with an LSN greater than
-// from and at most to.
-func (j *journal) lose(r feed.Range, from, to int64) {
-	for _, r := range j.between(r, from, to) {
-		r.lost = true
-	}
 }
 
 // matching is the result of comparing changes that a reader received with the journal. wrong

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"math"
 	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -33,14 +34,14 @@ func (v *view) apply(a *application) {
 		}
 		return
 	}
-	if a.ours() {
-		if a.op == opUpdate && a.doc.Owner == a.host.text() && a.doc.Owner != before.Owner {
-			v.acquired(a)
-		}
-		if a.op == opCreate {
-			l.made = v.now
-			if s.n < v.discard {
-				v.journal.resume(a.doc.Range.OrFull(), v.lsn(a.doc))
+	switch {
+	case a.ours() && a.op == opUpdate && a.doc.Owner == a.host.text() && a.doc.Owner != before.Owner:
+		v.acquired(a)
+	case a.ours() && a.op == opCreate:
+		l.made = v.now
+		if v.began[a.leaseWrite] < v.discard { // the changes up to its position are not delivered again
+			for _, r := range v.journal.between(a.doc.Range.OrFull(), 0, v.lsn(a.doc)) {
+				r.delivery = r.or(r.before)
 			}
 		}
 	}
@@ -137,7 +138,7 @@ func (v *view) marked(m *markApplied) {
 			v.unmarked = v.uncoveredIn(feed.Full(), "")
 		}
 	case !v.marker:
-		v.markedLate = v.markedLate || v.markSends[m.mark] < v.unmarkAt
+		v.markedLate = v.markedLate || v.began[m.mark] < v.unmarkAt
 		v.floors = append(v.floors, markFloor{v.unmarked, m.counters})
 		v.unmarked = nil
 	}
@@ -154,7 +155,10 @@ func (v *view) discards(l lease.Lease) {
 				known.last = lease.Lease{}
 			}
 		}
-		v.journal.restart(r)
+		v.journal.restarts++
+		for _, c := range v.journal.between(r, 0, math.MaxInt64) {
+			c.before, c.delivery, c.restarted = c.or(c.before), delivery{}, v.journal.restarts
+		}
 		if !v.marker {
 			v.unmarked = append(v.unmarked, r)
 		} else if n := len(v.floors); n > 0 {

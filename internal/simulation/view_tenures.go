@@ -148,7 +148,6 @@ func (v *view) begun(w *leaseWrite, first moment, answer lease.Lease) *tenure {
 // sending is what follows from the state in which a host sends a write.
 type sending struct {
 	moment
-	n        int
 	discards bool // the host sends it while it discards the leases
 	// replaces reports whether the host sends the write while it replaces a gone lease: a
 	// delete of a leftover, the create of a child, or a write of a child that exists.
@@ -182,7 +181,7 @@ func (v *view) releases(w *leaseWrite) bool { return w.frees() && !v.sent[w].rep
 // sending returns what follows from the state in which a host sends a write.
 func (v *view) sending(w *leaseWrite) *sending {
 	h := v.hostOf(w.host)
-	s := &sending{n: v.n, moment: moment{v.now, h.ahead(v.now)}}
+	s := &sending{moment: moment{v.now, h.ahead(v.now)}}
 	if w.ours() && !h.crashed {
 		s.discards = h.discarding && w.op == opDelete
 		s.replaces = v.replaces(w)
