@@ -24,22 +24,21 @@ type view struct {
 
 	live     []feed.Partition
 	journal  *journal
-	jumps    []clockStep // of the store's clock
+	forward  time.Duration // the sum of the forward jumps of the store's clock
+	jumpedAt int           // the entry of the last of them
 	hosts    map[*host]*hostView
 	order    []*host // ours, in the order in which they joined
 	foreign  bool    // whether a foreign host has joined
 	counting int     // the entry from which requests are counted
 	tiles    tiles
 
-	docs    map[string]lease.Lease // the stored lease documents, by token
-	leases  map[string]*leaseView
-	sent    map[*leaseWrite]*sending
-	creates int // number of creates that are in progress
-	double  []doubling
-	discard int // the entry in which a lease was last discarded
-	// deleted and deletedAt are when somebody last deleted a lease that was not gone.
-	deleted   int
-	deletedAt time.Duration
+	docs      map[string]lease.Lease // the stored lease documents, by token
+	leases    map[string]*leaseView
+	sent      map[*leaseWrite]*sending
+	creates   int // number of creates that are in progress
+	double    []doubling
+	discard   int           // the entry in which a lease was last discarded
+	deleted   int           // the entry in which somebody last deleted a lease that was not gone
 	changedAt time.Duration // when an owner or a hand-over request last changed, or a worker last started
 
 	marker     bool
@@ -60,11 +59,9 @@ type view struct {
 	jumped   time.Duration // the forward jumps of the store's clock before the measurement
 }
 
-// leaseView is what is known of a lease that exists or existed. n and at are the entry and
-// the time of its last write.
+// leaseView is what is known of a lease that exists or existed.
 type leaseView struct {
-	n        int
-	at       time.Duration
+	n        int            // the entry of its last write
 	last     lease.Lease    // its last version
 	versions map[string]int // the entries that applied its versions, by ETag
 	made     time.Duration  // when it was last created
@@ -74,11 +71,8 @@ type leaseView struct {
 	byJump   int            // the entry in which it was acquired after a jump of the store's clock
 }
 
-// clockStep is a step of a clock.
-type clockStep struct {
-	n      int
-	at, by time.Duration
-}
+// clockStep is a step of a host's wall clock.
+type clockStep struct{ at, by time.Duration }
 
 // hostView is what is known of a host.
 type hostView struct {
@@ -187,17 +181,21 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		}
 	case *wallStep:
 		h := v.hostOf(f.host)
-		h.steps = append(h.steps, clockStep{v.n, v.now, f.by})
+		h.steps = append(h.steps, clockStep{v.now, f.by})
 	case *storeStep:
-		v.jumps = append(v.jumps, clockStep{v.n, v.now, f.by})
+		if f.by > 0 {
+			v.forward, v.jumpedAt = v.forward+f.by, v.n
+		}
 	case *listing:
 		if e.ends && f.err == nil {
 			v.listed(f)
 		}
 	case *leaseWrite:
-		v.writes(f, e.ends)
+		v.writes(f, e)
 	case *straggler:
-		v.creating(f.op, e.ends)
+		if f.op == opCreate {
+			v.creates += e.change()
+		}
 	case *application:
 		v.apply(f)
 	case *mark:
@@ -210,7 +208,7 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		v.reads(f, e.ends)
 	case *skip:
 		if r := v.on(f.host, f.token).lost; r != nil {
-			for _, c := range v.journal.between(v.keysOf(r.req), lsnAt(r.req.From.Continuation()), lsnAt(f.oldest)) {
+			for _, c := range v.journal.between(keysOf(v.live, r.req), lsnAt(r.req.From.Continuation()), lsnAt(f.oldest)) {
 				c.lost = true
 			}
 		}
@@ -240,11 +238,19 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		v.counting = v.n
 	case *measurement:
 		if !e.ends {
-			v.measured, v.jumped = map[string]*surveyed{}, v.forwardJumps()
+			v.measured, v.jumped = map[string]*surveyed{}, v.forward
 		}
 	case *readerMoves:
 		v.tiles = f.done
 	}
+}
+
+// change returns 1 when a fact begins, and -1 when it ends.
+func (e entry) change() int {
+	if e.ends {
+		return -1
+	}
+	return 1
 }
 
 // startsAfresh returns the host that begins its first start with an entry, or goes on with
@@ -291,7 +297,7 @@ func (v *view) alive() []*host {
 // has one.
 func (v *view) age(l lease.Lease) time.Duration {
 	if v.clockless {
-		return v.now - v.lease(l.Token).at
+		return v.now - v.entries[v.lease(l.Token).n].at
 	}
 	return v.store().Truncate(time.Second).Sub(l.Modified)
 }
@@ -300,14 +306,6 @@ func (v *view) age(l lease.Lease) time.Duration {
 // owner. Without a clock of the store, that is every lease with an owner.
 func (v *view) isLive(l lease.Lease, now time.Time) bool {
 	return l.Owner != "" && (v.clockless || now.Sub(l.Modified) < v.times.takeover())
-}
-
-// forwardJumps returns by how much the store's clock has jumped forward so far.
-func (v *view) forwardJumps() (sum time.Duration) {
-	for _, j := range v.jumps {
-		sum += max(0, j.by)
-	}
-	return sum
 }
 
 // isGone reports whether a read of the lease would find its partition gone.
@@ -388,9 +386,6 @@ func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 	}
 	return feed.Range{}, false
 }
-
-// keysOf returns the keys that a request reads.
-func (v *view) keysOf(r feed.Request) feed.Range { return keysOf(v.live, r) }
 
 // lsn returns the position of a lease as an LSN. If the lease has no continuation, it is
 // that of the lease's start.

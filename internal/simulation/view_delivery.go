@@ -43,11 +43,8 @@ func (v *view) works(w *worker, ends bool) {
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
 	w := v.workers[b.worker]
-	from, since, fallback := w.position, time.Time{}, feed.Now()
-	if b.host.foreign {
-		fallback = v.start
-	}
-	if start := b.lease.Start(fallback); w.first && start.Kind() == feed.StartTime {
+	from, since := w.position, time.Time{}
+	if start := b.lease.Start(v.defaultStart()); w.first && start.Kind() == feed.StartTime {
 		// The start time may have been in the future when the run began. On a merged
 		// partition, the first page may also contain older changes.
 		from, since = 0, start.Time()
@@ -183,7 +180,7 @@ func (v *view) serves(s *served) {
 	if v.mode != feed.LatestVersion || !v.journal.limited || len(s.page.Changes) == 0 {
 		return
 	}
-	m := v.journal.match(v.keysOf(s.req), s.page.Changes[0].LSN-1, s.page.Changes, func(*record) bool { return false })
+	m := v.journal.match(keysOf(v.live, s.req), s.page.Changes[0].LSN-1, s.page.Changes, func(*record) bool { return false })
 	for _, r := range m.records {
 		if !r.expires.IsZero() {
 			v.limited[s.read] = append(v.limited[s.read], r)
@@ -221,10 +218,10 @@ func (v *view) surveys(s *served) {
 		m = &surveyed{from: s.req.From, firstEnd: s.page.End}
 		v.measured[s.token] = m
 	}
-	m.unread = v.journal.unread(v.keysOf(s.req), m.from)
+	m.unread = v.journal.unread(keysOf(v.live, s.req), m.from)
 	// The estimator takes the time from its listing of the leases, before this read. If the
 	// clock has jumped forward since, the report's ages do not contain the jump.
-	m.page, m.end, m.now = s.page, s.end, v.store().Add(v.jumped-v.forwardJumps())
+	m.page, m.end, m.now = s.page, s.end, v.store().Add(v.jumped-v.forward)
 	advanced := s.page.Continuation != s.req.From.Continuation()
 	m.told = len(s.page.Changes) > 0 || s.page.LSN >= 0 && s.page.End >= 0 && (s.page.LSN >= s.page.End || advanced && s.page.LSN < m.firstEnd)
 }
@@ -234,13 +231,8 @@ func (j *journal) visible(r *record) bool {
 	return !r.lost && (j.passes == nil || j.passes(r.id)) && !r.at.Before(j.since) && j.contains(r)
 }
 
-// floor is the LSN of each key from which a statement about changes holds: it applies to
-// the changes with a greater LSN.
-type floor func(k *keyLog) int64
-
-// at returns a floor that is the same LSN for all keys. Only the keys of one lease have
-// such a floor.
-func at(lsn int64) floor { return func(*keyLog) int64 { return lsn } }
+// at returns a function that returns the same LSN for all keys, as for those of one lease.
+func at(lsn int64) func(*keyLog) int64 { return func(*keyLog) int64 { return lsn } }
 
 func (d delivery) unacknowledged() bool { return !d.acked }
 
@@ -248,7 +240,7 @@ func (d delivery) unhandled() bool { return !d.handled && !d.vouched }
 
 // left returns the changes of range r with an LSN greater than from and at most to whose
 // delivery is not done. It leaves out changes that a reader no longer receives.
-func (j *journal) left(r feed.Range, from floor, to int64, undone func(delivery) bool) (left []*record) {
+func (j *journal) left(r feed.Range, from func(*keyLog) int64, to int64, undone func(delivery) bool) (left []*record) {
 	for _, k := range j.in(r) {
 		for _, r := range k.after(from(k)) {
 			if r.lsn <= to && undone(r.delivery) && j.visible(r) {
