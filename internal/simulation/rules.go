@@ -20,31 +20,26 @@ type rule struct {
 	mutant string // the planted bug that proves the rule
 }
 
-// judge judges an entry. It ignores facts of other kinds than its own.
 type (
+	all []judge
+	// judge judges an entry. It ignores facts of other kinds than its own.
 	judge func(v *view, e entry, breach report)
-	all   []judge
+	// report reports a breach if something is wrong. The message begins with the fact.
+	report func(wrong bool, format string, args ...any)
 )
 
-// report reports a breach of a rule if something is wrong. The fact is part of the message.
-type report func(wrong bool, format string, args ...any)
-
-// begins judges the facts of one kind when they begin, and ends judges them when they end.
-func begins[F any](judge func(v *view, fact F, breach report)) judge {
+// on judges the facts of one kind when they begin, or when they end.
+func on[F any](end bool, judge func(v *view, fact F, breach report)) judge {
 	return func(v *view, e entry, breach report) {
-		if f, ok := e.fact.(F); ok && !e.ends {
+		if f, ok := e.fact.(F); ok && e.ends == end {
 			judge(v, f, breach)
 		}
 	}
 }
 
-func ends[F any](judge func(v *view, fact F, breach report)) judge {
-	return func(v *view, e entry, breach report) {
-		if f, ok := e.fact.(F); ok && e.ends {
-			judge(v, f, breach)
-		}
-	}
-}
+func begins[F any](judge func(v *view, fact F, breach report)) judge { return on(false, judge) }
+
+func ends[F any](judge func(v *view, fact F, breach report)) judge { return on(true, judge) }
 
 // sends judges the writes that our hosts send, and applied those that the store applies.
 func sends(judge func(v *view, w *leaseWrite, breach report)) judge {

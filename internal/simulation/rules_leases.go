@@ -215,18 +215,16 @@ func judgeLimits(v *view, w *leaseWrite, breach report) {
 }
 
 func judgeShort(v *view, _ *rest, breach report) {
-	have, leases := map[string]int{}, v.usable()
-	for _, l := range leases {
-		if v.age(l) < v.times.takeover() {
-			have[l.Owner]++
+	have := map[*host]int{} // the leases without a live owner are those of nil
+	for _, l := range v.usable() {
+		h := v.ownerOf(l)
+		if v.age(l) >= v.times.takeover() {
+			h = nil
 		}
-	}
-	free := len(leases)
-	for _, h := range v.alive() {
-		free -= have[h.text()]
+		have[h]++
 	}
 	for _, h := range v.alive() {
-		breach(free > 0 && !h.settings.isFull(have[h.text()]), "%s owns %d leases, but %d leases have no owner", h.id, have[h.text()], free)
+		breach(have[nil] > 0 && !h.settings.isFull(have[h]), "%s owns %d leases, but %d leases have no owner", h.id, have[h], have[nil])
 	}
 }
 

@@ -59,8 +59,7 @@ func judgeStable(v *view, r *rest, breach report) {
 
 // judgeBalance judges the numbers of leases of the hosts. A host's share is the number of
 // leases divided by the number of hosts, rounded down or up, within the bounds of the host.
-// With bounds, no host may lack a lease that it could ask for: one of a host that has more
-// than the asking host's share.
+// With bounds, no host may lack a lease of another one that has more than the first one's share.
 func judgeBalance(v *view, _ *rest, breach report) {
 	hosts, leases, have := v.alive(), v.usable(), map[string]int{}
 	for _, l := range leases {
@@ -99,9 +98,9 @@ func (s settings) within(n int) int {
 // isFull reports whether a host with n leases may acquire no more.
 func (s settings) isFull(n int) bool { return s.maxLeases > 0 && n >= s.maxLeases }
 
-// judgeCost judges the number of requests to the lease store since they are counted. Each
-// host may list the leases once per interval. Each lease may have one write per checkpoint
-// and one per renewal. Both intervals have a jitter of a tenth.
+// judgeCost judges the requests since they are counted. A host lists the leases once per
+// interval, and a lease has one write per checkpoint and one per renewal. Both intervals have
+// a jitter of a tenth.
 func judgeCost(v *view, _ *rest, breach report) {
 	lists, updates, batches := map[*host]int{}, map[string]int{}, map[string]int{}
 	for _, e := range v.entries[v.counting:v.n] {
@@ -128,13 +127,11 @@ func judgeCost(v *view, _ *rest, breach report) {
 		breach(n < least || n > most, "%s: %d listings in %s, where %d to %d are due", h.id, n, span, least, most)
 	}
 	for _, l := range v.usable() {
-		h, n := v.ownerOf(l), updates[l.Token]
-		if h == nil {
-			continue // judgeCoverage reports it
+		if h, n := v.ownerOf(l), updates[l.Token]; h != nil { // judgeCoverage reports others
+			t := h.settings.times
+			least, most := int(span/(t.renew+t.timeout))-1, int(span/(t.renew-t.renew/10))+1+batches[l.Token]
+			breach(n < least || n > most, "lease %s: %d writes in %s, where %d to %d are due", l.Token, n, span, least, most)
 		}
-		t := h.settings.times
-		least, most := int(span/(t.renew+t.timeout))-1, int(span/(t.renew-t.renew/10))+1+batches[l.Token]
-		breach(n < least || n > most, "lease %s: %d writes in %s, where %d to %d are due", l.Token, n, span, least, most)
 	}
 }
 
@@ -218,16 +215,12 @@ func judgeLag(v *view, r *measurement, l estimator.Lag, breach report) {
 }
 
 func judgeReaderPage(v *view, p *readerPage, breach report) {
-	if len(p.changes) == 0 {
-		return
-	}
 	from, found := v.tiles.at(p.keys)
-	if !found || from < 0 {
-		breach(true, "the reader returns changes of %s, which it has not begun to read", p.keys)
-		return
+	if begun := found && from >= 0; len(p.changes) > 0 {
+		breach(!begun, "the reader returns changes of %s, which it has not begun to read", p.keys)
+		m := v.journal.match(p.keys.Intersect(p.prefix), from, p.changes, v.journal.contains)
+		breach(begun && m.wrong != "", "the reader, in %s after %d: the page %s", p.keys, from, m.wrong)
 	}
-	m := v.journal.match(p.keys.Intersect(p.prefix), from, p.changes, v.journal.contains)
-	breach(m.wrong != "", "the reader, in %s after %d: the page %s", p.keys, from, m.wrong)
 }
 
 func judgeReaderEnds(v *view, f *readerEnds, breach report) {

@@ -11,10 +11,9 @@ import (
 )
 
 // view is what follows from the ledger up to one of its entries: the documents in the lease
-// store, what each host may conclude from the answers that it has received, and which
-// changes have been delivered. It contains conclusions and no judgement, and depends on
-// nothing but the entries and the configuration of the world. For each entry, advance
-// concludes what the rules must know about it, and step moves the view behind it.
+// store, what hosts may conclude from answers, and which changes have been delivered. It
+// judges nothing, and depends only on the entries and the configuration of the world. For
+// each entry, advance concludes what the rules must know, and step moves the view behind it.
 type view struct {
 	worldConfig
 	entries []entry
@@ -253,9 +252,8 @@ func (e entry) change() int {
 	return 1
 }
 
-// startsAfresh returns the host that begins its first start with an entry, or goes on with
-// it: it lists the partitions, creates the marker, or writes a lease in another way than by a
-// delete. A host that discards the leases has then discarded them.
+// startsAfresh returns the host that begins its first start with an entry, or goes on with it.
+// A host that discards the leases has then discarded them.
 func startsAfresh(e entry) *host {
 	switch f := e.fact.(type) {
 	case *lists:
@@ -293,8 +291,7 @@ func (v *view) alive() []*host {
 	return slices.DeleteFunc(slices.Clone(v.order), func(h *host) bool { s := v.hosts[h]; return s.crashed || s.ended || s.left >= 0 })
 }
 
-// age returns the time since the last write of a lease document, by the store's clock if it
-// has one.
+// age returns the time since a lease was last written, by the store's clock if it has one.
 func (v *view) age(l lease.Lease) time.Duration {
 	if v.clockless {
 		return v.now - v.entries[v.lease(l.Token).n].at
@@ -302,8 +299,7 @@ func (v *view) age(l lease.Lease) time.Duration {
 	return v.store().Truncate(time.Second).Sub(l.Modified)
 }
 
-// isLive reports whether a host that discards must regard the lease as one with a live
-// owner. Without a clock of the store, that is every lease with an owner.
+// isLive reports whether a host that discards must regard the owner of the lease as live.
 func (v *view) isLive(l lease.Lease, now time.Time) bool {
 	return l.Owner != "" && (v.clockless || now.Sub(l.Modified) < v.times.takeover())
 }
@@ -342,8 +338,8 @@ func (v *view) without(token string) []lease.Lease {
 // usable returns the leases that no other lease shadows, sorted by token.
 func (v *view) usable() []lease.Lease { return usable(v.without("")) }
 
-// hasChild reports whether a lease within the range of l exists. A worker that has begun to
-// create the children of its lease continues, even if the partitions have merged again.
+// hasChild reports whether a lease within the range of l exists. A split that has begun goes
+// on, even if the partitions have merged again.
 func (v *view) hasChild(l lease.Lease) bool { return slices.ContainsFunc(v.without(""), l.AncestorOf) }
 
 // uncoveredIn returns the parts of r that no lease covers, except for the lease but.
@@ -366,8 +362,7 @@ func rangesOf(leases []lease.Lease) (ranges []feed.Range) {
 	return ranges
 }
 
-// uncovered returns a part of r that no range in ranges covers. It returns false if they
-// cover all of r.
+// uncovered returns a part of r that no range covers. It returns false if there is none.
 func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 	for at := r.Min; at < r.Max; {
 		next, end := at, r.Max
@@ -387,8 +382,7 @@ func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 	return feed.Range{}, false
 }
 
-// lsn returns the position of a lease as an LSN. If the lease has no continuation, it is
-// that of the lease's start.
+// lsn returns the position of a lease as an LSN, or that of the lease's start.
 func (v *view) lsn(l lease.Lease) int64 {
 	if l.Continuation != "" {
 		return lsnAt(l.Continuation)
@@ -399,9 +393,8 @@ func (v *view) lsn(l lease.Lease) int64 {
 	return 0
 }
 
-// defaultStart returns the start of a lease whose document records none. Our hosts always
-// record a start, but foreign hosts drop it or create leases without one. Foreign hosts
-// have the same configuration as ours.
+// defaultStart returns the start of a lease whose document records none. Our hosts record it,
+// but foreign hosts, which have the same configuration, drop it.
 func (v *view) defaultStart() feed.Start {
 	if v.foreign {
 		return v.start

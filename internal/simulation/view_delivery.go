@@ -71,8 +71,8 @@ func (v *view) handled(b *batch) {
 	}
 }
 
-// decides records what the user's code has done with batches. It leaves out the changes
-// whose keys have started over since the worker began.
+// decides records what the user's code has done with batches, unless their keys have started
+// over since the worker began.
 func (v *view) decides(f *verdict) {
 	for _, b := range f.batches {
 		for _, r := range v.matched[b].records {
@@ -104,8 +104,8 @@ func (v *view) used(u *use, ends bool) {
 	}
 }
 
-// overslept reports whether the host trusted its lease when the processor called the user's
-// code, one of its clocks fell behind before the use began, and trust has ended meanwhile. The
+// overslept reports whether the processor called the user's code while the host trusted its
+// lease, but one of the host's clocks fell behind and trust ended before the code began. The
 // host notices that within a moment, and ends the context of the call.
 func (v *view) overslept(u *use) bool {
 	t := v.tenures[u.key()]
@@ -114,15 +114,14 @@ func (v *view) overslept(u *use) bool {
 
 func (u *use) key() tenureKey { return tenureKey{u.host, u.token} }
 
-// paging is the state of a worker's reads: its last one, and the changes of it and of those
-// before whose items have a time to live.
+// paging is the state of a worker's reads after the last one.
 type paging struct {
 	tenure  *tenure
 	after   feed.Continuation
 	since   time.Duration
-	end     int64 // that the first of several empty pages showed; 0 if the next read is not due
-	due     bool  // the next read is due at once
-	limited []*record
+	end     int64     // that the first of several empty pages showed; 0 if the next read is not due
+	due     bool      // the next read is due at once
+	limited []*record // the changes read, whose items have a time to live
 }
 
 // reads records the begin or the end of a worker's read.
@@ -139,12 +138,10 @@ func (v *view) reads(r *read, ends bool) {
 	}
 }
 
-// pageReceived records a page that a worker has received. If more changes may follow it,
-// the next read is due at once. Reads of empty pages must reach the end that the first of
-// them showed without a delay.
-//
-// The worker must deliver the changes of the page even if their items expire meanwhile. If
-// it reads again from an earlier position, it has dropped the later changes.
+// pageReceived records a page that a worker has received. If more changes may follow it, the
+// next read is due at once: reads of empty pages must reach the end that the first one showed.
+// The worker must deliver the changes even if their items expire meanwhile, but it has dropped
+// those after the position from which it reads again.
 func (v *view) pageReceived(r *read, last *paging) *paging {
 	page, from := r.answer, r.req.From
 	next := &paging{tenure: v.tenures[tenureKey{r.host, r.token}], after: page.Continuation, since: v.now}
@@ -188,17 +185,15 @@ func (v *view) serves(s *served) {
 	}
 }
 
-// surveyed is the lag of a lease by the journal when the source served the last read of
-// one measurement.
+// surveyed is the lag of a lease by the journal at the last read of one measurement.
 type surveyed struct {
 	from   feed.Start // of the measurement's first read
 	unread unread
 	page   feed.Page // the page that the estimator received
-	// told reports whether the page shows how far the feed goes. It does not if it is
-	// empty and has not advanced, or lacks an LSN. Nor does it if it is empty and before
-	// the end, but has reached firstEnd: the end that the first page showed.
+	// told reports whether the page shows how far the feed goes. An empty page does not if it
+	// lacks an LSN, has not advanced, or is before the end but has reached firstEnd.
 	told     bool
-	firstEnd int64
+	firstEnd int64     // the end that the first page showed
 	end      int64     // the last LSN of the partition
 	now      time.Time // by the service's clock, without its forward jumps during the measurement
 }
@@ -238,8 +233,8 @@ func (d delivery) unacknowledged() bool { return !d.acked }
 
 func (d delivery) unhandled() bool { return !d.handled && !d.vouched }
 
-// left returns the changes of range r with an LSN greater than from and at most to whose
-// delivery is not done. It leaves out changes that a reader no longer receives.
+// left returns the changes of range r with an LSN greater than from and at most to that are
+// visible and undone.
 func (j *journal) left(r feed.Range, from func(*keyLog) int64, to int64, undone func(delivery) bool) (left []*record) {
 	for _, k := range j.in(r) {
 		for _, r := range k.after(from(k)) {
@@ -251,16 +246,14 @@ func (j *journal) left(r feed.Range, from func(*keyLog) int64, to int64, undone 
 	return left
 }
 
-// matching is the result of comparing changes that a reader received with the journal. wrong
-// describes the first error.
+// matching is what the journal says of changes that a reader received.
 type matching struct {
 	records []*record
-	wrong   string
+	wrong   string // the first error
 }
 
-// match matches changes that a reader of range r received after the LSN from. needed says
-// which changes must not be missing. Other errors are a change that was never written, and
-// one outside the range.
+// match matches changes that a reader of range r received after the LSN from. It is an error
+// if a needed change is missing, or if a change was never written there.
 func (j *journal) match(r feed.Range, from int64, changes []feed.Change, needed func(*record) bool) (m matching) {
 	for _, e := range j.between(r, from, changes[len(changes)-1].LSN) {
 		received := false
@@ -283,8 +276,7 @@ func (j *journal) match(r feed.Range, from int64, changes []feed.Change, needed 
 	return m
 }
 
-// unread describes the changes of a range that follow a position and that the change feed
-// contains, in order of their LSNs.
+// unread describes the changes that follow a position and that the change feed contains.
 type unread struct {
 	transactions int64 // number of different LSNs
 	first        int64 // LSN of the first change

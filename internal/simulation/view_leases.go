@@ -58,9 +58,8 @@ func (v *view) apply(a *application) {
 	}
 }
 
-// acquired records the acquire of a lease by one of our hosts: whether it was stolen, and
-// whether a jump of the store's clock allowed it. Its clock may also have been set back
-// since the host listed the lease.
+// acquired records whether one of our hosts has stolen the lease that it acquires, and whether
+// a jump of the store's clock allowed it: forward, or back since the host listed the lease.
 func (v *view) acquired(a *application) {
 	s, on, l := v.sent[a.leaseWrite], v.on(a.host, a.doc.Token), v.lease(a.doc.Token)
 	on.stolen = -1
@@ -76,11 +75,10 @@ func (v *view) acquired(a *application) {
 }
 
 // doubling is an event after which two hosts may use the same keys, though all hosts follow
-// the protocol. part reports whether two leases overlap in part until an operator repairs
-// them.
+// the protocol.
 type doubling struct {
 	keys feed.Range
-	part bool
+	part bool // two leases overlap in part until an operator repairs them
 }
 
 // doubles records a create or a delete after which two hosts may use the same keys.
@@ -125,12 +123,10 @@ type markFloor struct {
 	counters []counter
 }
 
-// marked records that the marker was created or deleted. A host that deletes the marker
-// discards the leases. Keys that have no lease then start at the next marker, too.
-//
-// A create of the marker may have been sent before a discard, and arrive after the marker
-// was deleted. Then the marker exists before the new leases do, and the next host replaces
-// them as lost ones instead of creating them as in a first start.
+// marked records that the marker was created or deleted. A host that deletes it discards the
+// leases, and keys without a lease start at the next marker, too. If a create of the marker
+// arrives late, after a discard, the next host finds the marker but no leases, and replaces
+// them as lost ones.
 func (v *view) marked(m *markApplied) {
 	switch {
 	case !m.exists:
@@ -146,8 +142,7 @@ func (v *view) marked(m *markApplied) {
 	v.marker = m.exists
 }
 
-// discards records the discard of a lease. Its keys start over, unless another lease covers
-// them.
+// discards records a discard. Keys that no other lease covers start over.
 func (v *view) discards(l lease.Lease) {
 	v.discard = v.n
 	for _, r := range v.uncoveredIn(l.Range.OrFull(), "") {
@@ -168,8 +163,8 @@ func (v *view) discards(l lease.Lease) {
 	}
 }
 
-// promised returns the LSN of a key after which every change must be delivered: the last
-// one before the marker, or before the configured start.
+// promised returns the last LSN of a key before the marker, or before the configured start.
+// Every later change must be delivered.
 func (v *view) promised(k *keyLog) int64 {
 	switch v.start.Kind() {
 	case feed.StartTime:
@@ -190,8 +185,7 @@ func (v *view) promised(k *keyLog) int64 {
 }
 
 // lostVersions reports whether a lost lease may have started again from now: one that was
-// deleted by hand, or one without which the marker was created late. That happens in all
-// versions and deletes mode, unless the processor starts after a continuation.
+// deleted by hand, or one without which the marker was created late.
 func (v *view) lostVersions() bool {
 	return v.mode == feed.AllVersionsAndDeletes && v.start.Kind() == feed.StartNow && (v.deleted >= 0 || v.markedLate)
 }
@@ -206,8 +200,8 @@ type tenure struct {
 	lease   lease.Lease // its token, partition and range
 	known   int         // the entry that applied the newest version that the host knows
 	givenUp bool        // the host has sent a release or a delete of the lease
-	// inferred reports whether the host concluded from a conflict that its acquire was
-	// applied. Its next successful write then begins the tenure, however late it is.
+	// inferred is true if the host concluded from a conflict that its acquire was applied.
+	// Its next successful write then begins the tenure, however late it is.
 	inferred bool
 	askedAt  time.Duration // when the host first saw a hand-over request in the lease, or -1
 	// previousWrite is when the previous owner, a live foreign host, last wrote the lease
@@ -224,10 +218,8 @@ func (w *leaseWrite) key() tenureKey { return tenureKey{w.host, w.lease.Token} }
 
 // holding is what else follows for one lease on one host.
 type holding struct {
-	// attempt is the first try of an acquire whose answer was lost. It replaces a version.
-	// Later tries of the same acquire replace the same one.
-	attempt   moment
-	replaces  string               // the ETag of that version
+	attempt   moment               // the first try of an acquire whose answer was lost
+	replaces  string               // the ETag that all tries of that acquire replace
 	freeChild string               // the ETag of the free child that a create of the host has met
 	stolen    time.Duration        // when the live foreign owner last wrote the lease that the host acquired, or -1
 	inFlight  int                  // number of the owner's writes in progress
@@ -272,8 +264,7 @@ func (v *view) listedExpired(h *host, l lease.Lease) bool {
 }
 
 // seenFree reports whether an answer showed the document that a write replaces to the host as
-// free, as expired, or as a foreign owner's. Then the host may acquire or steal it. The
-// listing's clock decides, because the store's clock may have been set since.
+// free, as expired by the clock of the listing, or as a foreign owner's, which may be stolen.
 func (v *view) seenFree(w *leaseWrite) bool {
 	k, known := v.on(w.host, w.lease.Token).seen[w.lease.ETag]
 	at, stored := v.lease(w.lease.Token).versions[w.lease.ETag]
@@ -284,8 +275,7 @@ func (v *view) seenFree(w *leaseWrite) bool {
 	return !lease.Ours(seen.Owner) || k.now.IsZero() || k.now.Sub(seen.Modified) >= v.times.takeover()
 }
 
-// trustedAt reports whether the host trusted its lease at a time: its last successful write
-// was recent enough by both clocks.
+// trustedAt reports whether the last successful write was recent enough by both clocks.
 func (v *view) trustedAt(t *tenure, at time.Duration) bool {
 	passed := at - t.at
 	return max(passed, passed+v.hostOf(t.host).ahead(at)-t.ahead) < v.times.trust()
@@ -293,19 +283,16 @@ func (v *view) trustedAt(t *tenure, at time.Duration) bool {
 
 func (v *view) trusted(t *tenure) bool { return t != nil && v.trustedAt(t, v.now) }
 
-// holds reports whether the host trusts its lease and has sent neither a release nor a
-// delete.
+// holds reports whether the host trusts its lease and has not given it up.
 func (v *view) holds(t *tenure) bool { return v.trusted(t) && !t.givenUp }
 
-// lapsed reports whether the trust had ended by the host's wall clock before that was set
-// back. The host may have noticed it, or not.
+// lapsed reports whether trust had ended by the host's wall clock before that was set back.
 func (v *view) lapsed(t *tenure) bool {
 	return slices.ContainsFunc(v.hostOf(t.host).steps, func(s clockStep) bool { return s.at >= t.at && !v.trustedAt(t, s.at-1) })
 }
 
-// confirmed reports whether a host may use its lease. A lease that was not stolen needs
-// no confirmation. A stolen lease needs a successful write that was sent late enough. By
-// then the previous owner, if it followed our protocol, would have stopped.
+// confirmed reports whether a write of a stolen lease was sent so late that the previous
+// owner, if it followed our protocol, had stopped. A lease that was not stolen is confirmed.
 func (v *view) confirmed(t *tenure) bool {
 	return t.previousWrite < 0 || t.at-t.previousWrite >= v.times.trust()
 }
@@ -332,21 +319,18 @@ func (v *view) begun(w *leaseWrite, first moment, answer lease.Lease) *tenure {
 	}
 }
 
-// sending is what follows from the state in which a host sends a write.
+// sending is what follows for a write from the state in which its host sends it.
 type sending struct {
 	moment
-	discards bool // the host sends it while it discards the leases
-	// replaces reports whether the host sends the write while it replaces a gone lease: a
-	// delete of a leftover, the create of a child, or a write of a child that exists.
-	replaces bool
+	discards bool          // the host sends it while it discards the leases
+	replaces bool          // see view.replaces
 	acquires bool          // the lease, which an answer has shown to the host as free or expired
 	before   lease.Lease   // the replaced document, once the write is applied
 	age      time.Duration // of that document
 }
 
-// owners reports whether a host sends the write only as the owner, one at a time. The
-// create of a free lease is not such a write, nor is a write by which a host replaces a gone
-// lease.
+// owners reports whether a host sends the write only as the owner, one at a time. The create
+// of a free lease is not such a write, nor is one by which a host replaces a gone lease.
 func (v *view) owners(w *leaseWrite) bool {
 	return !v.sent[w].replaces && (w.op != opCreate || w.lease.Owner != "")
 }
@@ -365,7 +349,7 @@ func (w *leaseWrite) frees() bool { return w.op == opDelete || w.op == opUpdate 
 
 func (v *view) releases(w *leaseWrite) bool { return w.frees() && !v.sent[w].replaces }
 
-// sending returns what follows from the state in which a host sends a write.
+// sending concludes what follows for a write when its host sends it.
 func (v *view) sending(w *leaseWrite) *sending {
 	h := v.hostOf(w.host)
 	s := &sending{moment: moment{v.now, h.ahead(v.now)}}
@@ -377,8 +361,8 @@ func (v *view) sending(w *leaseWrite) *sending {
 	return s
 }
 
-// replaces reports whether the host sends the write while it replaces a gone lease, and not
-// as the owner of the lease that it writes.
+// replaces reports whether the host sends the write while it replaces a gone lease: a delete
+// of a leftover, the create of a child, or a write of a child that exists.
 func (v *view) replaces(w *leaseWrite) bool {
 	h, l := w.host, w.lease
 	switch {
@@ -397,17 +381,15 @@ func (v *view) replaces(w *leaseWrite) bool {
 	return false
 }
 
-// deletesLost reports whether the host deletes a lease that names it as the owner, but which
-// it has lost: its trust has ended by itself, and a listing of the host shows the document
-// as expired. Then the host's own text protects the lease no more than that of another host.
+// deletesLost reports whether the host deletes a lease that it has lost, though it is the
+// owner by the text: trust has ended by itself, and a listing shows the lease as expired.
 func (v *view) deletesLost(w *leaseWrite) bool {
 	t := v.tenures[w.key()]
 	lost := t == nil || !t.givenUp && !v.trusted(t)
 	return w.op == opDelete && lost && !v.clockless && v.seenFree(w)
 }
 
-// writes records that a write leaves its host, or that the host receives the answer or gives
-// up waiting for it.
+// writes records that a write leaves its host, or that the host no longer waits for it.
 func (v *view) writes(w *leaseWrite, e entry) {
 	if w.op == opCreate {
 		v.creates += e.change()
@@ -481,9 +463,8 @@ func (v *view) failed(w *leaseWrite, t *tenure, on *holding) {
 	}
 }
 
-// sawRequest records when the host first saw a hand-over request in its lease. If l has
-// no request, it forgets the time. That happens when the document was deleted by hand and
-// its owner recreated it without the request.
+// sawRequest records when the host first saw a hand-over request in its lease. A lease that
+// was deleted by hand and put back has no request any more.
 func (v *view) sawRequest(t *tenure, l lease.Lease) {
 	switch {
 	case t == nil:
