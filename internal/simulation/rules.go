@@ -190,7 +190,8 @@ var rules = []rule{{
 	name: "bounds", judges: all{applied(judgeBounds)}, mutant: "355-release-without-the-bound",
 	text: "If the source refuses the start time, each stored position has that time as a bound.",
 }, {
-	name: "coverage", judges: all{applied(judgeFeedRange), atRest(judgeCoverage, restCovered, restRead, restParents)}, mutant: "351-a-split-has-three-children-at-most",
+	name: "coverage", judges: all{applied(judgeFeedRange), atRest(judgeCoverage, restCovered, restRead, restParents)},
+	mutant: "351-a-split-has-three-children-at-most",
 	text:   "At rest the leases cover all keys without overlap, none of them is gone, and a live host owns and reads each of them.",
 	exempt: []string{"A host of .NET or Java, or an operator, has created a lease of these keys that overlaps another one in part."},
 }, {
@@ -218,8 +219,9 @@ var rules = []rule{{
 	text:   "A host with Config.DiscardLeases deletes the marker, and then every lease that existed. It deletes no lease that has a live owner.",
 	exempt: []string{"A listing of the host showed the lease as expired, and the store's clock was set back since."},
 }, {
-	name: "time-to-live", judges: all{begins(judgePurge), begins(judgeServed), applied(judgePassed), atRest(judgeExpired, restExpired)}, mutant: "381-expired-change-is-dropped-before-delivery",
-	text: "No page contains an expired item. A change that was read before its item expired is acknowledged before the position passes it. The next purge deletes an expired item, and nothing else.",
+	name: "time-to-live", judges: all{begins(judgePurge), begins(judgeServed), applied(judgePassed), atRest(judgeExpired, restExpired)},
+	mutant: "381-expired-change-is-dropped-before-delivery",
+	text:   "No page contains an expired item. A change that was read before its item expired is acknowledged before the position passes it. The next purge deletes an expired item, and nothing else.",
 }}
 
 // violation is the breach of a rule.

@@ -155,10 +155,10 @@ func judgeChildren(v *view, a *application, s *sending, breach report) {
 		breach(len(gaps) > 0, "no other lease covers %v", gaps)
 	default:
 		breach(l.PartitionID != "" && !v.isGone(l), "the lease's partition is not gone")
-		var pieces []feed.Range
-		for _, piece := range v.leases {
-			if piece.last.Token != "" && ancestor(l, piece.last) {
-				pieces = append(pieces, piece.last.Range)
+		var pieces []lease.Lease
+		for _, p := range v.leases {
+			if p.last.Token != "" && !p.last.Range.IsZero() && ancestor(l, p.last) {
+				pieces = append(pieces, p.last)
 			}
 		}
 		gap, ok := uncovered(l.Range.OrFull(), pieces)
@@ -207,7 +207,8 @@ func judgeLimits(v *view, w *leaseWrite, breach report) {
 	for _, t := range v.tenures {
 		// A host does not put back a lease that it has stolen and not used yet.
 		_, stored := v.docs[t.lease.Token]
-		if t.host == w.host && t.lease.Token != w.lease.Token && v.holds(t) && !v.overwritten(t) && (stored || t.previousWrite < 0) && !v.shadowed(t.lease) {
+		counts := t.host == w.host && t.lease.Token != w.lease.Token && (stored || t.previousWrite < 0)
+		if counts && v.holds(t) && !v.overwritten(t) && !v.shadowed(t.lease) {
 			n++
 		}
 	}

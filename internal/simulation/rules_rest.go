@@ -20,7 +20,7 @@ func judgeFeedRange(v *view, a *application, _ *sending, breach report) {
 
 func judgeCoverage(v *view, r *rest, breach report) {
 	leases := v.usable()
-	gap, ok := uncovered(v.keys.OrFull(), rangesOf(leases))
+	gap, ok := uncovered(v.keys.OrFull(), leases)
 	breach(ok, "no lease covers %s", gap)
 	for i, l := range leases {
 		read := v.lease(l.Token).read

@@ -344,29 +344,22 @@ func (v *view) hasChild(l lease.Lease) bool { return slices.ContainsFunc(v.witho
 
 // uncoveredIn returns the parts of r that no lease covers, except for the lease but.
 func (v *view) uncoveredIn(r feed.Range, but string) (gaps []feed.Range) {
-	covered := rangesOf(v.without(but))
+	leases := v.without(but)
 	for {
-		gap, ok := uncovered(r, covered)
+		gap, ok := uncovered(r, leases)
 		if !ok {
 			return gaps
 		}
-		gaps, covered = append(gaps, gap), append(covered, gap)
+		gaps, leases = append(gaps, gap), append(leases, lease.Lease{Range: gap})
 	}
 }
 
-// rangesOf returns the ranges of leases.
-func rangesOf(leases []lease.Lease) (ranges []feed.Range) {
-	for _, l := range leases {
-		ranges = append(ranges, l.Range.OrFull())
-	}
-	return ranges
-}
-
-// uncovered returns a part of r that no range covers. It returns false if there is none.
-func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
+// uncovered returns a part of r that no lease covers. It returns false if there is none.
+func uncovered(r feed.Range, leases []lease.Lease) (feed.Range, bool) {
 	for at := r.Min; at < r.Max; {
 		next, end := at, r.Max
-		for _, piece := range ranges {
+		for _, l := range leases {
+			piece := l.Range.OrFull()
 			if piece.Min <= at && piece.Max > next {
 				next = piece.Max
 			}
