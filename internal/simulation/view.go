@@ -124,6 +124,9 @@ func (v *view) advance() bool {
 	v.n++
 	e := v.entries[v.n]
 	v.now = e.at
+	if !e.ends {
+		v.began[e.fact] = v.n
+	}
 	switch f := e.fact.(type) {
 	case *leaseWrite:
 		if !e.ends {
@@ -149,9 +152,6 @@ func (v *view) store() time.Time { return v.entries[v.n].store }
 // step moves the view behind the current entry.
 func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 	e := v.entries[v.n]
-	if !e.ends {
-		v.began[e.fact] = v.n
-	}
 	if h := startsAfresh(e); h != nil {
 		v.hostOf(h).discarding = false
 	}
@@ -236,9 +236,7 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 	case *count:
 		v.counting = v.n
 	case *measurement:
-		if !e.ends {
-			v.measured, v.jumped = map[string]*surveyed{}, v.forward
-		}
+		v.measured, v.jumped = map[string]*surveyed{}, v.forward
 	case *readerMoves:
 		v.tiles = f.done
 	}
