@@ -43,8 +43,11 @@ func (v *view) works(w *worker, ends bool) {
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
 	w := v.workers[b.worker]
-	from, since := w.position, time.Time{}
-	if start := b.lease.Start(v.defaultStart()); w.first && start.Kind() == feed.StartTime {
+	from, since, fallback := w.position, time.Time{}, feed.Now()
+	if b.host.foreign {
+		fallback = v.start
+	}
+	if start := b.lease.Start(fallback); w.first && start.Kind() == feed.StartTime {
 		// The start time may have been in the future when the run began. On a merged
 		// partition, the first page may also contain older changes.
 		from, since = 0, start.Time()
@@ -63,10 +66,9 @@ func (v *view) compare(b *batch) {
 // handled records that the handler of a batch has returned.
 func (v *view) handled(b *batch) {
 	w, records := v.workers[b.worker], v.matched[b].records
-	switch {
-	case b.err == nil:
+	if b.err == nil {
 		w.failed, w.first, w.position = nil, false, b.changes[len(b.changes)-1].LSN
-	case records != nil: // otherwise its handler was not called
+	} else if records != nil { // otherwise its handler was not called
 		w.failed = records
 	}
 }
