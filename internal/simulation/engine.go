@@ -127,6 +127,23 @@ func lsnOf(c feed.Continuation) (int64, error) {
 	return strconv.ParseInt(strings.Trim(string(c), `"`), 10, 64)
 }
 
+// lsnAt returns the LSN of a continuation, or 0 if it is none.
+func lsnAt(c feed.Continuation) int64 {
+	n, _ := lsnOf(c)
+	return n
+}
+
+// keysOf returns the keys that a request reads.
+func keysOf(live []feed.Partition, r feed.Request) feed.Range {
+	keys := r.Range.OrFull()
+	for _, p := range live {
+		if p.ID == r.Partition.ID {
+			keys = keys.Intersect(p.Range)
+		}
+	}
+	return keys
+}
+
 // isGone reports whether a read of a lease would fail with GoneError. A lease of a range
 // is gone when the range lies over several live partitions.
 func isGone(parts []feed.Partition, id string, r feed.Range) bool {

@@ -373,3 +373,11 @@ func (f *foreign) write(ctx context.Context, op string, l lease.Lease,
 	f.world.answers(sent, answer, err)
 	return answer, err
 }
+
+// conflictWith returns the document that a write has met, if err is a conflict.
+func conflictWith(err error) (lease.Lease, bool) {
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
+		return conflict.Current, true
+	}
+	return lease.Lease{}, false
+}

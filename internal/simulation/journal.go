@@ -37,9 +37,6 @@ type journal struct {
 type keyLog struct {
 	epk     string
 	records []*record
-	// settled is the number of records at the beginning that need no more checks. They
-	// were handled and acknowledged, or no reader receives them any more.
-	settled int
 }
 
 // record is one change of the monitored container, and its state of delivery.

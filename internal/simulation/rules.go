@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -15,173 +16,213 @@ type rule struct {
 	name   string
 	text   string   // one sentence, in the words of docs/guarantees.md
 	exempt []string // the facts that exempt
-	judge  func(v *view, e entry, breach report)
+	judges all
 	mutant string // the planted bug that proves the rule
 }
 
-// report reports a breach of a rule.
-type report func(format string, args ...any)
+type (
+	all []judge
+	// judge judges an entry. It ignores facts of other kinds than its own.
+	judge func(v *view, e entry, breach report)
+	// report reports a breach if something is wrong. The message begins with the fact.
+	report func(wrong bool, format string, args ...any)
+)
 
-// when reports a breach if something is wrong.
-func (breach report) when(wrong bool, format string, args ...any) {
-	if wrong {
-		breach(format, args...)
+// on judges the facts of one kind when they begin, or when they end.
+func on[F any](end bool, judge func(v *view, fact F, breach report)) judge {
+	return func(v *view, e entry, breach report) {
+		if f, ok := e.fact.(F); ok && e.ends == end {
+			judge(v, f, breach)
+		}
 	}
 }
 
-// rules is the table of all rules.
-var rules = []rule{
-	{
-		name: "exclusive-use", judge: judgeExclusiveUse, mutant: "14-healing-at-once",
-		text: "Two hosts never use overlapping ranges of keys at the same time, and no host begins to use keys while another host trusts a lease of them.",
-		exempt: []string{
-			"A host of .NET or Java uses one of the leases.",
-			"A host of .NET or Java has replaced or deleted the lease since the version that our host knows.",
-			"The store's clock has jumped, so another host could acquire the lease while its owner trusted it.",
-			"The use is a read, and its host has been suspended since it began. The host ignores the answer.",
-			"An operator has deleted a lease of these keys in a first start, during a create, or before another deleted one was mended.",
-			"A host in its first start has created a lease of these keys that an operator had deleted.",
-			"A host has put back a lease of these keys that a host of .NET or Java had replaced or deleted.",
-			"A create of a lease of these keys has arrived after its host gave it up, when the partition was gone.",
-			"A host of .NET or Java has created a child of these keys late, or above or across other leases, or has deleted a lease of them that was not gone.",
-		},
-	},
-	{
-		name: "nothing-skipped", judge: judgeNothingSkipped, mutant: "31-checkpoint-before-delivery",
-		text: "Every change up to the position of a lease has been acknowledged by a handler.",
-		exempt: []string{
-			"The change feed does not contain the change any more, because a later version has replaced it or its item has expired.",
-			"The source has dropped the change, and Config.OnHistoryLost has allowed to skip it.",
-			"A lease has been deleted by hand, or the marker was created late, in all versions and deletes mode with a start from now.",
-		},
-	},
-	{
-		name: "everything-delivered", judge: judgeEverythingDelivered, mutant: "32-failed-batch-is-done",
-		text:   "Every change that is written after the first start is handled before the run ends.",
-		exempt: []string{"The same facts exempt as for nothing-skipped."},
-	},
-	{
-		name: "order", judge: judgeOrder, mutant: "19-release-under-the-handler",
-		text:   "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions. After a failure it receives the same batch.",
-		exempt: []string{"A missing change is one that the change feed does not contain any more, that the filter hides, or that is older than the start time."},
-	},
-	{
-		name: "forward", judge: judgeForward, mutant: "335-older-checkpoint-moves-the-position-back",
-		text:   "Our hosts never move the position of a lease back.",
-		exempt: []string{"The lease had no position yet, but a start time, whose LSN grows with each change until it is reached."},
-	},
-	{
-		name: "owners", judge: judgeOwners, mutant: "20-ask-without-condition",
-		text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to ask for it.",
-		exempt: []string{
-			"A listing of the host showed the lease as expired, and the store's clock was set back since.",
-			"The owner is a host of .NET or Java, from which our hosts steal.",
-		},
-	},
-	{
-		name: "trust", judge: judgeTrust, mutant: "02-trust-from-the-answer",
-		text: "A host uses a lease, releases it, or replaces it only while it trusts the lease. It stops using the lease before it sends the release or the delete.",
-		exempt: []string{
-			"The processor called the user's code while the host trusted its lease, and the host was suspended or its wall clock set back before that code began.",
-			"The lease still names the host as its owner, but has expired, and the host deletes it as a leftover.",
-			"The write is the first one after a conflict that told the host that its acquire had been applied. It may be late.",
-			"A host of .NET or Java has replaced the document of the parent that is split.",
-		},
-	},
-	{
-		name: "hand-over", judge: judgeHandOver, mutant: "36-new-batch-under-a-mark",
-		text:   "A host hands out no new batch after it has seen a hand-over request in its lease.",
-		exempt: []string{"The batch has failed before, so it is not a new one."},
-	},
-	{
-		name: "children", judge: judgeChildren, mutant: "11-delete-before-all-children",
-		text:   "A lease whose partition is gone is deleted only when its children exist. They begin at its position, with its start and its bound.",
-		exempt: []string{"A host of .NET or Java has replaced the document of the parent. It is not the one that the host knows."},
-	},
-	{
-		name: "shadowed-leases", judge: judgeShadowedLeases, mutant: "10-child-beside-its-ancestor",
-		text: "A host does not acquire a lease if its listings show an ancestor of the lease.",
-	},
-	{
-		name: "one-write", judge: judgeOneWrite, mutant: "460-slow-write-is-repeated",
-		text: "A host never has two writes of one of its leases in progress.",
-	},
-	{
-		name: "limits", judge: judgeLimits, mutant: "340-left-over-beyond-the-maximum",
-		text: "A host acquires no more leases than Config.MaxLeases allows. A lease stays without an owner only if every host has that many.",
-		exempt: []string{
-			"A host of .NET or Java has replaced or deleted a lease that the host still counts as its own.",
-			"A lease that the host has stolen and not used yet was deleted, so the host will not put it back.",
-		},
-	},
-	{
-		name: "moves", judge: judgeMoves, mutant: "33-release-without-position",
-		text:   "A planned move redelivers nothing, and an expired lease is acquired within a fixed time.",
-		exempt: []string{"No host has run since the owner's last write and may acquire any number of leases."},
-	},
-	{
-		name: "prompt-reads", judge: judgePromptReads, mutant: "371-empty-page-is-the-end",
-		text:   "After a page that more changes may follow, a worker sends the next read at once.",
-		exempt: []string{"The host is configured to read less ahead, so the next read waits for the handler."},
-	},
-	{
-		name: "drain", judge: judgeDrain, mutant: "332-drain-without-limit",
-		text:   "The context of a handler ends when the drain timeout of a stop is over. While the host trusts the lease, it ends at no other time.",
-		exempt: []string{"One of the host's clocks has fallen behind since the stop, so the host counts the timeout longer."},
-	},
-	{
-		name: "checkpoints", judge: judgeCheckpoints, mutant: "336-checkpoint-after-the-hand-over-succeeds",
-		text: "Batch.Checkpoint returns nil only if the position is stored, and lease.ErrLost only if the host has lost the lease or stops.",
-		exempt: []string{
-			"The host's trust had ended by its wall clock, which was set back later.",
-			"A host of .NET or Java has replaced the lease's document.",
-			"The lease's partition is gone, or its children exist already.",
-		},
-	},
-	{
-		name: "bounds", judge: judgeBounds, mutant: "355-release-without-the-bound",
-		text: "If the source refuses the start time, each stored position has that time as a bound.",
-	},
-	{
-		name: "coverage", judge: judgeCoverage, mutant: "351-a-split-has-three-children-at-most",
-		text:   "At rest the leases cover all keys without overlap, none of them is gone, and a live host owns and reads each of them.",
-		exempt: []string{"A host of .NET or Java, or an operator, has created a lease of these keys that overlaps another one in part."},
-	},
-	{
-		name: "balance", judge: judgeBalance, mutant: "356-ten-hosts-at-most",
-		text: "At rest no lease gets another owner, and every host owns its share of the leases.",
-	},
-	{
-		name: "cost", judge: judgeCost, mutant: "461-renewals-come-twice-as-often",
-		text: "At rest a checkpoint and a renewal cost one write each, a host lists the leases once per acquire interval, and there is no other request to the lease store.",
-	},
-	{
-		name: "end", judge: judgeEnd, mutant: "462-stop-releases-nothing",
-		text: "Run returns nil when the host is stopped, and at no other time. Then no lease has an owner.",
-		exempt: []string{
-			"A handler ignores its context, so Run may name it.",
-			"A discard was refused, so Run says why.",
-		},
-	},
-	{
-		name: "estimates", judge: judgeEstimates, mutant: "34-filter-stalls-checkpoints",
-		text:   "The lag that an estimator measures is never below the number of unread transactions, and it is exact by the estimator's formula. At rest it is known.",
-		exempt: []string{"The source has lost the changes after a position that the user has not checkpointed, or refuses its start time."},
-	},
-	{
-		name: "readers", judge: judgeReaders, mutant: "379-key-of-a-reader-is-dropped",
-		text: "A feed.Reader returns every change of its range in order and without gaps, also over splits and merges and after it resumes.",
-	},
-	{
-		name: "discards", judge: judgeDiscards, mutant: "342-discard-under-a-live-owner",
-		text:   "A host with Config.DiscardLeases deletes the marker, and then every lease that existed. It deletes no lease that has a live owner.",
-		exempt: []string{"A listing of the host showed the lease as expired, and the store's clock was set back since."},
-	},
-	{
-		name: "time-to-live", judge: judgeTimeToLive, mutant: "381-expired-change-is-dropped-before-delivery",
-		text: "No page contains an expired item. A change that was read before its item expired is acknowledged before the position passes it. The next purge deletes an expired item, and nothing else.",
-	},
+func begins[F any](judge func(v *view, fact F, breach report)) judge { return on(false, judge) }
+
+func ends[F any](judge func(v *view, fact F, breach report)) judge { return on(true, judge) }
+
+// sends judges the writes that our hosts send, and applied those that the store applies.
+func sends(judge func(v *view, w *leaseWrite, breach report)) judge {
+	return begins(func(v *view, w *leaseWrite, breach report) {
+		if w.ours() && !v.hostOf(w.host).crashed {
+			judge(v, w, breach)
+		}
+	})
 }
+
+func applied(judge func(v *view, a *application, s *sending, breach report)) judge {
+	return begins(func(v *view, a *application, breach report) {
+		if a.ours() {
+			judge(v, a, v.sent[a.leaseWrite], breach)
+		}
+	})
+}
+
+// uses judges the uses of leases by hosts that have not crashed, with the host's tenure.
+func uses(judge func(v *view, u *use, t *tenure, breach report)) judge {
+	return begins(func(v *view, u *use, breach report) {
+		if !v.hostOf(u.host).crashed {
+			judge(v, u, v.tenures[u.key()], breach)
+		}
+	})
+}
+
+// atRest judges what is observed at rest, of some kinds.
+func atRest(judge func(v *view, r *rest, breach report), kinds ...string) judge {
+	return begins(func(v *view, r *rest, breach report) {
+		if slices.Contains(kinds, r.what) {
+			judge(v, r, breach)
+		}
+	})
+}
+
+// String returns what the messages of rules begin with: who does what with which lease.
+func (w *worker) String() string { return w.host.id + ": the worker of lease " + w.lease.Token }
+
+func (u *use) String() string {
+	return fmt.Sprintf("%s: a %s of lease %s (%s)", u.host.id, u.what, u.token, u.keys)
+}
+
+func (r *read) String() string {
+	return fmt.Sprintf("%s: the read of lease %s from %s", r.host.id, r.token, r.req.From)
+}
+
+func (r *rest) String() string { return "at rest, " + r.what }
+
+func (w *leaseWrite) String() string {
+	l := w.lease
+	return fmt.Sprintf("%s: the %s of lease %s to %q of %q, with %v", w.host.id, w.op, l.Token, l.Continuation, l.Owner, l.Properties)
+}
+
+// rules is the table of all rules.
+var rules = []rule{{
+	name: "exclusive-use", judges: all{uses(judgeExclusiveUse)}, mutant: "14-healing-at-once",
+	text: "Two hosts never use overlapping ranges of keys at the same time, and no host begins to use keys while another host trusts a lease of them.",
+	exempt: []string{
+		"A host of .NET or Java uses one of the leases.",
+		"A host of .NET or Java has replaced or deleted the lease since the version that our host knows.",
+		"The store's clock has jumped, so another host could acquire the lease while its owner trusted it.",
+		"The use is a read, and its host has been suspended since it began. The host ignores the answer.",
+		"An operator has deleted a lease of these keys in a first start, during a create, or before another deleted one was mended.",
+		"A host in its first start has created a lease of these keys that an operator had deleted.",
+		"A host has put back a lease of these keys that a host of .NET or Java had replaced or deleted.",
+		"A create of a lease of these keys has arrived after its host gave it up, when the partition was gone.",
+		"A host of .NET or Java has created a child of these keys late, or above or across other leases, or has deleted a lease of them that was not gone.",
+	},
+}, {
+	name: "nothing-skipped", judges: all{begins(judgeNothingSkipped), begins(judgeSkip), ends(judgeDropped)}, mutant: "31-checkpoint-before-delivery",
+	text: "Every change up to the position of a lease has been acknowledged by a handler.",
+	exempt: []string{
+		"The change feed does not contain the change any more, because a later version has replaced it or its item has expired.",
+		"The source has dropped the change, and Config.OnHistoryLost has allowed to skip it.",
+		"A lease has been deleted by hand, or the marker was created late, in all versions and deletes mode with a start from now.",
+	},
+}, {
+	name: "everything-delivered", judges: all{atRest(judgeEverythingDelivered, restHandled, restParents)}, mutant: "32-failed-batch-is-done",
+	text:   "Every change that is written after the first start is handled before the run ends.",
+	exempt: []string{"The same facts exempt as for nothing-skipped."},
+}, {
+	name: "order", judges: all{uses(judgeOrder), begins(judgeMisuse)}, mutant: "19-release-under-the-handler",
+	text:   "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions. After a failure it receives the same batch.",
+	exempt: []string{"A missing change is one that the change feed does not contain any more, that the filter hides, or that is older than the start time."},
+}, {
+	name: "forward", judges: all{applied(judgeForward)}, mutant: "335-older-checkpoint-moves-the-position-back",
+	text:   "Our hosts never move the position of a lease back.",
+	exempt: []string{"The lease had no position yet, but a start time, whose LSN grows with each change until it is reached."},
+}, {
+	name: "owners", judges: all{sends(judgePutBack), applied(judgeOwners)}, mutant: "20-ask-without-condition",
+	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to ask for it.",
+	exempt: []string{
+		"A listing of the host showed the lease as expired, and the store's clock was set back since.",
+		"The owner is a host of .NET or Java, from which our hosts steal.",
+	},
+}, {
+	name: "trust", judges: all{uses(judgeTrust), sends(judgeSending)}, mutant: "02-trust-from-the-answer",
+	text: "A host uses a lease, releases it, or replaces it only while it trusts the lease. It stops using the lease before it sends the release or the delete.",
+	exempt: []string{
+		"The processor called the user's code while the host trusted its lease, and the host was suspended or its wall clock set back before that code began.",
+		"The lease still names the host as its owner, but has expired, and the host deletes it as a leftover.",
+		"The write is the first one after a conflict that told the host that its acquire had been applied. It may be late.",
+		"A host of .NET or Java has replaced the document of the parent that is split.",
+	},
+}, {
+	name: "hand-over", judges: all{uses(judgeHandOver)}, mutant: "36-new-batch-under-a-mark",
+	text:   "A host hands out no new batch after it has seen a hand-over request in its lease.",
+	exempt: []string{"The batch has failed before, so it is not a new one."},
+}, {
+	name: "children", judges: all{sends(judgeChild), applied(judgeChildren)}, mutant: "11-delete-before-all-children",
+	text:   "A lease whose partition is gone is deleted only when its children exist. They begin at its position, with its start and its bound.",
+	exempt: []string{"A host of .NET or Java has replaced the document of the parent. It is not the one that the host knows."},
+}, {
+	name: "shadowed-leases", judges: all{applied(judgeShadowedLeases), atRest(judgeShadowedAtRest, restParents)}, mutant: "10-child-beside-its-ancestor",
+	text: "A host does not acquire a lease if its listings show an ancestor of the lease.",
+}, {
+	name: "one-write", judges: all{sends(judgeOneWrite)}, mutant: "460-slow-write-is-repeated",
+	text: "A host never has two writes of one of its leases in progress.",
+}, {
+	name: "limits", judges: all{sends(judgeLimits), atRest(judgeShort, restShort)}, mutant: "340-left-over-beyond-the-maximum",
+	text: "A host acquires no more leases than Config.MaxLeases allows. A lease stays without an owner only if every host has that many.",
+	exempt: []string{
+		"A host of .NET or Java has replaced or deleted a lease that the host still counts as its own.",
+		"A lease that the host has stolen and not used yet was deleted, so the host will not put it back.",
+	},
+}, {
+	name: "moves", judges: all{applied(judgeMoves), atRest(judgePlanned, restPlanned)}, mutant: "33-release-without-position",
+	text:   "A planned move redelivers nothing, and an expired lease is acquired within a fixed time.",
+	exempt: []string{"No host has run since the owner's last write and may acquire any number of leases."},
+}, {
+	name: "prompt-reads", judges: all{begins(judgePromptReads)}, mutant: "371-empty-page-is-the-end",
+	text:   "After a page that more changes may follow, a worker sends the next read at once.",
+	exempt: []string{"The host is configured to read less ahead, so the next read waits for the handler."},
+}, {
+	name: "drain", judges: all{begins(judgeDrain)}, mutant: "332-drain-without-limit",
+	text:   "The context of a handler ends when the drain timeout of a stop is over. While the host trusts the lease, it ends at no other time.",
+	exempt: []string{"One of the host's clocks has fallen behind since the stop, so the host counts the timeout longer."},
+}, {
+	name: "checkpoints", judges: all{ends(judgeCheckpoints)}, mutant: "336-checkpoint-after-the-hand-over-succeeds",
+	text: "Batch.Checkpoint returns nil only if the position is stored, and lease.ErrLost only if the host has lost the lease or stops.",
+	exempt: []string{
+		"The host's trust had ended by its wall clock, which was set back later.",
+		"A host of .NET or Java has replaced the lease's document.",
+		"The lease's partition is gone, or its children exist already.",
+	},
+}, {
+	name: "bounds", judges: all{applied(judgeBounds)}, mutant: "355-release-without-the-bound",
+	text: "If the source refuses the start time, each stored position has that time as a bound.",
+}, {
+	name: "coverage", judges: all{applied(judgeFeedRange), atRest(judgeCoverage, restCovered, restRead, restParents)},
+	mutant: "351-a-split-has-three-children-at-most",
+	text:   "At rest the leases cover all keys without overlap, none of them is gone, and a live host owns and reads each of them.",
+	exempt: []string{"A host of .NET or Java, or an operator, has created a lease of these keys that overlaps another one in part."},
+}, {
+	name: "balance", judges: all{atRest(judgeStable, restStable), atRest(judgeBalance, restBalanced)}, mutant: "356-ten-hosts-at-most",
+	text: "At rest no lease gets another owner, and every host owns its share of the leases.",
+}, {
+	name: "cost", judges: all{atRest(judgeCost, restCost)}, mutant: "461-renewals-come-twice-as-often",
+	text: "At rest a checkpoint and a renewal cost one write each, a host lists the leases once per acquire interval, and there is no other request to the lease store.",
+}, {
+	name: "end", judges: all{begins(judgeFailure), begins(judgeReturned), atRest(judgeFree, restFree)}, mutant: "462-stop-releases-nothing",
+	text: "Run returns nil when the host is stopped, and at no other time. Then no lease has an owner.",
+	exempt: []string{
+		"A handler ignores its context, so Run may name it.",
+		"A discard was refused, so Run says why.",
+	},
+}, {
+	name: "estimates", judges: all{ends(judgeEstimates)}, mutant: "34-filter-stalls-checkpoints",
+	text:   "The lag that an estimator measures is never below the number of unread transactions, and it is exact by the estimator's formula. At rest it is known.",
+	exempt: []string{"The source has lost the changes after a position that the user has not checkpointed, or refuses its start time."},
+}, {
+	name: "readers", judges: all{begins(judgeReaderPage), begins(judgeReaderEnds)}, mutant: "379-key-of-a-reader-is-dropped",
+	text: "A feed.Reader returns every change of its range in order and without gaps, also over splits and merges and after it resumes.",
+}, {
+	name: "discards", judges: all{begins(judgeUnmark), sends(judgeDiscard), applied(judgeDiscarded), judgeStart}, mutant: "342-discard-under-a-live-owner",
+	text:   "A host with Config.DiscardLeases deletes the marker, and then every lease that existed. It deletes no lease that has a live owner.",
+	exempt: []string{"A listing of the host showed the lease as expired, and the store's clock was set back since."},
+}, {
+	name: "time-to-live", judges: all{begins(judgePurge), begins(judgeServed), applied(judgePassed), atRest(judgeExpired, restExpired)},
+	mutant: "381-expired-change-is-dropped-before-delivery",
+	text:   "No page contains an expired item. A change that was read before its item expired is acknowledged before the position passes it. The next purge deletes an expired item, and nothing else.",
+}}
 
 // violation is the breach of a rule.
 type violation struct {
@@ -200,15 +241,18 @@ func (w *world) judge() (found []violation, v *view) {
 	v = newView(w)
 	reports := make([]report, len(rules))
 	for i := range rules {
-		reports[i] = func(format string, args ...any) {
-			if len(found) < most {
-				found = append(found, violation{rules[i].name, v.now, fmt.Sprintf(format, args...)})
+		reports[i] = func(wrong bool, format string, args ...any) {
+			if wrong && len(found) < most {
+				text := fmt.Sprintf("%v: "+format, append([]any{v.entries[v.n].fact}, args...)...)
+				found = append(found, violation{rules[i].name, v.now, text})
 			}
 		}
 	}
 	for v.advance() {
 		for i := range rules {
-			rules[i].judge(v, v.entries[v.n], reports[i])
+			for _, judge := range rules[i].judges {
+				judge(v, v.entries[v.n], reports[i])
+			}
 		}
 		v.step()
 	}

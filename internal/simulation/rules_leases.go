@@ -11,160 +11,95 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// This file judges the writes of leases.
+// This file judges the writes of leases, and the work on them: reads, batches and checkpoints.
 
-// ours returns the fact of an entry if it is one of our hosts' writes that the store
-// applies.
-func ours(e entry) (a *application, ok bool) {
-	a, ok = e.fact.(*application)
-	return a, ok && a.host != nil && !a.host.foreign
-}
-
-// sends returns the fact of an entry if one of our hosts sends a write.
-func sends(v *view, e entry) (w *leaseWrite, ok bool) {
-	w, ok = e.fact.(*leaseWrite)
-	return w, ok && !e.ends && w.host != nil && !w.host.foreign && !v.hostOf(w.host).crashed
-}
-
-func judgeNothingSkipped(v *view, e entry, breach report) {
-	if s, ok := e.fact.(*skip); ok {
-		judgeSkip(v, s, breach)
-	}
-	if r, ok := e.fact.(*read); ok && e.ends && v.drops {
-		judgeDropped(v, r, breach)
-	}
-	a, ok := e.fact.(*application)
-	if !ok || a.host == nil || v.lostVersions() {
-		return
-	}
-	before := v.docs[a.lease.Token].Lease
-	covered := func(l lease.Lease, from floor) {
-		if r, skipped := v.journal.skipped(l.Range.OrFull(), from, v.lsn(l)); skipped {
-			breach("%s: lease %s is at %q, but nobody acknowledged %s", a.host.id, l.Token, l.Continuation, r)
-		}
-	}
+func judgeNothingSkipped(v *view, a *application, breach report) {
+	before, reached := v.sent[a.leaseWrite].before, []lease.Lease(nil) // the leases whose positions are judged
+	from := v.promised
 	switch {
-	case a.op == opCreate && v.marker && !v.shadowed(a.doc, ""):
-		covered(a.doc, v.promised)
-	case a.op == opUpdate && a.doc.Continuation != before.Continuation && !v.shadowed(a.doc, ""):
-		covered(a.doc, at(v.lsn(before)))
-	case a.op == opDelete && v.marker && !v.writes[a.leaseWrite].discards:
-		for _, l := range v.docs {
-			if ancestor(before, l.Lease) && !v.shadowed(l.Lease, before.Token) {
-				covered(l.Lease, v.promised)
-			}
-		}
+	case a.host == nil || v.lostVersions():
+	case a.op == opCreate && v.marker && !v.shadowed(a.doc):
+		reached = []lease.Lease{a.doc}
+	case a.op == opUpdate && a.doc.Continuation != before.Continuation && !v.shadowed(a.doc):
+		reached, from = []lease.Lease{a.doc}, at(v.lsn(before))
+	case a.op == opDelete && v.marker && !v.sent[a.leaseWrite].discards:
+		reached = slices.DeleteFunc(usable(v.without(before.Token)), func(l lease.Lease) bool { return !ancestor(before, l) })
+	}
+	for _, l := range reached {
+		left := v.journal.left(l.Range.OrFull(), from, v.lsn(l), delivery.unacknowledged)
+		breach(len(left) > 0, "lease %s is at %q, but nobody acknowledged %v", l.Token, l.Continuation, left[:min(3, len(left))])
 	}
 }
 
 // judgeSkip judges the decision to skip changes: a read must have been answered so.
 func judgeSkip(v *view, s *skip, breach report) {
-	r := v.on(s.host, s.token).lost
-	if r == nil {
-		breach("%s: is asked to skip lease %s to %s, which no read has answered", s.host.id, s.token, s.oldest)
-		return
-	}
-	if lost, _ := errors.AsType[*feed.HistoryLostError](r.err); lost.Oldest != s.oldest {
-		breach("%s: is asked to skip lease %s to %s; the answer was %s", s.host.id, s.token, s.oldest, lost.Oldest)
-	}
+	r, lost := v.on(s.host, s.token).lost, &feed.HistoryLostError{}
+	breach(r == nil || errors.As(r.err, &lost) && lost.Oldest != s.oldest,
+		"%s is asked to skip lease %s to %s; the last read was answered by %v", s.host.id, s.token, s.oldest, r)
 }
 
 // judgeDropped judges which changes a store that drops changes has dropped.
 func judgeDropped(v *view, r *read, breach report) {
 	lost, ok := errors.AsType[*feed.HistoryLostError](r.err)
-	if !ok {
+	if !ok || !v.drops {
 		return
 	}
-	cut := v.store().Add(-v.retention)
-	for _, c := range v.journal.between(v.keysOf(r.req), lsnAt(r.req.From.Continuation()), lsnAt(lost.Oldest)) {
-		if !c.at.Before(cut) {
-			breach("%s: the source has dropped the changes of lease %s up to %s, but %s is within the retention", r.host.id, r.token, lost.Oldest, c)
-			return
-		}
+	for _, c := range v.journal.between(keysOf(v.live, r.req), lsnAt(r.req.From.Continuation()), lsnAt(lost.Oldest)) {
+		breach(!c.at.Before(v.store().Add(-v.retention)), "the source has dropped %s, which is within the retention", c)
 	}
 }
 
-func judgeForward(v *view, e entry, breach report) {
-	a, ok := ours(e)
-	if !ok || a.op != opUpdate {
-		return
-	}
-	before := v.docs[a.lease.Token].Lease
-	switch {
-	case a.doc.Continuation == before.Continuation:
-	case a.doc.Owner != "" && a.doc.Owner != before.Owner:
-		breach("%s: acquires lease %s and moves it from %q to %q", a.host.id, a.doc.Token, before.Continuation, a.doc.Continuation)
+func judgeForward(v *view, a *application, s *sending, breach report) {
+	moves, acquires := a.doc.Continuation != s.before.Continuation, a.doc.Owner != "" && a.doc.Owner != s.before.Owner
 	// Until a start time in the future is reached, its LSN grows with each new change. So
 	// only a lease that had a continuation is judged.
-	case before.Continuation != "" && v.lsn(a.doc) < v.lsn(before):
-		breach("%s: the position of lease %s falls from %q to %q", a.host.id, a.doc.Token, before.Continuation, a.doc.Continuation)
+	back := s.before.Continuation != "" && v.lsn(a.doc) < v.lsn(s.before)
+	breach(a.op == opUpdate && moves && (acquires || back), "the position was %q", s.before.Continuation)
+}
+
+// judgePutBack judges a lease that its owner sends to put it back after a delete by hand.
+func judgePutBack(v *view, w *leaseWrite, breach report) {
+	if t := v.tenures[w.key()]; w.op == opCreate && w.mine() {
+		breach(!v.trusted(t) || !v.confirmed(t), "the host puts the lease back, but does not trust it")
 	}
 }
 
-func judgeOwners(v *view, e entry, breach report) {
-	if w, ok := sends(v, e); ok && w.op == opCreate && w.mine() {
-		if t := v.tenures[tenureKey{w.host, w.lease.Token}]; !v.trusted(t) || !v.confirmed(t) {
-			breach("%s: puts back lease %s, which it does not trust", w.host.id, w.lease.Token)
-		}
-	}
-	a, ok := ours(e)
-	if !ok {
-		return
-	}
-	h, before, s := a.host, v.docs[a.lease.Token], v.writes[a.leaseWrite]
-	breach.when(a.op != opCreate && a.lease.ETag != before.ETag,
-		"%s: an %s of lease %s was carried out though the document had changed", h.id, a.op, a.lease.Token)
+func judgeOwners(v *view, a *application, s *sending, breach report) {
+	h, before, after, owner := a.host, s.before, a.doc, s.before.Owner
+	expired := owner != "" && (s.age >= v.times.takeover() || v.listedExpired(h, before))
+	breach(a.op != opCreate && a.lease.ETag != before.ETag, "the document had changed, but the write was carried out")
 	switch a.op {
 	case opCreate:
-		known := v.lease(a.lease.Token).last.Token != ""
-		switch {
-		case before.Token != "":
-			breach("%s: creates lease %s, which exists", h.id, a.lease.Token)
-		case a.doc.Owner != "" && (a.doc.Owner != h.text() || !known):
-			breach("%s: creates lease %s as its owner %q", h.id, a.lease.Token, a.doc.Owner)
-		case a.doc.Wanted() != "":
-			breach("%s: creates lease %s with a hand-over request", h.id, a.lease.Token)
-		}
-	case opUpdate:
-		judgeUpdate(v, a, breach)
+		known := v.lease(after.Token).last.Token != ""
+		breach(before.Token != "", "the lease exists already, and %q owns it", owner)
+		breach(after.Owner != "" && (after.Owner != h.text() || !known), "the lease has an owner; it existed before: %t", known)
+		breach(after.Wanted() != "", "a new lease has a hand-over request")
 	case opDelete:
-		live := before.Owner != "" && s.age < v.times.takeover() && !v.listedExpired(h, before.Lease)
-		breach.when(!s.discards && before.Owner != "" && before.Owner != h.text() && (live || !s.replaces),
-			"%s: deletes lease %s of %q", h.id, a.lease.Token, before.Owner)
-	}
-}
-
-// judgeUpdate judges a write of one of our hosts that replaces a document.
-func judgeUpdate(v *view, a *application, breach report) {
-	h, before, after, s := a.host, v.docs[a.lease.Token].Lease, a.doc, v.writes[a.leaseWrite]
-	expired := before.Owner != "" && (s.age >= v.times.takeover() || v.listedExpired(h, before))
-	was, is := otherProperties(before), otherProperties(after)
-	switch {
-	case after.Owner == before.Owner && after.Owner != "" && after.Owner != h.text():
-		if after.Wanted() != h.text() || before.Wanted() != "" || !lease.Ours(before.Owner) || before.Continuation != after.Continuation || !maps.Equal(was, is) {
-			breach("%s: writes lease %s of %q: request %q to %q, position %q to %q", h.id, after.Token,
-				before.Owner, before.Wanted(), after.Wanted(), before.Continuation, after.Continuation)
+		breach(!s.discards && owner != "" && owner != h.text() && (!expired || !s.replaces), "%q owns the lease", owner)
+	case opUpdate:
+		was, is := otherProperties(before), otherProperties(after)
+		switch same := after.Wanted() == before.Wanted(); {
+		case after.Owner == owner && owner != "" && owner != h.text(): // the host asks for the lease
+			same = before.Continuation == after.Continuation && maps.Equal(was, is)
+			breach(after.Wanted() != h.text() || before.Wanted() != "" || !lease.Ours(owner) || !same, "the lease of another host was %+v", before)
+			return
+		case s.replaces && after.Owner == "" && owner == "":
+			breach(after.Continuation != before.Continuation || !same, "the free lease was %+v", before)
+		case after.Owner == "":
+			breach(owner == "" || owner != h.text(), "the host frees the lease of %q", owner)
+			breach(owner == h.text() && !same, "the hand-over request was %q", before.Wanted())
+		case after.Owner != owner: // the host acquires the lease
+			breach(after.Owner != h.text() || after.Wanted() != "", "the new owner is another one, or keeps the hand-over request")
+			breach(owner != "" && !expired && lease.Ours(owner), "%q owns the lease, at age %s", owner, s.age)
+		default: // the host may acquire its own expired lease again
+			again := expired && after.Owner == h.text() && after.Wanted() == ""
+			breach(!same && !again, "the hand-over request was %q", before.Wanted())
 		}
-		return
-	case s.replaces && after.Owner == "" && before.Owner == "":
-		breach.when(after.Continuation != before.Continuation || after.Wanted() != before.Wanted(),
-			"%s: writes the free lease %s, and changes it", h.id, after.Token)
-	case after.Owner == "" && (before.Owner == "" || before.Owner != h.text()):
-		breach("%s: frees lease %s of %q", h.id, after.Token, before.Owner)
-	case after.Owner != before.Owner && after.Owner != "":
-		breach.when(after.Owner != h.text(), "%s: writes the owner text %q", h.id, after.Owner)
-		breach.when(before.Owner != "" && !expired && lease.Ours(before.Owner),
-			"%s: takes lease %s from %q at age %s", h.id, after.Token, before.Owner, s.age)
-		breach.when(after.Wanted() != "", "%s: acquires lease %s and keeps the hand-over request %q", h.id, after.Token, after.Wanted())
-	case expired && after.Owner == h.text() && before.Wanted() != "" && after.Wanted() == "":
-		// The host acquires its own expired lease again.
-	case after.Wanted() != before.Wanted():
-		breach("%s: changes the hand-over request of lease %s from %q to %q", h.id, after.Token, before.Wanted(), after.Wanted())
+		if v.start.Kind() == feed.StartTime && was[lease.PropertyBound] == "" && is[lease.PropertyBound] == v.start.String() {
+			delete(is, lease.PropertyBound)
+		}
+		breach(!maps.Equal(was, is), "the properties were %v", before.Properties)
 	}
-	if v.start.Kind() == feed.StartTime && was[lease.PropertyBound] == "" && is[lease.PropertyBound] == v.start.String() {
-		delete(is, lease.PropertyBound)
-	}
-	breach.when(!maps.Equal(was, is), "%s: changes the properties of lease %s from %v to %v", h.id, after.Token, before.Properties, after.Properties)
 }
 
 // otherProperties returns a copy of a lease's properties without the hand-over request.
@@ -174,211 +109,313 @@ func otherProperties(l lease.Lease) map[string]string {
 	return p
 }
 
-func judgeChildren(v *view, e entry, breach report) {
-	if w, ok := sends(v, e); ok && w.op == opCreate && w.lease.Owner == "" && v.marker {
-		judgeChild(v, w, breach)
+// parents returns the stored ancestors of a child that a host creates for its own leases:
+// those that are gone, and that it owns.
+func (v *view) parents(w *leaseWrite) []lease.Lease {
+	if w.op != opCreate || w.lease.Owner != "" || !v.marker {
+		return nil
 	}
-	a, ok := ours(e)
-	if !ok {
-		return
-	}
-	l, s := v.docs[a.lease.Token].Lease, v.writes[a.leaseWrite]
-	switch {
-	case a.op == opCreate && a.doc.Owner != "":
-		judgePutBack(v, a, breach)
-	case a.op != opDelete || s.discards:
-	case s.replaces:
-		for _, gap := range v.uncoveredIn(l.Range.OrFull(), l.Token) {
-			breach("%s: deletes lease %s, and no other lease covers %s", a.host.id, l.Token, gap)
-		}
-	default:
-		breach.when(l.PartitionID != "" && !v.isGone(l.PartitionID, l.Range), "%s: deletes lease %s, whose partition is not gone", a.host.id, l.Token)
-		var pieces []feed.Range
-		for _, piece := range v.leases {
-			if piece.last.Token != "" && ancestor(l, piece.last) {
-				pieces = append(pieces, piece.last.Range)
-			}
-		}
-		if gap, ok := uncovered(l.Range.OrFull(), pieces); ok {
-			breach("%s: deletes lease %s, but no lease covers %s", a.host.id, l.Token, gap)
-		}
-	}
+	return slices.DeleteFunc(v.without(""), func(a lease.Lease) bool {
+		return !ancestor(a, w.lease) || a.Owner == "" || a.Owner != w.host.text() || !v.isGone(a)
+	})
 }
 
 // judgeChild judges the create of a child. The host may own several ancestors of it. One of
-// them must be its parent: that of a gone partition, at the child's position.
+// them must be its parent, at the child's position.
 func judgeChild(v *view, w *leaseWrite, breach report) {
-	var wrong func()
-	for _, d := range v.docs {
-		a, l := d.Lease, w.lease
-		if !ancestor(a, l) || a.Owner == "" || a.Owner != w.host.text() || !v.isGone(a.PartitionID, a.Range.OrFull()) || v.overwritten(v.tenures[tenureKey{w.host, a.Token}]) {
-			continue
-		}
+	fits := func(a lease.Lease) bool {
 		if start := a.Start(feed.Now()); a.Continuation == "" && start.Kind() == feed.StartNow {
 			a = a.StartingAt(v.defaultStart()) // foreign hosts drop the start; our children have it again
 		}
-		bound := a.Properties[lease.PropertyBound]
-		if l.Continuation == a.Continuation && l.Properties[lease.PropertyStart] == a.Properties[lease.PropertyStart] &&
-			(bound == "" || bound == l.Properties[lease.PropertyBound]) {
-			return
-		}
-		wrong = func() {
-			breach("%s: creates child %s at %q with %v, lease %s is at %q with %v", w.host.id, l.Token, l.Continuation, l.Properties, a.Token, a.Continuation, a.Properties)
-		}
+		is, was := w.lease.Properties, a.Properties
+		return w.lease.Continuation == a.Continuation && is[lease.PropertyStart] == was[lease.PropertyStart] && keepsBound(a, w.lease)
 	}
-	if wrong != nil {
-		wrong()
-	}
+	parents := slices.DeleteFunc(v.parents(w), func(a lease.Lease) bool { return v.overwritten(v.tenures[tenureKey{w.host, a.Token}]) })
+	breach(len(parents) > 0 && !slices.ContainsFunc(parents, fits), "the parents are %+v", parents)
 }
 
-// judgePutBack judges a lease that its owner recreates after a delete by hand. The owner
-// must recreate it at its durable position, or before: the answer to a write may have been
-// lost, and a lease without a position begins at its start.
-func judgePutBack(v *view, a *application, breach report) {
-	last, l := v.lease(a.doc.Token).last, a.doc
-	breach.when(l.Continuation != "" && !v.overwritten(v.tenures[tenureKey{a.host, l.Token}]) && v.lsn(l) > v.lsn(last),
-		"%s: puts lease %s back at %q; it was at %q", a.host.id, l.Token, l.Continuation, last.Continuation)
-	if bound := last.Properties[lease.PropertyBound]; bound != "" && bound != l.Properties[lease.PropertyBound] {
-		breach("%s: puts lease %s back with the bound %q; it was %q", a.host.id, l.Token, l.Properties[lease.PropertyBound], bound)
-	}
+// keepsBound reports whether a later lease has the bound of a lease, if that has one.
+func keepsBound(l, later lease.Lease) bool {
+	bound := l.Properties[lease.PropertyBound]
+	return bound == "" || bound == later.Properties[lease.PropertyBound]
 }
 
-func judgeShadowedLeases(v *view, e entry, breach report) {
-	if r, ok := e.fact.(*rest); ok && r.what == restParents {
-		for _, d := range v.docs {
-			// The release of a lease may have failed. Then its document keeps the owner.
-			live := d.Owner != "" && v.age(d.Lease) < v.times.takeover()
-			breach.when(live && v.shadowed(d.Lease,
-				"") && !v.isGone(d.PartitionID, d.Range), "lease %s has the live owner %q, though its parent exists", d.Token, d.Owner)
-		}
-	}
-	a, ok := ours(e)
-	if !ok || a.op != opUpdate || a.doc.Owner == "" || a.doc.Owner == v.docs[a.doc.Token].Owner {
-		return
-	}
-	k, _ := v.knows(a.host, v.docs[a.doc.Token].Lease)
-	breach.when(!k.clear, "%s: acquires lease %s, though its listings show an ancestor", a.host.id, a.doc.Token)
-}
-
-func judgeOneWrite(v *view, e entry, breach report) {
-	if w, ok := sends(v, e); ok {
-		breach.when(v.owners(w) && v.on(w.host, w.lease.Token).inFlight > 0, "%s: two writes of lease %s at a time", w.host.id, w.lease.Token)
-	}
-}
-
-func judgeBounds(v *view, e entry, breach report) {
-	a, ok := ours(e)
-	if !ok || !v.refuses || a.op == opDelete || a.doc.Continuation == v.docs[a.doc.Token].Continuation {
-		return
-	}
-	if bound := a.doc.Properties[lease.PropertyBound]; bound != v.start.String() {
-		breach("%s: writes lease %s at %q with the bound %q; the start is %s", a.host.id, a.doc.Token, a.doc.Continuation, bound, v.start)
-	}
-}
-
-func judgeMoves(v *view, e entry, breach report) {
-	if r, ok := e.fact.(*rest); ok && r.what == restPlanned {
-		if n := v.journal.writes.redelivered; n > 0 {
-			breach("planned moves redelivered %d changes", n)
-		}
-	}
-	a, ok := ours(e)
-	if !ok || !v.clean || a.op != opUpdate || a.doc.Owner == "" {
-		return
-	}
-	before, s := v.docs[a.doc.Token], v.writes[a.leaseWrite]
-	last := v.lease(a.doc.Token).owned
-	if before.Owner == "" || before.Owner == a.doc.Owner || s.age < v.times.takeover() || last < 0 || !slices.ContainsFunc(v.alive(), func(h *host) bool {
-		return v.hosts[h].joined <= last && h.settings.maxLeases == 0
-	}) {
-		return
-	}
-	t := v.times
-	if limit := 2*t.expiration + 2*t.acquire + t.acquire/5 + t.timeout; v.now-last > limit {
-		breach("%s: acquires lease %s %s after its owner's last write", a.host.id, a.doc.Token, v.now-last)
-	}
-}
-
-func judgeLimits(v *view, e entry, breach report) {
-	if w, ok := sends(v, e); ok && v.writes[w].acquires {
-		n := 0
-		for key, t := range v.tenures {
-			if key.host != w.host || key.token == w.lease.Token || !v.holds(t) || v.overwritten(t) {
-				continue
-			}
-			// A host does not put back a lease that it has stolen and not used yet.
-			_, stored := v.docs[key.token]
-			if (stored || t.previousWrite < 0) && !v.shadowed(lease.Lease{Token: key.token, PartitionID: t.id, Range: t.r}, "") {
-				n++
+func judgeChildren(v *view, a *application, s *sending, breach report) {
+	l := s.before
+	switch {
+	case a.op == opCreate && a.doc.Owner != "":
+		// The owner puts the lease back at its durable position, or before: the answer to a
+		// write may have been lost, and a lease without a position begins at its start.
+		last := v.lease(a.doc.Token).last
+		ahead := a.doc.Continuation != "" && !v.overwritten(v.tenures[a.key()]) && v.lsn(a.doc) > v.lsn(last)
+		breach(ahead || !keepsBound(last, a.doc), "the lease was at %q with %v", last.Continuation, last.Properties)
+	case a.op != opDelete || s.discards:
+	case s.replaces:
+		gaps := v.uncoveredIn(l.Range.OrFull(), l.Token)
+		breach(len(gaps) > 0, "no other lease covers %v", gaps)
+	default:
+		breach(l.PartitionID != "" && !v.isGone(l), "the lease's partition is not gone")
+		var pieces []lease.Lease
+		for _, p := range v.leases {
+			if p.last.Token != "" && !p.last.Range.IsZero() && ancestor(l, p.last) {
+				pieces = append(pieces, p.last)
 			}
 		}
-		breach.when(w.host.settings.isFull(n),
-			"%s: acquires lease %s and holds %d; at most %d are allowed", w.host.id, w.lease.Token, n, w.host.settings.maxLeases)
-	}
-	if r, ok := e.fact.(*rest); ok && r.what == restShort {
-		have, leases := map[string]int{}, v.usable()
-		for _, l := range leases {
-			if v.age(l) < v.times.takeover() {
-				have[l.Owner]++
-			}
-		}
-		free := len(leases)
-		for _, h := range v.alive() {
-			free -= have[h.text()]
-		}
-		for _, h := range v.alive() {
-			if n := have[h.text()]; free > 0 && !h.settings.isFull(n) {
-				breach("%s owns %d leases, at most %d are allowed, but %d leases have no owner", h.id, n, h.settings.maxLeases, free)
-			}
-		}
+		gap, ok := uncovered(l.Range.OrFull(), pieces)
+		breach(ok, "no lease has covered %s", gap)
 	}
 }
 
-func judgeDiscards(v *view, e entry, breach report) {
-	switch f := e.fact.(type) {
-	case *mark:
-		if h := v.hostOf(f.host); !e.ends && !f.exists && !h.crashed && (!h.discarding || h.refused) {
-			breach("%s: deletes the marker; it discards: %t, a lease has a live owner: %t", f.host.id, h.discarding, h.refused)
-		}
-	case *leaseWrite:
-		if w, ok := sends(v, e); ok && v.writes[w].discards && !v.hostOf(w.host).unmarked {
-			breach("%s: discards lease %s before the marker", w.host.id, w.lease.Token)
-		}
-	case *application:
-		l := v.docs[f.lease.Token].Lease
-		if s := v.writes[f.leaseWrite]; s.discards {
-			breach.when(v.isLive(l, v.store().Truncate(time.Second)) && !v.listedExpired(f.host, l),
-				"%s: discards lease %s of %q at age %s", f.host.id, l.Token, l.Owner, s.age)
+func judgeShadowedLeases(v *view, a *application, s *sending, breach report) {
+	acquires := a.op == opUpdate && a.doc.Owner != "" && a.doc.Owner != s.before.Owner
+	breach(acquires && !v.on(a.host, s.before.Token).seen[s.before.ETag].clear, "the host's listings show an ancestor")
+}
+
+func judgeShadowedAtRest(v *view, _ *rest, breach report) {
+	for _, l := range v.docs {
+		// The release of a lease may have failed. Then its document keeps the owner.
+		live := l.Owner != "" && v.age(l) < v.times.takeover()
+		breach(live && v.shadowed(l) && !v.isGone(l), "lease %s has the live owner %q, though its parent exists", l.Token, l.Owner)
+	}
+}
+
+func judgeOneWrite(v *view, w *leaseWrite, breach report) {
+	breach(v.owners(w) && v.on(w.host, w.lease.Token).inFlight > 0, "another write is in progress")
+}
+
+func judgeBounds(v *view, a *application, s *sending, breach report) {
+	moves := a.op != opDelete && a.doc.Continuation != s.before.Continuation
+	breach(v.refuses && moves && a.doc.Properties[lease.PropertyBound] != v.start.String(), "the bound is not the start %s", v.start)
+}
+
+func judgePlanned(v *view, _ *rest, breach report) {
+	breach(v.journal.writes.redelivered > 0, "planned moves redelivered %d changes", v.journal.writes.redelivered)
+}
+
+func judgeMoves(v *view, a *application, s *sending, breach report) {
+	owner, last, t := a.doc.Owner, v.lease(a.doc.Token).owned, v.times
+	expired := s.before.Owner != "" && s.before.Owner != owner && s.age >= t.takeover()
+	able := func(h *host) bool { return v.hosts[h].joined <= last && h.settings.maxLeases == 0 }
+	if v.clean && a.op == opUpdate && owner != "" && expired && last >= 0 && slices.ContainsFunc(v.alive(), able) {
+		limit := 2*t.expiration + 2*t.acquire + t.acquire/5 + t.timeout
+		breach(v.now-last > limit, "acquires the lease %s after its owner's last write", v.now-last)
+	}
+}
+
+func judgeLimits(v *view, w *leaseWrite, breach report) {
+	n := 0
+	for _, t := range v.tenures {
+		// A host does not put back a lease that it has stolen and not used yet.
+		_, stored := v.docs[t.lease.Token]
+		counts := t.host == w.host && t.lease.Token != w.lease.Token && (stored || t.previousWrite < 0)
+		if counts && v.holds(t) && !v.overwritten(t) && !v.shadowed(t.lease) {
+			n++
 		}
 	}
+	breach(v.sent[w].acquires && w.host.settings.isFull(n), "the host holds %d other leases", n)
+}
+
+func judgeShort(v *view, _ *rest, breach report) {
+	have := map[*host]int{} // the leases without a live owner are those of nil
+	for _, l := range v.usable() {
+		h := v.ownerOf(l)
+		if v.age(l) >= v.times.takeover() {
+			h = nil
+		}
+		have[h]++
+	}
+	for _, h := range v.alive() {
+		breach(have[nil] > 0 && !h.settings.isFull(have[h]), "%s owns %d leases, but %d leases have no owner", h.id, have[h], have[nil])
+	}
+}
+
+func judgeUnmark(v *view, m *mark, breach report) {
+	h := v.hostOf(m.host)
+	breach(!m.exists && !h.crashed && (!h.discarding || h.refused), "%s deletes the marker; a lease has a live owner: %t", m.host.id, h.refused)
+}
+
+func judgeDiscard(v *view, w *leaseWrite, breach report) {
+	breach(v.sent[w].discards && !v.hostOf(w.host).unmarked, "the lease is discarded before the marker")
+}
+
+func judgeDiscarded(v *view, a *application, s *sending, breach report) {
+	live := v.isLive(s.before, v.store().Truncate(time.Second)) && !v.listedExpired(a.host, s.before)
+	breach(s.discards && live, "the discarded lease of %q has age %s", s.before.Owner, s.age)
+}
+
+func judgeStart(v *view, e entry, breach report) {
 	h := startsAfresh(e)
 	if h == nil || !v.hostOf(h).discarding || v.hostOf(h).crashed {
 		return
 	}
-	breach.when(!v.hostOf(h).unmarked, "%s: starts without the delete of the marker", h.id)
+	breach(!v.hostOf(h).unmarked, "%s starts without the delete of the marker", h.id)
 	for token := range v.docs {
-		breach.when(v.lease(token).made < v.hostOf(h).joined, "%s: starts without the discard of lease %s", h.id, token)
+		breach(v.lease(token).made < v.hostOf(h).joined, "%s starts without the discard of lease %s", h.id, token)
 	}
 }
 
-func judgeEverythingDelivered(v *view, e entry, breach report) {
-	r, ok := e.fact.(*rest)
-	if !ok || r.what != restHandled && r.what != restParents || v.lostVersions() {
+func judgeEverythingDelivered(v *view, r *rest, breach report) {
+	if v.lostVersions() {
 		return
 	}
 	var waiting []feed.Range // keys whose gone lease stays while deletes are refused
 	for _, l := range v.usable() {
-		if r.what == restParents && v.isGone(l.PartitionID, l.Range) {
+		if r.what == restParents && v.isGone(l) {
 			waiting = append(waiting, l.Range.OrFull())
 		}
 	}
-	missing := v.journal.unhandled(v.keys.OrFull(), func(k *keyLog) int64 {
+	missing := v.journal.left(v.keys.OrFull(), func(k *keyLog) int64 {
 		if slices.ContainsFunc(waiting, func(r feed.Range) bool { return r.Holds(k.epk) }) {
 			return math.MaxInt64
 		}
 		return v.promised(k)
-	})
-	for _, c := range missing[:min(3, len(missing))] {
-		breach("nobody handled %s, which was written after the first start", c)
+	}, math.MaxInt64, delivery.unhandled)
+	breach(len(missing) > 0, "nobody handled %v, which were written after the first start", missing[:min(3, len(missing))])
+}
+
+func judgeExclusiveUse(v *view, u *use, mine *tenure, breach report) {
+	if v.overslept(u) {
+		return
 	}
+	for o, over := range v.uses {
+		// A worker reads the next page while its handler handles a batch.
+		same := o.host == u.host && o.token == u.token && o.what != u.what
+		breach(!same && !over && o.keys.Overlaps(u.keys) && v.comparable(u, o) && !v.doubled(u.keys, o.keys), "during %s", o)
+	}
+	if u.host.foreign || v.overtaken(mine) {
+		return
+	}
+	for _, t := range v.tenures {
+		other := t.host != u.host && t.lease.Range.Overlaps(u.keys) && v.holds(t) && !v.overtaken(t) && v.confirmed(t)
+		breach(other && !v.isGone(t.lease) && !v.doubled(u.keys, t.lease.Range),
+			"while %s trusts lease %s (%s)", t.host.id, t.lease.Token, t.lease.Range)
+	}
+}
+
+// comparable reports whether no fact exempts two overlapping uses of a range.
+func (v *view) comparable(u, o *use) bool {
+	switch {
+	case u.host.foreign || o.host.foreign:
+		return v.strictForeign && u.host.foreign != o.host.foreign
+	case o.what == useRead && v.hostOf(o.host).slept(v.entries[v.began[o]].at) || u.what == useRead && v.hostOf(u.host).slept(v.now):
+		return false
+	}
+	return !v.overtaken(v.tenures[u.key()]) && !v.overtaken(v.tenures[o.key()])
+}
+
+// doubled reports whether a doubling concerns both ranges of keys.
+func (v *view) doubled(a, b feed.Range) bool {
+	return slices.ContainsFunc(v.double, func(d doubling) bool { return d.keys.Overlaps(a) && d.keys.Overlaps(b) })
+}
+
+func judgeTrust(v *view, u *use, t *tenure, breach report) {
+	if u.host.foreign {
+		return
+	}
+	held := t != nil && !t.givenUp
+	breach(!held, "the host does not hold the lease, or has sent its release or delete")
+	breach(held && !v.trusted(t) && !v.overslept(u), "trust has ended")
+	breach(held && v.trusted(t) && !v.confirmed(t), "the host stole the lease, and has not confirmed it")
+}
+
+// judgeSending judges the trust in which a host sends a write. A release or a delete is
+// judged at its first try.
+func judgeSending(v *view, w *leaseWrite, breach report) {
+	h, t := w.host, v.tenures[w.key()]
+	late := t != nil && !t.givenUp && !v.trusted(t)
+	switch {
+	case v.releases(w):
+		breach(late || t != nil && !v.confirmed(t), "trust has ended: %t, or the stolen lease is not confirmed", late)
+		for u, over := range v.uses {
+			breach(u.host == h && u.token == w.lease.Token && !over, "during %s", u)
+		}
+	case w.op == opUpdate && w.mine():
+		breach(late && !t.inferred && !v.sent[w].acquires, "trust has ended")
+	default:
+		// The host that replaces a gone lease may also own another ancestor of the child.
+		parents := v.parents(w)
+		may := slices.ContainsFunc(parents, func(a lease.Lease) bool {
+			t := v.tenures[tenureKey{h, a.Token}]
+			return t == nil || v.trusted(t) || v.overwritten(t)
+		})
+		breach(len(parents) > 0 && !may, "trust in the parents %+v has ended", parents)
+	}
+}
+
+func judgeHandOver(v *view, u *use, t *tenure, breach report) {
+	if u.batch != nil && t != nil && t.askedAt >= 0 {
+		isNew := u.asked > t.askedAt && v.workers[u.batch.worker].failed == nil
+		breach(isNew, "a new batch %s after the answer with a hand-over request", u.asked-t.askedAt)
+	}
+}
+
+func judgeMisuse(_ *view, m *misuse, breach report) { breach(true, "the observer %s", m.text) }
+
+func judgeOrder(v *view, u *use, _ *tenure, breach report) {
+	if u.batch != nil {
+		w, m := v.workers[u.batch.worker], v.matched[u.batch]
+		breach(m.wrong != "", "after %d, the batch %s", w.position, m.wrong)
+		breach(w.failed != nil && !slices.Equal(w.failed, m.records), "the batch differs from the one that failed")
+		breach(!u.host.foreign && (!w.opened || w.closed), "a batch before the observer was opened, or after it was closed")
+	}
+}
+
+func judgePromptReads(v *view, r *read, breach report) {
+	p := v.on(r.host, r.token).paging
+	if p != nil && !v.hostOf(r.host).crashed && p.tenure == v.tenures[tenureKey{r.host, r.token}] && p.after == r.req.From.Continuation() {
+		breach(p.due && v.now > p.since, "the read is %s late, though more changes may follow", v.now-p.since)
+	}
+}
+
+func judgeDrain(v *view, w *wait, breach report) {
+	h := v.hostOf(w.host)
+	stays := v.now - h.left - w.host.settings.times.drain // since the end of the drain timeout
+	drained := h.left >= 0 && stays >= 0
+	late := !w.ended && drained && stays > 0 && !h.fellBehind(h.left)
+	early := w.ended && !drained && !errors.Is(w.cause, lease.ErrLost)
+	breach(!h.crashed && late, "a handler still has a context %s after the drain timeout", stays)
+	breach(!h.crashed && early, "the context of a handler ended: %v", w.cause)
+}
+
+func judgeCheckpoints(v *view, c *checkpoint, breach report) {
+	w, h, t := v.workers[c.worker], v.hostOf(c.host), v.tenures[tenureKey{c.host, c.lease.Token}]
+	switch {
+	case h.crashed:
+	case c.err == nil:
+		breach(w.stored < c.lsn, "the checkpoint at %d returned nil, but the stored position is %d", c.lsn, w.stored)
+	case !errors.Is(c.err, lease.ErrLost) || v.called[c] >= c.lsn:
+		breach(true, "the checkpoint at %d returned %v; the last that returned nil was at %d", c.lsn, c.err, v.called[c])
+	case h.left < 0 && t == w.tenure && v.holds(t):
+		breach(!v.lapsed(t) && !v.overwritten(t) && !v.isGone(c.lease) && !v.hasChild(c.lease),
+			"the checkpoint at %d returned %v, but the host holds the lease", c.lsn, c.err)
+	}
+}
+
+func judgePurge(v *view, c *commit, breach report) {
+	item := c.writes[0].item()
+	old := v.journal.newest[item]
+	breach(c.purge && (old == nil || !old.hasExpired(c.at)), "the store deletes item %s, which has not expired", item)
+}
+
+func judgeServed(v *view, s *served, breach report) {
+	for _, r := range v.limited[s.read] {
+		breach(r.hasExpired(v.store()), "the page contains %s, which has expired at %s", r, r.expires)
+	}
+}
+
+func judgePassed(v *view, a *application, s *sending, breach report) {
+	p := v.on(a.host, a.doc.Token).paging
+	moves := a.op == opUpdate && a.doc.Continuation != s.before.Continuation
+	if p == nil || !moves || p.tenure == nil || p.tenure != v.tenures[a.key()] {
+		return
+	}
+	for _, r := range p.limited {
+		delivered := r.acked || r.before.acked || v.passes != nil && !v.passes(r.id)
+		breach(r.lsn <= v.lsn(a.doc) && !delivered, "nobody acknowledged %s, which the host has read before it expired", r)
+	}
+}
+
+func judgeExpired(v *view, r *rest, breach report) {
+	late := v.journal.expired(v.store().Add(-r.purge - time.Second))
+	breach(len(late) > 0, "the store has not deleted the expired items of %v", late)
 }

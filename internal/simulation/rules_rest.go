@@ -8,71 +8,63 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // This file judges what holds at rest, when no faults happen, and what estimators and
 // readers tell.
 
-func judgeCoverage(v *view, e entry, breach report) {
-	if a, ok := ours(e); ok && a.op == opCreate && !v.keys.OrFull().Contains(a.doc.Range.OrFull()) {
-		breach("%s: creates lease %s, which is not within the feed range %s", a.host.id, a.doc.Token, v.keys.OrFull())
-	}
-	r, ok := e.fact.(*rest)
-	if !ok || r.what != restCovered && r.what != restRead && r.what != restParents {
-		return
-	}
+func judgeFeedRange(v *view, a *application, _ *sending, breach report) {
+	breach(a.op == opCreate && !v.keys.OrFull().Contains(a.doc.Range.OrFull()), "the lease is not within the feed range %s", v.keys.OrFull())
+}
+
+func judgeCoverage(v *view, r *rest, breach report) {
 	leases := v.usable()
-	ranges := make([]feed.Range, len(leases))
+	gap, ok := uncovered(v.keys.OrFull(), leases)
+	breach(ok, "no lease covers %s", gap)
 	for i, l := range leases {
-		ranges[i] = l.Range.OrFull()
-		breach.when(r.what == restRead && v.lease(l.Token).read < r.since, "lease %s has not been read for %s", l.Token, v.now-v.lease(l.Token).read)
-	}
-	if gap, ok := uncovered(v.keys.OrFull(), ranges); ok {
-		breach("no lease covers %s", gap)
-	}
-	if r.what != restCovered {
-		return
-	}
-	breach.when(!v.marker, "the marker is missing")
-	for i, l := range leases {
-		for j, other := range leases[:i] {
-			if ranges[j].Overlaps(ranges[i]) && !slices.ContainsFunc(v.double, func(d doubling) bool {
-				return d.part && d.keys.Overlaps(ranges[i]) && d.keys.Overlaps(ranges[j])
-			}) {
-				breach("leases %s and %s overlap", other.Token, l.Token)
-			}
+		read := v.lease(l.Token).read
+		breach(r.what == restRead && read < r.since, "lease %s has not been read for %s", l.Token, v.now-read)
+		if r.what != restCovered {
+			continue
 		}
-		breach.when(v.isGone(l.PartitionID, l.Range), "lease %s is gone but still exists", l.Token)
-		breach.when(l.Owner == "" || !slices.ContainsFunc(v.alive(), func(h *host) bool { return h.text() == l.Owner }),
-			"lease %s is owned by %q, which is not a live host", l.Token, l.Owner)
-	}
-	for _, u := range v.uses {
-		if d, ok := v.docs[u.token]; ok && !u.over && v.shadowed(d.Lease, "") {
-			breach("%s: a %s of the shadowed lease %s", u.host.id, u.what, u.token)
+		for _, o := range leases[:i] {
+			a, b := l.Range.OrFull(), o.Range.OrFull()
+			repaired := slices.ContainsFunc(v.double, func(d doubling) bool { return d.part && d.keys.Overlaps(a) && d.keys.Overlaps(b) })
+			breach(a.Overlaps(b) && !repaired, "leases %s and %s overlap", o.Token, l.Token)
 		}
+		breach(v.isGone(l), "lease %s is gone but still exists", l.Token)
+		breach(v.ownerOf(l) == nil, "lease %s is owned by %q, which is not a live host", l.Token, l.Owner)
+	}
+	breach(r.what == restCovered && !v.marker, "the marker is missing")
+	for u, over := range v.uses {
+		l, ok := v.docs[u.token]
+		breach(r.what == restCovered && ok && !over && v.shadowed(l), "the lease is shadowed during %s", u)
 	}
 }
 
-func judgeBalance(v *view, e entry, breach report) {
-	r, ok := e.fact.(*rest)
-	switch {
-	case !ok:
-	case r.what == restStable && v.changedAt > r.since:
-		breach("an owner, a hand-over request, a document or a worker changed %s after rest began", v.changedAt-r.since)
-	case r.what == restBalanced:
-		judgeShares(v, breach)
+// ownerOf returns the live host that owns a lease, or nil.
+func (v *view) ownerOf(l lease.Lease) *host {
+	for _, h := range v.alive() {
+		if l.Owner != "" && h.text() == l.Owner {
+			return h
+		}
 	}
+	return nil
 }
 
-// judgeShares judges the numbers of leases of the hosts. A host's share is the number of
+func judgeStable(v *view, r *rest, breach report) {
+	breach(v.changedAt > r.since, "an owner, a hand-over request, a document or a worker changed %s after rest began", v.changedAt-r.since)
+}
+
+// judgeBalance judges the numbers of leases of the hosts. A host's share is the number of
 // leases divided by the number of hosts, rounded down or up, within the bounds of the host.
-// With bounds, no host may lack a lease that it could ask for: one of a host that has more
-// than the asking host's share.
-func judgeShares(v *view, breach report) {
+// With bounds, no host may lack a lease of another one that has more than the first one's share.
+func judgeBalance(v *view, _ *rest, breach report) {
 	hosts, leases, have := v.alive(), v.usable(), map[string]int{}
 	for _, l := range leases {
 		have[l.Owner]++
-		breach.when(l.Wanted() != "", "lease %s still has a hand-over request from %q", l.Token, l.Wanted())
+		breach(l.Wanted() != "", "lease %s still has a hand-over request from %q", l.Token, l.Wanted())
 	}
 	bounded := slices.ContainsFunc(hosts, func(h *host) bool { return h.settings.minLeases > 0 || h.settings.maxLeases > 0 })
 	for _, h := range hosts {
@@ -84,13 +76,13 @@ func judgeShares(v *view, breach report) {
 			}
 		}
 		low, high := h.settings.within(len(leases)/owners), h.settings.within((len(leases)+owners-1)/owners)
-		breach.when(!bounded && (mine < low || mine > high) || h.settings.maxLeases > 0 && mine > h.settings.maxLeases,
-			"%s owns %d of %d leases on %d hosts", h.id, mine, len(leases), owners)
-		for _, o := range hosts {
-			if n := have[o.text()]; bounded && (mine < high && n > high || mine < low && n > low) {
-				breach("%s owns %d of %d leases and may have %d to %d, but %s owns %d", h.id, mine, len(leases), low, high, o.id, n)
-			}
+		lacks := func(o *host) bool {
+			n := have[o.text()]
+			return mine < high && n > high || mine < low && n > low
 		}
+		wrong := !bounded && (mine < low || mine > high) || bounded && slices.ContainsFunc(hosts, lacks)
+		breach(wrong || h.settings.maxLeases > 0 && mine > h.settings.maxLeases, "%s owns %d of %d leases and may have %d to %d; the hosts own %v",
+			h.id, mine, len(leases), low, high, have)
 	}
 }
 
@@ -106,66 +98,63 @@ func (s settings) within(n int) int {
 // isFull reports whether a host with n leases may acquire no more.
 func (s settings) isFull(n int) bool { return s.maxLeases > 0 && n >= s.maxLeases }
 
-// judgeCost judges the number of requests to the lease store since they are counted. Each
-// host may list the leases once per interval. Each lease may have one write per checkpoint
-// and one per renewal. Both intervals have a jitter of a tenth.
-func judgeCost(v *view, e entry, breach report) {
-	r, ok := e.fact.(*rest)
-	if !ok || r.what != restCost {
-		return
-	}
-	c := v.counted
-	span := v.now - c.since
-	for _, h := range v.alive() {
-		t := h.settings.times
-		least, most := int(span/(t.acquire+t.acquire/10+t.timeout))-1, int(span/(t.acquire-t.acquire/10))+1
-		if n := c.lists[h]; n < least || n > most {
-			breach("%s: %d listings in %s, where %d to %d are due", h.id, n, span, least, most)
+// judgeCost judges the requests since they are counted. A host lists the leases once per
+// interval, and a lease has one write per checkpoint and one per renewal. Both intervals have
+// a jitter of a tenth.
+func judgeCost(v *view, _ *rest, breach report) {
+	lists, updates, batches := map[*host]int{}, map[string]int{}, map[string]int{}
+	for _, e := range v.entries[v.counting:v.n] {
+		switch f := e.fact.(type) {
+		case *listing:
+			if e.ends && f.err == nil {
+				lists[f.host]++
+			}
+		case *use:
+			if f.batch != nil && !e.ends {
+				batches[f.token]++
+			}
+		case *application:
+			if f.ours() && f.op == opUpdate {
+				updates[f.lease.Token]++
+			}
+			breach(f.ours() && (f.op != opUpdate || f.doc.Owner != "" && f.doc.Owner != f.host.text()), "there was %s", f)
 		}
+	}
+	span := v.now - v.entries[v.counting].at
+	for _, h := range v.alive() {
+		t, n := h.settings.times, lists[h]
+		least, most := int(span/(t.acquire+t.acquire/10+t.timeout))-1, int(span/(t.acquire-t.acquire/10))+1
+		breach(n < least || n > most, "%s: %d listings in %s, where %d to %d are due", h.id, n, span, least, most)
 	}
 	for _, l := range v.usable() {
-		i := slices.IndexFunc(v.alive(), func(h *host) bool { return h.text() == l.Owner })
-		if i < 0 {
-			continue // judgeCoverage reports it
-		}
-		t := v.alive()[i].settings.times
-		most := int(span/(t.renew-t.renew/10)) + 1 + c.batches[l.Token]
-		least := int(span/(t.renew+t.timeout)) - 1
-		if n := c.updates[l.Token]; n > most || n < least {
-			breach("lease %s: %d writes in %s with %d batches, where %d to %d are due", l.Token, n, span, c.batches[l.Token], least, most)
-		}
-	}
-	breach.when(c.others > 0, "%d creates, deletes and hand-over requests at rest", c.others)
-}
-
-func judgeEnd(v *view, e entry, breach report) {
-	switch f := e.fact.(type) {
-	case *failure:
-		breach("%s", f.text)
-	case *returned:
-		h := v.hostOf(f.host)
-		config, refused := errors.AsType[*changefeed.ConfigError](f.err)
-		switch {
-		case h.crashed || h.discarding && h.refused && refused && config.Field == "DiscardLeases":
-		case h.left < 0:
-			breach("%s: Run returned before it was stopped: %v", f.host.id, f.err)
-		case f.err != nil && !v.ignoresContext && !f.waited:
-			breach("%s: Run returned %v", f.host.id, f.err)
-		}
-	case *rest:
-		for _, l := range v.usable() {
-			breach.when(f.what == restFree && l.Owner != "", "lease %s is still owned by %q after all hosts left", l.Token, l.Owner)
+		if h, n := v.ownerOf(l), updates[l.Token]; h != nil { // judgeCoverage reports others
+			t := h.settings.times
+			least, most := int(span/(t.renew+t.timeout))-1, int(span/(t.renew-t.renew/10))+1+batches[l.Token]
+			breach(n < least || n > most, "lease %s: %d writes in %s, where %d to %d are due", l.Token, n, span, least, most)
 		}
 	}
 }
 
-func judgeEstimates(v *view, e entry, breach report) {
-	r, ok := e.fact.(*measurement)
-	if !ok || !e.ends {
+func judgeFailure(_ *view, f *failure, breach report) { breach(true, "%s", f.text) }
+
+func judgeReturned(v *view, f *returned, breach report) {
+	h := v.hostOf(f.host)
+	config, refused := errors.AsType[*changefeed.ConfigError](f.err)
+	if h.crashed || h.discarding && h.refused && refused && config.Field == "DiscardLeases" {
 		return
 	}
+	breach(h.left < 0 || f.err != nil && !v.ignoresContext && !f.waited, "%s: Run returned %v; it was stopped: %t", f.host.id, f.err, h.left >= 0)
+}
+
+func judgeFree(v *view, _ *rest, breach report) {
+	for _, l := range v.usable() {
+		breach(l.Owner != "", "lease %s is still owned by %q after all hosts left", l.Token, l.Owner)
+	}
+}
+
+func judgeEstimates(v *view, r *measurement, breach report) {
 	if r.err != nil {
-		breach.when(r.state != underway, "cannot measure the lag at rest: %v", r.err)
+		breach(r.state != underway, "cannot measure the lag at rest: %v", r.err)
 		return
 	}
 	largest := map[string]int64{} // the largest lag of the leases of each partition
@@ -181,18 +170,12 @@ func judgeEstimates(v *view, e entry, breach report) {
 	for _, n := range largest {
 		want = max(want, 0) + n
 	}
-	t := r.got.Total
-	sum := estimator.Sum(r.got.Lags)
+	t, sum := r.got.Total, estimator.Sum(r.got.Lags)
 	// With manual checkpoints, the user may not have checkpointed the last changes.
 	behind := (t.LSNs != 0 || t.Age != 0) && !v.checkpoint.Manual
-	switch {
-	case r.state != underway && (sum.LSNs != t.LSNs || sum.Leases != t.Leases):
-		breach("the total is %+v; the sum of the lags is %+v", t, sum)
-	case r.state == idle && (behind || t.Owned != t.Leases || t.Splitting != 0):
-		breach("the total at rest is %+v; want no lag and only owned leases", t)
-	case r.state == stopped && (t.LSNs != want || t.Owned != 0):
-		breach("the total without hosts is %+v; want %d transactions and no owned leases", t, want)
-	}
+	breach(r.state != underway && (sum.LSNs != t.LSNs || sum.Leases != t.Leases), "the total is %+v; the sum of the lags is %+v", t, sum)
+	breach(r.state == idle && (behind || t.Owned != t.Leases || t.Splitting != 0), "the total at rest is %+v", t)
+	breach(r.state == stopped && (t.LSNs != want || t.Owned != 0), "the total without hosts is %+v; want %d transactions", t, want)
 }
 
 // judgeLag judges the lag of one lease. A lease whose read was answered with a GoneError has
@@ -200,9 +183,7 @@ func judgeEstimates(v *view, e entry, breach report) {
 func judgeLag(v *view, r *measurement, l estimator.Lag, breach report) {
 	m, atRest := v.measured[l.LeaseToken], r.state != underway
 	d, stored := v.docs[l.LeaseToken]
-	if shadowed := stored && v.shadowed(d.Lease, ""); atRest && l.Shadowed != shadowed {
-		breach("lease %s is reported as shadowed: %t; want %t", l.LeaseToken, l.Shadowed, shadowed)
-	}
+	breach(atRest && l.Shadowed != (stored && v.shadowed(d)), "wrong is whether the lease is shadowed: %+v", l)
 	// The user has not checkpointed the lease, and the source has lost the changes after its
 	// position, or refuses its start time.
 	_, lost := errors.AsType[*feed.HistoryLostError](l.Err)
@@ -210,53 +191,42 @@ func judgeLag(v *view, r *measurement, l estimator.Lag, breach report) {
 	unmeasurable := v.checkpoint.Manual && (lost || refused)
 	switch {
 	case l.Err != nil || !l.Known() && (l.Unstarted || l.Splitting && l.Partition == ""):
-		breach.when(atRest && !l.Shadowed && !unmeasurable, "the lag of lease %s is unknown at rest: %+v", l.LeaseToken, l)
+		breach(atRest && !l.Shadowed && !unmeasurable, "unknown at rest: %+v", l)
 		return
-	case m == nil:
-		breach("the lag of lease %s is %d, but nobody read it", l.LeaseToken, l.LSNs)
-		return
-	case m.from.Continuation() != l.Continuation:
-		breach("the lag of lease %s is that after %s; the lease is at %s", l.LeaseToken, m.from, l.Continuation)
+	case m == nil || m.from.Continuation() != l.Continuation:
+		breach(true, "nobody read the lease from this position: %+v", l)
 		return
 	case !m.told:
 		return
 	case m.page.End < 0 && len(m.page.Changes) > 0:
-		breach.when(l.Known(), "the lag of lease %s is %d, but the source has not returned the end of the feed", l.LeaseToken, l.LSNs)
+		breach(l.Known(), "known, though the source has not returned the end of the feed: %+v", l)
 	case l.LSNs < m.unread.transactions:
-		breach("the lag of lease %s is %d; %d transactions are unread", l.LeaseToken, l.LSNs, m.unread.transactions)
+		breach(true, "too low: %+v; unread is %+v", l, m.unread)
 	case m.from.Kind() == feed.StartTime:
 		return // on a merged partition, older changes may follow the start
-	case l.LSNs != m.lag():
-		breach("the lag of lease %s is %d; want %d, from transaction %d on to %d", l.LeaseToken, l.LSNs, m.lag(), m.unread.first, m.end)
+	default:
+		breach(l.LSNs != m.lag(), "not %d: %+v; unread is %+v", m.lag(), l, m.unread)
 	}
-	breach.when(!l.Oldest.Equal(m.unread.at), "the oldest unread change of lease %s is of %s; want %s", l.LeaseToken, l.Oldest, m.unread.at)
 	// Without a clock of the store, the age is a difference between two clocks. With one,
 	// the estimator adds the time since the listing by its own clock, which drifts.
-	age := m.now.Sub(m.unread.at) - 2*time.Second
-	breach.when(m.unread.transactions > 0 && !v.clockless && l.Age < age, "the age of lease %s is %s; want at least %s", l.LeaseToken, l.Age, age)
-	breach.when(atRest && m.unread.transactions == 0 && l.Age != 0, "the age of lease %s is %s, but no change is unread", l.LeaseToken, l.Age)
+	age, none := m.now.Sub(m.unread.at)-2*time.Second, m.unread.transactions == 0
+	young := !none && !v.clockless && l.Age < age
+	breach(!l.Oldest.Equal(m.unread.at) || young || atRest && none && l.Age != 0, "the age is not %s or more: %+v; unread is %+v", age, l, m.unread)
 }
 
-func judgeReaders(v *view, e entry, breach report) {
-	switch f := e.fact.(type) {
-	case *readerPage:
-		if len(f.changes) == 0 {
-			return
-		}
-		from, found := v.tiles.at(f.keys)
-		if !found || from < 0 {
-			breach("the reader returns changes of %s, which it has not begun to read", f.keys)
-			return
-		}
-		if _, wrong := v.journal.match(f.keys.Intersect(f.prefix), from, f.changes, v.journal.contains); wrong != "" {
-			breach("the reader, in %s after %d: the page %s", f.keys, from, wrong)
-		}
-	case *readerEnds:
-		breach.when(f.err != nil, "the reader has not reached the end of the feed: %v", f.err)
-		for _, t := range v.tiles {
-			if left := v.journal.unread(t.keys.Intersect(f.prefix), feed.After(continuation(t.lsn))); left.transactions > 0 {
-				breach("the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
-			}
-		}
+func judgeReaderPage(v *view, p *readerPage, breach report) {
+	from, found := v.tiles.at(p.keys)
+	if begun := found && from >= 0; len(p.changes) > 0 {
+		breach(!begun, "the reader returns changes of %s, which it has not begun to read", p.keys)
+		m := v.journal.match(p.keys.Intersect(p.prefix), from, p.changes, v.journal.contains)
+		breach(begun && m.wrong != "", "the reader, in %s after %d: the page %s", p.keys, from, m.wrong)
+	}
+}
+
+func judgeReaderEnds(v *view, f *readerEnds, breach report) {
+	breach(f.err != nil, "the reader has not reached the end of the feed: %v", f.err)
+	for _, t := range v.tiles {
+		left := v.journal.unread(t.keys.Intersect(f.prefix), feed.After(continuation(t.lsn)))
+		breach(left.transactions > 0, "the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
 	}
 }

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -297,7 +298,9 @@ func (s *scene) redelivered() int {
 }
 
 // missing returns the number of changes that were written and have not been handled.
-func (s *scene) missing() int { return len(s.view().journal.unhandled(feed.Full(), at(0))) }
+func (s *scene) missing() int {
+	return len(s.view().journal.left(feed.Full(), at(0), math.MaxInt64, delivery.unhandled))
+}
 
 // made returns how often the host has called an operation that has no key, such as a
 // listing.

@@ -86,14 +86,10 @@ func (r *run) settled() bool {
 	w := r.world
 	docs := w.documents()
 	leases := usable(docs)
-	ranges := make([]feed.Range, len(leases))
-	for i, l := range leases {
-		ranges[i] = l.Range.OrFull()
-	}
 	w.present.mu.Lock()
 	creates, marked := w.present.creates, w.present.marked
 	w.present.mu.Unlock()
-	if _, gap := uncovered(w.keys.OrFull(), ranges); gap || marked.IsZero() {
+	if _, gap := uncovered(w.keys.OrFull(), leases); gap || marked.IsZero() {
 		return false
 	}
 	r.mu.Lock()

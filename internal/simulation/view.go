@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -12,88 +11,75 @@ import (
 )
 
 // view is what follows from the ledger up to one of its entries: the documents in the lease
-// store, what each host may conclude from the answers that it has received, and which
-// changes have been delivered. It contains conclusions and no judgement, and depends on
-// nothing but the entries and the configuration of the world. For each entry, advance
-// concludes what the rules must know about it, and step moves the view behind it.
+// store, what hosts may conclude from answers, and which changes have been delivered. It
+// judges nothing, and depends only on the entries and the configuration of the world. For
+// each entry, advance concludes what the rules must know, and step moves the view behind it.
 type view struct {
 	worldConfig
 	entries []entry
 	n       int // index of the current entry
 	now     time.Duration
+	began   map[any]int // the entries in which facts began
 
-	live    []feed.Partition
-	journal *journal
-	jumps   []clockStep // of the store's clock
-	hosts   map[*host]*hostView
-	order   []*host // ours, in the order in which they joined
-	foreign bool    // whether a foreign host has joined
+	live     []feed.Partition
+	journal  *journal
+	forward  time.Duration // the sum of the forward jumps of the store's clock
+	jumpedAt int           // the entry of the last of them
+	hosts    map[*host]*hostView
+	order    []*host // ours, in the order in which they joined
+	foreign  bool    // whether a foreign host has joined
+	counting int     // the entry from which requests are counted
+	tiles    tiles
 
-	docs    map[string]doc // the stored lease documents, by token
-	leases  map[string]*leaseView
-	applied map[version]int // the entry that applied each version of a document
-	writes  map[*leaseWrite]*sending
-	creates int // number of creates that are in progress
-	double  []doubling
-	discard int // the entry in which a lease was last discarded
-	// deleted and deletedAt are when somebody last deleted a lease that was not gone.
-	deleted   int
-	deletedAt time.Duration
+	docs      map[string]lease.Lease // the stored lease documents, by token
+	leases    map[string]*leaseView
+	sent      map[*leaseWrite]*sending
+	creates   int // number of creates that are in progress
+	double    []doubling
+	discard   int           // the entry in which a lease was last discarded
+	deleted   int           // the entry in which somebody last deleted a lease that was not gone
 	changedAt time.Duration // when an owner or a hand-over request last changed, or a worker last started
 
 	marker     bool
-	markedLate int // the entry in which a create of the marker arrived that was sent before a discard, or -1
-	unmarkAt   int // the entry in which the marker was last deleted
-	markSends  map[*mark]int
+	markedLate bool         // a create of the marker has arrived that was sent before a discard
+	unmarkAt   int          // the entry in which the marker was last deleted
 	floors     []markFloor  // for a start from now; the newest is the last
 	unmarked   []feed.Range // keys whose leases were discarded, or never created, since the marker was created
 
 	tenures  map[tenureKey]*tenure
 	holdings map[tenureKey]*holding
-	known    map[knownKey]knowledge
-	uses     []*using
+	uses     map[*use]bool // those that have not ended; true if the context has
 	workers  map[*worker]*workerView
-	limited  map[*read][]*record // changes of a page that is on its way, whose items have a time to live
+	matched  map[*batch]matching   // by what the worker was due
+	called   map[*checkpoint]int64 // what was confirmed when a checkpoint was called
+	limited  map[*read][]*record   // changes of a page that is on its way, whose items have a time to live
 
-	counted  counted
 	measured map[string]*surveyed
 	jumped   time.Duration // the forward jumps of the store's clock before the measurement
-	tiles    tiles
 }
-
-// doc is a lease document in the store, with the entry and the time of its last write.
-type doc struct {
-	lease.Lease
-	n  int
-	at time.Duration
-}
-
-type version struct{ token, etag string }
 
 // leaseView is what is known of a lease that exists or existed.
 type leaseView struct {
-	last    lease.Lease   // its last version
-	made    time.Duration // when it was last created
-	owned   time.Duration // when its owner last wrote it, or -1
-	read    time.Duration // when its changes were last read
-	foreign int           // the entry in which a foreign host last replaced or deleted it
-	byJump  int           // the entry in which it was acquired after a jump of the store's clock
+	n        int            // the entry of its last write
+	last     lease.Lease    // its last version
+	versions map[string]int // the entries that applied its versions, by ETag
+	made     time.Duration  // when it was last created
+	owned    time.Duration  // when its owner last wrote it, or -1
+	read     time.Duration  // when its changes were last read
+	foreign  int            // the entry in which a foreign host last replaced or deleted it
+	byJump   int            // the entry in which it was acquired after a jump of the store's clock
 }
 
-// clockStep is a step of a clock.
-type clockStep struct {
-	n  int
-	at time.Duration
-	by time.Duration
-}
+// clockStep is a step of a host's wall clock.
+type clockStep struct{ at, by time.Duration }
 
 // hostView is what is known of a host.
 type hostView struct {
 	joined, left   time.Duration // left is -1 before
 	crashed, ended bool
-	steps          []clockStep     // of the wall clock
-	naps           []time.Duration // the ends of the suspensions; the last one is -1 if it lasts
-	marked         bool            // a listing has shown the marker
+	steps          []clockStep   // of the wall clock
+	woke           time.Duration // when its last suspension ended; -1 while it lasts
+	marked         bool          // a listing has shown the marker
 	discarding     bool
 	refused        bool // an answer has shown a lease with a live owner to a host that discards
 	unmarked       bool // it has deleted the marker
@@ -115,26 +101,16 @@ func (h *hostView) fellBehind(t time.Duration) bool {
 }
 
 // slept reports whether the host has been suspended since t, or is so now.
-func (h *hostView) slept(t time.Duration) bool {
-	n := len(h.naps)
-	return n > 0 && (h.naps[n-1] < 0 || h.naps[n-1] > t)
-}
-
-// using is a use of a lease that has not ended. over reports whether its context has ended.
-type using struct {
-	*use
-	at   time.Duration
-	over bool
-}
+func (h *hostView) slept(t time.Duration) bool { return h.woke < 0 || h.woke > t }
 
 // newView returns the view before the first entry.
 func newView(w *world) *view {
 	v := &view{
 		worldConfig: w.worldConfig, entries: w.ledger.entries, n: -1, journal: newJournal(w.worldConfig), hosts: map[*host]*hostView{},
-		docs: map[string]doc{}, leases: map[string]*leaseView{}, applied: map[version]int{}, writes: map[*leaseWrite]*sending{},
-		discard: -1, deleted: -1, markedLate: -1, unmarkAt: -1, markSends: map[*mark]int{}, unmarked: []feed.Range{feed.Full()},
-		tenures: map[tenureKey]*tenure{}, holdings: map[tenureKey]*holding{}, known: map[knownKey]knowledge{},
-		workers: map[*worker]*workerView{}, limited: map[*read][]*record{}, counted: newCounted(0),
+		docs: map[string]lease.Lease{}, leases: map[string]*leaseView{}, sent: map[*leaseWrite]*sending{}, discard: -1, deleted: -1,
+		unmarkAt: -1, began: map[any]int{}, uses: map[*use]bool{}, unmarked: []feed.Range{feed.Full()},
+		tenures: map[tenureKey]*tenure{}, holdings: map[tenureKey]*holding{}, workers: map[*worker]*workerView{},
+		matched: map[*batch]matching{}, called: map[*checkpoint]int64{}, limited: map[*read][]*record{},
 	}
 	v.journal.now = v.store
 	return v
@@ -142,20 +118,23 @@ func newView(w *world) *view {
 
 // advance moves the view to the next entry. It returns false after the last one.
 func (v *view) advance() bool {
-	if v.n++; v.n == len(v.entries) {
-		v.n--
+	if v.n+1 == len(v.entries) {
 		return false
 	}
+	v.n++
 	e := v.entries[v.n]
 	v.now = e.at
+	if !e.ends {
+		v.began[e.fact] = v.n
+	}
 	switch f := e.fact.(type) {
 	case *leaseWrite:
 		if !e.ends {
-			v.writes[f] = v.sending(f)
+			v.sent[f] = v.sending(f)
 		}
 	case *application:
-		s := v.writes[f.leaseWrite]
-		s.before = v.docs[f.lease.Token].Lease
+		s := v.sent[f.leaseWrite]
+		s.before = v.docs[f.lease.Token]
 		s.age = v.age(s.before)
 	case *served:
 		v.serves(f)
@@ -188,46 +167,39 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		}
 	case *crash:
 		v.hostOf(f.host).crashed = true
-		v.uses = slices.DeleteFunc(v.uses, func(u *using) bool { return u.host == f.host })
+		maps.DeleteFunc(v.uses, func(u *use, _ bool) bool { return u.host == f.host })
 		maps.DeleteFunc(v.tenures, func(key tenureKey, _ *tenure) bool { return key.host == f.host })
 	case *leave:
 		v.hostOf(f.host).left = v.now
 	case *returned:
 		v.hostOf(f.host).ended = true
 	case *suspend:
-		if h := v.hostOf(f.host); e.ends {
-			h.naps[len(h.naps)-1] = v.now
-		} else {
-			h.naps = append(h.naps, -1)
+		h := v.hostOf(f.host)
+		if h.woke = -1; e.ends {
+			h.woke = v.now
 		}
 	case *wallStep:
 		h := v.hostOf(f.host)
-		h.steps = append(h.steps, clockStep{v.n, v.now, f.by})
+		h.steps = append(h.steps, clockStep{v.now, f.by})
 	case *storeStep:
-		v.jumps = append(v.jumps, clockStep{v.n, v.now, f.by})
+		if f.by > 0 {
+			v.forward, v.jumpedAt = v.forward+f.by, v.n
+		}
 	case *listing:
 		if e.ends && f.err == nil {
 			v.listed(f)
 		}
 	case *leaseWrite:
-		if e.ends {
-			v.answered(f)
-		} else {
-			v.sent(f)
-		}
+		v.writes(f, e)
 	case *straggler:
-		if f.op == opCreate && e.ends {
-			v.creates--
-		} else if f.op == opCreate {
-			v.creates++
+		if f.op == opCreate {
+			v.creates += e.change()
 		}
 	case *application:
 		v.apply(f)
 	case *mark:
 		if e.ends && !f.exists && f.err == nil {
 			v.hostOf(f.host).unmarked = true
-		} else if !e.ends {
-			v.markSends[f] = v.n
 		}
 	case *markApplied:
 		v.marked(f)
@@ -235,7 +207,9 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		v.reads(f, e.ends)
 	case *skip:
 		if r := v.on(f.host, f.token).lost; r != nil {
-			v.journal.lose(v.keysOf(r.req), lsnAt(r.req.From.Continuation()), lsnAt(f.oldest))
+			for _, c := range v.journal.between(keysOf(v.live, r.req), lsnAt(r.req.From.Continuation()), lsnAt(f.oldest)) {
+				c.lost = true
+			}
 		}
 	case *worker:
 		v.works(f, e.ends)
@@ -244,29 +218,40 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 	case *use:
 		v.used(f, e.ends)
 	case *cut:
-		for _, u := range v.uses {
-			u.over = u.over || u.use == f.use
+		if _, lasts := v.uses[f.use]; lasts {
+			v.uses[f.use] = true
 		}
 	case *batch:
-		v.handles(f, e.ends)
+		if e.ends && !v.hostOf(f.host).crashed {
+			v.handled(f)
+		}
 	case *verdict:
 		v.decides(f)
 	case *checkpoint:
-		v.checkpoints(f, e.ends)
-	case *count:
-		v.counted = newCounted(v.now)
-	case *measurement:
-		if !e.ends {
-			v.measured, v.jumped = map[string]*surveyed{}, v.forwardJumps()
+		if w := v.workers[f.worker]; !e.ends {
+			v.called[f] = w.confirmed
+		} else if f.err == nil && !v.hostOf(f.host).crashed {
+			w.confirmed = max(w.confirmed, f.lsn)
 		}
+	case *count:
+		v.counting = v.n
+	case *measurement:
+		v.measured, v.jumped = map[string]*surveyed{}, v.forward
 	case *readerMoves:
 		v.tiles = f.done
 	}
 }
 
-// startsAfresh returns the host that begins its first start with an entry, or goes on with
-// it: it lists the partitions, creates the marker, or writes a lease in another way than by a
-// delete. A host that discards the leases has then discarded them.
+// change returns 1 when a fact begins, and -1 when it ends.
+func (e entry) change() int {
+	if e.ends {
+		return -1
+	}
+	return 1
+}
+
+// startsAfresh returns the host that begins its first start with an entry, or goes on with it.
+// A host that discards the leases has then discarded them.
 func startsAfresh(e entry) *host {
 	switch f := e.fact.(type) {
 	case *lists:
@@ -294,7 +279,7 @@ func (v *view) hostOf(h *host) *hostView {
 // lease returns what is known of a lease.
 func (v *view) lease(token string) *leaseView {
 	if v.leases[token] == nil {
-		v.leases[token] = &leaseView{owned: -1}
+		v.leases[token] = &leaseView{owned: -1, versions: map[string]int{}}
 	}
 	return v.leases[token]
 }
@@ -304,30 +289,21 @@ func (v *view) alive() []*host {
 	return slices.DeleteFunc(slices.Clone(v.order), func(h *host) bool { s := v.hosts[h]; return s.crashed || s.ended || s.left >= 0 })
 }
 
-// age returns the time since the last write of a lease document, by the store's clock if it
-// has one.
+// age returns the time since a lease was last written, by the store's clock if it has one.
 func (v *view) age(l lease.Lease) time.Duration {
 	if v.clockless {
-		return v.now - v.docs[l.Token].at
+		return v.now - v.entries[v.lease(l.Token).n].at
 	}
 	return v.store().Truncate(time.Second).Sub(l.Modified)
 }
 
-// isLive reports whether a host that discards must regard the lease as one with a live
-// owner. Without a clock of the store, that is every lease with an owner.
+// isLive reports whether a host that discards must regard the owner of the lease as live.
 func (v *view) isLive(l lease.Lease, now time.Time) bool {
 	return l.Owner != "" && (v.clockless || now.Sub(l.Modified) < v.times.takeover())
 }
 
-// forwardJumps returns by how much the store's clock has jumped forward so far.
-func (v *view) forwardJumps() (sum time.Duration) {
-	for _, j := range v.jumps {
-		sum += max(0, j.by)
-	}
-	return sum
-}
-
-func (v *view) isGone(id string, r feed.Range) bool { return isGone(v.live, id, r) }
+// isGone reports whether a read of the lease would find its partition gone.
+func (v *view) isGone(l lease.Lease) bool { return isGone(v.live, l.PartitionID, l.Range) }
 
 // ancestor reports whether a shadows l: a's range contains that of l, or a is the
 // partition's own lease for the same range.
@@ -341,61 +317,47 @@ func ancestor(a, l lease.Lease) bool {
 	return a.Range.Contains(l.Range)
 }
 
-// shadowed reports whether the store holds an ancestor of l, other than the lease but.
-func (v *view) shadowed(l lease.Lease, but string) bool {
-	for token, a := range v.docs {
-		if token != but && ancestor(a.Lease, l) {
+// shadowed reports whether the store holds an ancestor of l.
+func (v *view) shadowed(l lease.Lease) bool {
+	for _, a := range v.docs {
+		if ancestor(a, l) {
 			return true
 		}
 	}
 	return false
+}
+
+// without returns the stored leases without one, sorted by token.
+func (v *view) without(token string) []lease.Lease {
+	leases := slices.SortedFunc(maps.Values(v.docs), func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
+	return slices.DeleteFunc(leases, func(l lease.Lease) bool { return l.Token == token })
 }
 
 // usable returns the leases that no other lease shadows, sorted by token.
-func (v *view) usable() (leases []lease.Lease) {
-	for _, d := range v.docs {
-		if !v.shadowed(d.Lease, "") {
-			leases = append(leases, d.Lease)
-		}
-	}
-	slices.SortFunc(leases, func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
-	return leases
-}
+func (v *view) usable() []lease.Lease { return usable(v.without("")) }
 
-// hasChild reports whether a lease within the range of l exists. A worker that has begun to
-// create the children of its lease continues, even if the partitions have merged again.
-func (v *view) hasChild(l lease.Lease) bool {
-	for _, d := range v.docs {
-		if l.AncestorOf(d.Lease) {
-			return true
-		}
-	}
-	return false
-}
+// hasChild reports whether a lease within the range of l exists. A split that has begun goes
+// on, even if the partitions have merged again.
+func (v *view) hasChild(l lease.Lease) bool { return slices.ContainsFunc(v.without(""), l.AncestorOf) }
 
 // uncoveredIn returns the parts of r that no lease covers, except for the lease but.
 func (v *view) uncoveredIn(r feed.Range, but string) (gaps []feed.Range) {
-	var covered []feed.Range
-	for token, d := range v.docs {
-		if token != but {
-			covered = append(covered, d.Range.OrFull())
-		}
-	}
+	leases := v.without(but)
 	for {
-		gap, ok := uncovered(r, covered)
+		gap, ok := uncovered(r, leases)
 		if !ok {
 			return gaps
 		}
-		gaps, covered = append(gaps, gap), append(covered, gap)
+		gaps, leases = append(gaps, gap), append(leases, lease.Lease{Range: gap})
 	}
 }
 
-// uncovered returns a part of r that no range in ranges covers. It returns false if they
-// cover all of r.
-func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
+// uncovered returns a part of r that no lease covers. It returns false if there is none.
+func uncovered(r feed.Range, leases []lease.Lease) (feed.Range, bool) {
 	for at := r.Min; at < r.Max; {
 		next, end := at, r.Max
-		for _, piece := range ranges {
+		for _, l := range leases {
+			piece := l.Range.OrFull()
 			if piece.Min <= at && piece.Max > next {
 				next = piece.Max
 			}
@@ -411,27 +373,7 @@ func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 	return feed.Range{}, false
 }
 
-// keysOf returns the keys that a request reads.
-func (v *view) keysOf(r feed.Request) feed.Range { return keysOf(v.live, r) }
-
-func keysOf(live []feed.Partition, r feed.Request) feed.Range {
-	keys := r.Range.OrFull()
-	for _, p := range live {
-		if p.ID == r.Partition.ID {
-			keys = keys.Intersect(p.Range)
-		}
-	}
-	return keys
-}
-
-// lsnAt returns the LSN of a continuation, or 0 if it is none.
-func lsnAt(c feed.Continuation) int64 {
-	n, _ := lsnOf(c)
-	return n
-}
-
-// lsn returns the position of a lease as an LSN. If the lease has no continuation, it is
-// that of the lease's start.
+// lsn returns the position of a lease as an LSN, or that of the lease's start.
 func (v *view) lsn(l lease.Lease) int64 {
 	if l.Continuation != "" {
 		return lsnAt(l.Continuation)
@@ -442,19 +384,11 @@ func (v *view) lsn(l lease.Lease) int64 {
 	return 0
 }
 
-// defaultStart returns the start of a lease whose document records none. Our hosts always
-// record a start, but foreign hosts drop it or create leases without one. Foreign hosts
-// have the same configuration as ours.
+// defaultStart returns the start of a lease whose document records none. Our hosts record it,
+// but foreign hosts, which have the same configuration, drop it.
 func (v *view) defaultStart() feed.Start {
 	if v.foreign {
 		return v.start
 	}
 	return feed.Now()
-}
-
-func conflictWith(err error) (lease.Lease, bool) {
-	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
-		return conflict.Current, true
-	}
-	return lease.Lease{}, false
 }

@@ -2,12 +2,15 @@ package simulation
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/lease"
 )
+
+// This file concludes which changes have been delivered, from the calls of the user's code
+// and the reads of workers and estimators.
 
 // workerView is what follows for one run of one lease on a host.
 type workerView struct {
@@ -21,10 +24,6 @@ type workerView struct {
 	// These are LSNs of manual checkpoints: the latest position that the lease store has
 	// applied, and the latest batch whose checkpoint returned nil.
 	stored, confirmed int64
-
-	matched map[*batch][]*record
-	wrong   map[*batch]string
-	called  map[*checkpoint]int64 // what was confirmed when a checkpoint was called
 }
 
 // works records that a worker begins or ends.
@@ -33,10 +32,8 @@ func (v *view) works(w *worker, ends bool) {
 		v.workers[w].closed = true
 		return
 	}
-	v.workers[w] = &workerView{
-		position: v.lsn(w.lease), first: true, restarts: v.journal.restarts, tenure: v.tenures[tenureKey{w.host, w.lease.Token}],
-		matched: map[*batch][]*record{}, wrong: map[*batch]string{}, called: map[*checkpoint]int64{},
-	}
+	t := v.tenures[tenureKey{w.host, w.lease.Token}]
+	v.workers[w] = &workerView{position: v.lsn(w.lease), first: true, restarts: v.journal.restarts, tenure: t}
 	v.on(w.host, w.lease.Token).worker = w
 	if !w.host.foreign {
 		v.changedAt = v.now // even if its host owned the lease before
@@ -55,81 +52,78 @@ func (v *view) compare(b *batch) {
 		// partition, the first page may also contain older changes.
 		from, since = 0, start.Time()
 	}
-	w.matched[b], w.wrong[b] = v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
+	m := v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
 		return v.journal.visible(r) && !r.at.Before(since)
 	})
-	for _, r := range w.matched[b] {
+	for _, r := range m.records {
 		if r.at.Before(v.journal.since) {
-			w.wrong[b] = "contains " + r.String() + ", which is older than the start time"
+			m.wrong = "contains " + r.String() + ", which is older than the start time"
 		}
+	}
+	v.matched[b] = m
+}
+
+// handled records that the handler of a batch has returned.
+func (v *view) handled(b *batch) {
+	w, records := v.workers[b.worker], v.matched[b].records
+	if b.err == nil {
+		w.failed, w.first, w.position = nil, false, b.changes[len(b.changes)-1].LSN
+	} else if records != nil { // otherwise its handler was not called
+		w.failed = records
 	}
 }
 
-// handles records the end of a batch.
-func (v *view) handles(b *batch, ends bool) {
-	w := v.workers[b.worker]
-	if !ends || v.hostOf(b.host).crashed {
-		return
-	}
-	if b.err != nil {
-		if w.matched[b] != nil { // otherwise its handler was not called
-			w.failed = w.matched[b]
-		}
-		return
-	}
-	w.failed, w.first, w.position = nil, false, b.changes[len(b.changes)-1].LSN
-}
-
-// decides records what the user's code has done with batches. It leaves out the changes
-// whose keys have started over since the worker began.
+// decides records what the user's code has done with batches, unless their keys have started
+// over since the worker began.
 func (v *view) decides(f *verdict) {
-	w := v.workers[f.worker]
 	for _, b := range f.batches {
-		v.journal.note(slices.DeleteFunc(slices.Clone(w.matched[b]), func(r *record) bool { return r.restarted > w.restarts }), f.delivery)
-	}
-}
-
-// checkpoints records the begin or the end of a call of Batch.Checkpoint.
-func (v *view) checkpoints(c *checkpoint, ends bool) {
-	w := v.workers[c.worker]
-	switch {
-	case !ends:
-		w.called[c] = w.confirmed
-	case c.err == nil && !v.hostOf(c.host).crashed:
-		w.confirmed = max(w.confirmed, c.lsn)
+		for _, r := range v.matched[b].records {
+			if r.restarted > v.workers[f.worker].restarts {
+				continue
+			}
+			if f.handled && r.handled {
+				v.journal.writes.redelivered++
+			}
+			r.delivery = r.or(f.delivery)
+		}
 	}
 }
 
 // used records the begin or the end of a use.
 func (v *view) used(u *use, ends bool) {
 	if ends {
-		v.uses = slices.DeleteFunc(v.uses, func(o *using) bool { return o.use == u })
+		delete(v.uses, u)
 		return
 	}
 	if v.hostOf(u.host).crashed {
 		return
 	}
-	if u.batch != nil {
-		v.counted.batches[u.token]++
-	}
 	if u.what == useRead || u.what == usePage {
 		v.lease(u.token).read = v.now
 	}
-	if v.overslept(u, v.tenures[tenureKey{u.host, u.token}]) {
-		return // its context ends at this moment
+	if !v.overslept(u) { // otherwise its context ends at this moment
+		v.uses[u] = false
 	}
-	v.uses = append(v.uses, &using{use: u, at: v.now})
 }
 
-// paging is the state of a worker's reads: its last one, and the changes of it and of those
-// before whose items have a time to live.
+// overslept reports whether the processor called the user's code while the host trusted its
+// lease, but one of the host's clocks fell behind and trust ended before the code began. The
+// host notices that within a moment, and ends the context of the call.
+func (v *view) overslept(u *use) bool {
+	t := v.tenures[u.key()]
+	return t != nil && !u.host.foreign && !v.trusted(t) && v.hostOf(u.host).fellBehind(u.asked) && v.trustedAt(t, u.asked)
+}
+
+func (u *use) key() tenureKey { return tenureKey{u.host, u.token} }
+
+// paging is the state of a worker's reads after the last one.
 type paging struct {
 	tenure  *tenure
 	after   feed.Continuation
 	since   time.Duration
-	end     int64 // see due
-	due     bool  // the next read is due at once
-	limited []*record
+	end     int64     // that the first of several empty pages showed; 0 if the next read is not due
+	due     bool      // the next read is due at once
+	limited []*record // the changes read, whose items have a time to live
 }
 
 // reads records the begin or the end of a worker's read.
@@ -146,35 +140,30 @@ func (v *view) reads(r *read, ends bool) {
 	}
 }
 
-// pageReceived records a page that a worker has received. If more changes may follow it,
-// the next read is due at once. With an end, the reads must reach it without a delay: it is
-// the end that the first of several empty pages showed.
-//
-// The worker must deliver the changes of the page even if their items expire meanwhile. If
-// it reads again from an earlier position, it has dropped the later changes.
+// pageReceived records a page that a worker has received. If more changes may follow it, the
+// next read is due at once: reads of empty pages must reach the end that the first one showed.
+// The worker must deliver the changes even if their items expire meanwhile, but it has dropped
+// those after the position from which it reads again.
 func (v *view) pageReceived(r *read, last *paging) *paging {
 	page, from := r.answer, r.req.From
 	next := &paging{tenure: v.tenures[tenureKey{r.host, r.token}], after: page.Continuation, since: v.now}
 	same := last != nil && last.tenure == next.tenure
-	if len(page.Changes) == 0 {
+	if len(page.Changes) > 0 {
+		next.due = page.End < 0 || page.LSN < page.End
+	} else {
 		next.end = page.End
 		if same && last.after == from.Continuation() && last.end > 0 {
 			next.end = last.end
 		}
 		next.due = page.Continuation != from.Continuation() && page.LSN >= 0 && page.LSN < min(page.End, next.end)
-	} else {
-		next.due = page.End < 0 || page.LSN < page.End
 	}
 	if !next.due {
 		next.end = 0
 	}
 	next.due = next.due && r.host.settings.readAhead == 0 // with less, the next read waits for the handler
 	if same && from.Kind() == feed.StartContinuation {
-		for _, l := range last.limited {
-			if l.lsn <= lsnAt(from.Continuation()) {
-				next.limited = append(next.limited, l)
-			}
-		}
+		at := lsnAt(from.Continuation())
+		next.limited = slices.DeleteFunc(slices.Clone(last.limited), func(l *record) bool { return l.lsn > at })
 	}
 	next.limited = append(next.limited, v.limited[r]...)
 	delete(v.limited, r)
@@ -190,25 +179,23 @@ func (v *view) serves(s *served) {
 	if v.mode != feed.LatestVersion || !v.journal.limited || len(s.page.Changes) == 0 {
 		return
 	}
-	records, _ := v.journal.match(v.keysOf(s.req), s.page.Changes[0].LSN-1, s.page.Changes, func(*record) bool { return false })
-	for _, r := range records {
+	m := v.journal.match(keysOf(v.live, s.req), s.page.Changes[0].LSN-1, s.page.Changes, func(*record) bool { return false })
+	for _, r := range m.records {
 		if !r.expires.IsZero() {
 			v.limited[s.read] = append(v.limited[s.read], r)
 		}
 	}
 }
 
-// surveyed is the lag of a lease by the journal when the source served the last read of
-// one measurement.
+// surveyed is the lag of a lease by the journal at the last read of one measurement.
 type surveyed struct {
 	from   feed.Start // of the measurement's first read
 	unread unread
 	page   feed.Page // the page that the estimator received
-	// told reports whether the page shows how far the feed goes. It does not if it is
-	// empty and has not advanced, or lacks an LSN. Nor does it if it is empty and before
-	// the end, but has reached firstEnd: the end that the first page showed.
+	// told reports whether the page shows how far the feed goes. An empty page does not if it
+	// lacks an LSN, has not advanced, or is before the end but has reached firstEnd.
 	told     bool
-	firstEnd int64
+	firstEnd int64     // the end that the first page showed
 	end      int64     // the last LSN of the partition
 	now      time.Time // by the service's clock, without its forward jumps during the measurement
 }
@@ -228,33 +215,90 @@ func (v *view) surveys(s *served) {
 		m = &surveyed{from: s.req.From, firstEnd: s.page.End}
 		v.measured[s.token] = m
 	}
-	m.unread = v.journal.unread(v.keysOf(s.req), m.from)
+	m.unread = v.journal.unread(keysOf(v.live, s.req), m.from)
 	// The estimator takes the time from its listing of the leases, before this read. If the
 	// clock has jumped forward since, the report's ages do not contain the jump.
-	m.page, m.end, m.now = s.page, s.end, v.store().Add(v.jumped-v.forwardJumps())
+	m.page, m.end, m.now = s.page, s.end, v.store().Add(v.jumped-v.forward)
 	advanced := s.page.Continuation != s.req.From.Continuation()
 	m.told = len(s.page.Changes) > 0 || s.page.LSN >= 0 && s.page.End >= 0 && (s.page.LSN >= s.page.End || advanced && s.page.LSN < m.firstEnd)
 }
 
-// counted counts the requests to the lease store since a moment, and the batches.
-type counted struct {
-	since            time.Duration
-	lists            map[*host]int
-	updates, batches map[string]int // by lease
-	others           int            // number of creates, deletes and hand-over requests
+// visible reports whether a reader of the whole feed would now receive the change.
+func (j *journal) visible(r *record) bool {
+	return !r.lost && (j.passes == nil || j.passes(r.id)) && !r.at.Before(j.since) && j.contains(r)
 }
 
-func newCounted(since time.Duration) counted {
-	return counted{since: since, lists: map[*host]int{}, updates: map[string]int{}, batches: map[string]int{}}
+// at returns a function that returns the same LSN for all keys, as for those of one lease.
+func at(lsn int64) func(*keyLog) int64 { return func(*keyLog) int64 { return lsn } }
+
+func (d delivery) unacknowledged() bool { return !d.acked }
+
+func (d delivery) unhandled() bool { return !d.handled && !d.vouched }
+
+// left returns the changes of range r with an LSN greater than from and at most to that are
+// visible and undone.
+func (j *journal) left(r feed.Range, from func(*keyLog) int64, to int64, undone func(delivery) bool) (left []*record) {
+	for _, k := range j.in(r) {
+		for _, r := range k.after(from(k)) {
+			if r.lsn <= to && undone(r.delivery) && j.visible(r) {
+				left = append(left, r)
+			}
+		}
+	}
+	return left
 }
 
-// wrote counts a write of one of our hosts.
-func (c *counted) wrote(a *application, before lease.Lease) {
-	asks := a.doc.Owner == before.Owner && a.doc.Owner != "" && a.doc.Owner != a.host.text()
-	if a.op != opUpdate || asks {
-		c.others++
+// matching is what the journal says of changes that a reader received.
+type matching struct {
+	records []*record
+	wrong   string // the first error
+}
+
+// match matches changes that a reader of range r received after the LSN from. It is an error
+// if a needed change is missing, or if a change was never written there.
+func (j *journal) match(r feed.Range, from int64, changes []feed.Change, needed func(*record) bool) (m matching) {
+	for _, e := range j.between(r, from, changes[len(changes)-1].LSN) {
+		received := false
+		if next := len(m.records); next < len(changes) {
+			id, _ := changes[next].ID()
+			received = e.is(changes[next], id)
+		}
+		switch {
+		case received:
+			m.records = append(m.records, e)
+		case needed(e):
+			m.wrong = "lacks " + e.String()
+			return m
+		}
 	}
-	if a.op == opUpdate {
-		c.updates[a.lease.Token]++
+	if next := len(m.records); next < len(changes) {
+		id, _ := changes[next].ID()
+		m.wrong = "contains a change that was not written there, or that is not after the last one: " + (&record{lsn: changes[next].LSN, item: id}).String()
 	}
+	return m
+}
+
+// unread describes the changes that follow a position and that the change feed contains.
+type unread struct {
+	transactions int64 // number of different LSNs
+	first        int64 // LSN of the first change
+	at           time.Time
+}
+
+// unread returns the unread changes of range r after the start of a read.
+func (j *journal) unread(r feed.Range, from feed.Start) (u unread) {
+	last := lsnAt(from.Continuation())
+	for _, e := range j.between(r, last, math.MaxInt64) {
+		if from.Kind() == feed.StartTime && e.at.Before(from.Time()) || !j.contains(e) {
+			continue
+		}
+		if u.transactions == 0 {
+			u.first, u.at = e.lsn, e.at
+		}
+		if e.lsn != last {
+			u.transactions++
+		}
+		last = e.lsn
+	}
+	return u
 }
