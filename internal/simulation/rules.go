@@ -103,6 +103,7 @@ var rules = []rule{{
 		"A host of .NET or Java has replaced or deleted the lease since the version that our host knows.",
 		"The store's clock has jumped, so another host could acquire the lease while its owner trusted it.",
 		"The use is a read, and its host has been suspended since it began. The host ignores the answer.",
+		"The processor called the user's code while the host trusted its lease, and the host was suspended or its wall clock set back before that code began.",
 		"An operator has deleted a lease of these keys in a first start, during a create, or before another deleted one was mended.",
 		"A host in its first start has created a lease of these keys that an operator had deleted.",
 		"A host has put back a lease of these keys that a host of .NET or Java had replaced or deleted.",
@@ -110,12 +111,12 @@ var rules = []rule{{
 		"A host of .NET or Java has created a child of these keys late, or above or across other leases, or has deleted a lease of them that was not gone.",
 	},
 }, {
-	name: "nothing-skipped", judges: all{begins(judgeNothingSkipped), begins(judgeSkip), ends(judgeDropped)}, mutant: "31-checkpoint-before-delivery",
+	name: "nothing-skipped", judges: all{begins(judgePosition), begins(judgeNothingSkipped), begins(judgeSkip), ends(judgeDropped)}, mutant: "31-checkpoint-before-delivery",
 	text: "Every change up to the position of a lease has been acknowledged by a handler.",
 	exempt: []string{
 		"The change feed does not contain the change any more, because a later version has replaced it or its item has expired.",
 		"The source has dropped the change, and Config.OnHistoryLost has allowed to skip it.",
-		"A lease has been deleted by hand, or the marker was created late, in all versions and deletes mode with a start from now.",
+		"A lease that was not gone has been deleted by an operator or by a host of .NET or Java, or the marker was created late, in all versions and deletes mode with a start from now. Until the end of the run.",
 	},
 }, {
 	name: "everything-delivered", judges: all{atRest(judgeEverythingDelivered, restHandled, restParents)}, mutant: "32-failed-batch-is-done",

@@ -80,6 +80,7 @@ type hostView struct {
 	steps          []clockStep   // of the wall clock
 	woke           time.Duration // when its last suspension ended; -1 while it lasts
 	marked         bool          // a listing has shown the marker
+	lists          int           // number of listings received
 	discarding     bool
 	refused        bool // an answer has shown a lease with a live owner to a host that discards
 	unmarked       bool // it has deleted the marker

@@ -232,7 +232,7 @@ type holding struct {
 // knowledge is what answers have shown to a host about one version of a lease.
 type knowledge struct {
 	now   time.Time // the store's time of the last listing that showed it; zero if it has none
-	clear bool      // a listing showed it without an ancestor
+	clear int       // number of the last listing that showed it without an ancestor, from 1 on
 }
 
 func (v *view) on(h *host, token string) *holding {
@@ -248,10 +248,14 @@ func (v *view) listed(f *listing) {
 	h := v.hostOf(f.host)
 	h.marked = h.marked || !f.got.Initialized.IsZero()
 	h.refused = h.discarding && slices.ContainsFunc(f.got.Leases, func(l lease.Lease) bool { return v.isLive(l, f.got.Now) })
+	h.lists++
 	for _, l := range f.got.Leases {
 		seen := v.on(f.host, l.Token).seen
-		clear := !slices.ContainsFunc(f.got.Leases, func(a lease.Lease) bool { return ancestor(a, l) })
-		seen[l.ETag] = knowledge{f.got.Now, clear || seen[l.ETag].clear}
+		k := knowledge{f.got.Now, seen[l.ETag].clear}
+		if !slices.ContainsFunc(f.got.Leases, func(a lease.Lease) bool { return ancestor(a, l) }) {
+			k.clear = h.lists
+		}
+		seen[l.ETag] = k
 		seen[""] = seen[l.ETag]
 	}
 }
