@@ -1,0 +1,79 @@
+package simulation
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// judged returns the rules that the facts of a script break. The script has one host, which
+// is alive and names itself "a/1" as an owner.
+func judged(t *testing.T, script func(w *world, h *host)) map[string]bool {
+	t.Helper()
+	broken := map[string]bool{}
+	synctest.Test(t, func(*testing.T) {
+		e := newMemEngine(newStoreClock(0, 0), memory.Options{Partitions: 1})
+		w := newWorld(worldConfig{times: defaultTimes(), engine: e, start: feed.Beginning()})
+		h := &host{world: w, id: "h1", instance: "a", owner: "a/1", clock: newHostClock(), settings: w.settings()}
+		w.ledger.add(&join{h})
+		script(w, h)
+		found, _ := w.judge()
+		for _, v := range found {
+			broken[v.rule] = true
+		}
+	})
+	return broken
+}
+
+// A lease may keep its ETag for hours. A listing from before its ancestor existed must not
+// excuse an acquire when all recent listings show that ancestor.
+func TestOnlyRecentListingsExcuseAnAcquire(t *testing.T) {
+	child := lease.Lease{Token: "0-8", Range: feed.Range{Min: "", Max: "8"}, Continuation: continuation(0), ETag: "1"}
+	parent := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: continuation(0), ETag: "1"}
+	for later, want := range map[int]bool{0: false, 7: false, 50: true} {
+		broken := judged(t, func(w *world, h *host) {
+			list := func(leases ...lease.Lease) {
+				f := &listing{host: h}
+				w.ledger.add(f)
+				w.ledger.end(f, func() { f.got = lease.Listing{Leases: leases, Initialized: time.Now(), Now: w.engine.now()} })
+			}
+			w.operates(opCreate, child, child)
+			list(child)
+			for range later {
+				list(child, parent)
+			}
+			acquired := child
+			acquired.Owner = h.owner
+			f := w.sends(h, opUpdate, acquired)
+			acquired.ETag = "2"
+			w.applies(f, acquired)
+			w.answers(f, acquired, nil)
+		})
+		if broken["shadowed-leases"] != want {
+			t.Errorf("after %d listings with the ancestor, the acquire breaks %v; want shadowed-leases among them: %t", later, broken, want)
+		}
+	}
+}
+
+// A worker on a lease whose position cannot be read, or which has neither a position nor a
+// start, would begin anywhere.
+func TestAWorkerNeedsAPositionOrAStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		l    lease.Lease
+		want bool
+	}{
+		"position":            {lease.Lease{Token: "0", Continuation: continuation(7)}, false},
+		"start":               {lease.Lease{Token: "0"}.StartingAt(feed.Beginning()), false},
+		"unreadable position": {lease.Lease{Token: "0", Continuation: "garbage"}, true},
+		"nothing":             {lease.Lease{Token: "0"}, true},
+	} {
+		broken := judged(t, func(w *world, h *host) { w.ledger.add(&worker{host: h, lease: c.l, run: 1}) })
+		if broken["nothing-skipped"] != c.want {
+			t.Errorf("%s: the worker breaks %v; want nothing-skipped among them: %t", name, broken, c.want)
+		}
+	}
+}
