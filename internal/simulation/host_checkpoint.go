@@ -42,7 +42,7 @@ func (o *simObserver) duringCall(ctx context.Context, b owed, after time.Duratio
 	ended := make(chan struct{})
 	o.world.pending.Go(func() {
 		defer close(ended)
-		o.later(b, after)
+		o.later(b, after, nil)
 		select {
 		case <-over:
 		default:
@@ -74,12 +74,11 @@ func (o *simObserver) afterCall(ctx context.Context, b owed, does elsewhere) {
 		return
 	}
 	w.pending.Go(func() {
-		timer := time.NewTimer(does.after)
-		defer timer.Stop()
+		o.later(b, does.after, event)
 		select {
-		case <-timer.C:
 		case <-event:
-			o.later(b, delay)
+			o.later(b, delay, nil)
+		default:
 		}
 		if o.host.crashed() {
 			return
@@ -93,10 +92,11 @@ func (o *simObserver) afterCall(ctx context.Context, b owed, does elsewhere) {
 	})
 }
 
-// later waits for d before another goroutine checkpoints a batch.
-func (o *simObserver) later(b owed, d time.Duration) {
+// later waits for d, or until an event, before another goroutine checkpoints a batch. event
+// may be nil.
+func (o *simObserver) later(b owed, d time.Duration, event <-chan struct{}) {
 	name := fmt.Sprintf("checkpoint %s %d %d", o.lease.Token, o.run, b.lsn())
-	o.world.instants.wait(nil, nil, o.host.party, name, d)
+	o.world.instants.wait(event, nil, o.host.party, name, d)
 }
 
 // happens reports whether the event of the variant has happened for the lease.
@@ -123,7 +123,7 @@ func (o *simObserver) outOfOrder(ctx context.Context, b owed, does elsewhere, d 
 	for _, b := range pile {
 		after := does.after + d.span(1, 20*time.Millisecond)
 		o.world.pending.Go(func() {
-			o.later(b, after)
+			o.later(b, after, nil)
 			if o.host.crashed() {
 				return
 			}

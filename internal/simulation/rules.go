@@ -117,11 +117,17 @@ var rules = []rule{{
 		"The change feed does not contain the change any more, because a later version has replaced it or its item has expired.",
 		"The source has dropped the change, and Config.OnHistoryLost has allowed to skip it.",
 		"A lease that was not gone has been deleted by an operator or by a host of .NET or Java, or the marker was created late, in all versions and deletes mode with a start from now. Until the end of the run.",
+		"The filter hides the change, or it is older than the start time that the source refuses.",
+		"Another lease shadows the lease, so that no host uses its position.",
 	},
 }, {
 	name: "everything-delivered", judges: all{atRest(judgeEverythingDelivered, restHandled, restParents)}, mutant: "32-failed-batch-is-done",
-	text:   "Every change that is written after the first start is handled before the run ends.",
-	exempt: []string{"The same facts exempt as for nothing-skipped."},
+	text: "Every change that is written after the first start is handled before the run ends.",
+	exempt: []string{
+		"The same facts exempt as for nothing-skipped.",
+		"The user's checkpoint was called while the handler ran, which failed later.",
+		"Deletes are refused, and the parent of the change's lease still exists.",
+	},
 }, {
 	name: "order", judges: all{uses(judgeOrder), begins(judgeMisuse)}, mutant: "19-release-under-the-handler",
 	text:   "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions. After a failure it receives the same batch.",
@@ -160,17 +166,24 @@ var rules = []rule{{
 }, {
 	name: "one-write", judges: all{sends(judgeOneWrite)}, mutant: "460-slow-write-is-repeated",
 	text: "A host never has two writes of one of its leases in progress.",
+	exempt: []string{
+		"The write is one by which the host replaces a gone lease, or the create of a lease without an owner. Such a host need not own the lease.",
+	},
 }, {
 	name: "limits", judges: all{sends(judgeLimits), atRest(judgeShort, restShort)}, mutant: "340-left-over-beyond-the-maximum",
 	text: "A host acquires no more leases than Config.MaxLeases allows. A lease stays without an owner only if every host has that many.",
 	exempt: []string{
 		"A host of .NET or Java has replaced or deleted a lease that the host still counts as its own.",
 		"A lease that the host has stolen and not used yet was deleted, so the host will not put it back.",
+		"Another lease shadows the lease that the host holds.",
 	},
 }, {
 	name: "moves", judges: all{applied(judgeMoves), atRest(judgePlanned, restPlanned)}, mutant: "33-release-without-position",
-	text:   "A planned move redelivers nothing, and an expired lease is acquired within a fixed time.",
-	exempt: []string{"No host has run since the owner's last write and may acquire any number of leases."},
+	text: "A planned move redelivers nothing, and an expired lease is acquired within a fixed time.",
+	exempt: []string{
+		"No host has run since the owner's last write and may acquire any number of leases.",
+		"There were faults other than crashes, foreign hosts, or manual checkpoints, so that a move may redeliver or take longer.",
+	},
 }, {
 	name: "prompt-reads", judges: all{begins(judgePromptReads)}, mutant: "371-empty-page-is-the-end",
 	text:   "After a page that more changes may follow, a worker sends the next read at once.",
@@ -186,6 +199,7 @@ var rules = []rule{{
 		"The host's trust had ended by its wall clock, which was set back later.",
 		"A host of .NET or Java has replaced the lease's document.",
 		"The lease's partition is gone, or its children exist already.",
+		"The host has lost the lease and acquired it again since the worker began.",
 	},
 }, {
 	name: "bounds", judges: all{applied(judgeBounds)}, mutant: "355-release-without-the-bound",
