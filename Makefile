@@ -16,7 +16,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
+.PHONY: build test race vet lint fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java azure-recorded azure count check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -27,7 +27,7 @@ build:
 test:
 	$(GO) test ./...
 
-## race: run the tests with the race detector and 50 seeds, except those that it cannot judge (5 minutes on 2 cores)
+## race: run the tests with the race detector and 50 seeds, except those that it cannot judge (6 minutes on 2 cores)
 race:
 	$(GO) test -race -timeout=20m ./...
 
@@ -157,6 +157,15 @@ support:
 ## compare-java: measure the rates of this module's processor and of Java's on the same server (3 to 5 minutes)
 compare-java:
 	$(GO) test ./interop/compare -run '^TestRatesBesideJava$$' -timeout 0 -v -compare
+
+## azure-recorded: compare the server's answers with the recorded ones of the hosted service; CASE=N prints one case in full
+azure-recorded:
+	$(GO) run ./internal/recorded $(if $(CASE),-case $(CASE))
+
+## azure: send the recorded requests to an account of yours and print what has changed; it costs money, and asks first (ENDPOINT=URL KEY=KEY)
+azure:
+	@test -n '$(ENDPOINT)' || { echo 'make azure needs ENDPOINT=https://NAME.documents.azure.com:443/ KEY=KEY'; exit 2; }
+	@COSMOS_KEY='$(or $(KEY),$(COSMOS_KEY))' $(GO) run ./internal/recorded -endpoint '$(ENDPOINT)'
 
 ## count: print the exported identifiers, files and lines of code of every package
 count:

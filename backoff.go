@@ -129,10 +129,15 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // retry calls do until it succeeds, ctx ends, or final returns true for its error. Before
 // each further call it passes the error to failed and waits for the delay of b. It
-// returns the last error of do.
+// returns the last error of do. If the end of ctx has interrupted a further call, that is
+// the error before, which says more.
 func retry(ctx context.Context, b backoff, do func() error, final func(error) bool, failed func(error)) error {
+	var last error
 	for {
 		err := do()
+		if ctx.Err() != nil && err != nil && last != nil {
+			return last
+		}
 		if err == nil || ctx.Err() != nil || final(err) {
 			return err
 		}
@@ -140,5 +145,6 @@ func retry(ctx context.Context, b backoff, do func() error, final func(error) bo
 		if !sleep(ctx, b.after(err)) {
 			return err
 		}
+		last = err
 	}
 }

@@ -56,8 +56,10 @@ type Config struct {
 	// range, change Processor or set DiscardLeases. The zero value means the whole
 	// container.
 	Range feed.Range
-	// MaxItems is the number of changes per page. A page may exceed it, because a
-	// transaction is never cut. If zero, 100 is used.
+	// MaxItems is the number of changes per page and per batch. Both may exceed it, because
+	// a transaction is never cut. If zero, 100 is used. Pages that wait while the handler is
+	// busy are delivered together, so a handler that takes long for every call keeps up
+	// better with a larger MaxItems.
 	MaxItems int
 	// PollInterval is the longest time between an empty read of a lease and the next
 	// read. The delay starts at a twentieth of the interval after a change. It is a
@@ -67,7 +69,8 @@ type Config struct {
 	// for PollInterval instead.
 	PollInterval time.Duration
 	// ReadAhead is the number of bytes per lease that may be read ahead of the handler.
-	// No read starts while that many bytes wait. If zero, 4 MiB is used. -1 disables
+	// No read starts while that many bytes wait. If zero, 4 MiB is used. The
+	// pages that wait are the next batch, so leave room for MaxItems changes. -1 disables
 	// reading ahead: a page is read when the handler is free.
 	ReadAhead int
 
@@ -104,8 +107,8 @@ type Config struct {
 	// [HandlerError].
 	Filter func(feed.Change) bool
 	// OnHistoryLost is called when the feed no longer reaches back to the position of a
-	// lease. If it returns true, the lease resumes at the oldest position that the feed
-	// has. If it returns false or is nil, the lease is kept, the read is retried, and an
+	// lease, or ends before it, because an older copy of the container was restored. If it
+	// returns true, the lease resumes at the oldest position that the feed has. If it returns false or is nil, the lease is kept, the read is retried, and an
 	// error is notified. It is called concurrently for several leases. A panic in it is
 	// not recovered.
 	OnHistoryLost func(lease.Lease, *feed.HistoryLostError) bool

@@ -145,6 +145,48 @@ func TestDocumentsLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// A remedy that a page links must be where the link says: a heading that was renamed leaves
+// the reader at the top of the page. The test makes anchors of headings as GitHub does.
+func TestDocumentsAnchorsExist(t *testing.T) {
+	code := regexp.MustCompile("(?s)```.*?```")
+	heading := regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)#([^)\s]+)\)`)
+	dropped := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	anchors := func(page string) map[string]bool {
+		found := map[string]bool{}
+		for _, m := range heading.FindAllStringSubmatch(code.ReplaceAllString(document(t, page), ""), -1) {
+			found[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+		}
+		return found
+	}
+	links := 0
+	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md") {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(document(t, page), ""), -1) {
+			target := page
+			if m[1] != "" {
+				target = path.Join(path.Dir(page), m[1])
+			}
+			if links++; path.Ext(target) == ".md" && !anchors(target)[m[2]] {
+				t.Errorf("%s links to #%s of %s, which has no such heading", page, m[2], target)
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("only %d links are found", links)
+	}
+}
+
+// A page that refers to an example must link it, because its readers may not have the
+// repository.
+func TestDocumentsLinkTheExamplesThatTheyName(t *testing.T) {
+	loose := regexp.MustCompile(`(?i)(as in|see) the\s+example\s+of|\(` + "`" + `[\w/]*example_\w+\.go` + "`" + `\)`)
+	for _, page := range append(guides(t), "TROUBLESHOOTING.md") {
+		if m := loose.FindString(document(t, page)); m != "" {
+			t.Errorf("%s says %q without a link", page, m)
+		}
+	}
+}
+
 // namedFiles returns the file names in a text: names that end in .go, .md, .yml or
 // .patch, and directories that begin with "./".
 func namedFiles(text string) []string {

@@ -41,9 +41,11 @@ type Observer interface {
 	Close(ctx context.Context, r Reason) error
 }
 
-// Batch is one page of changes of one lease. A handler may keep it.
+// Batch holds the changes of one lease that the handler gets in one call: those of one page,
+// or of several pages that have waited for the handler. A handler may keep it.
 type Batch struct {
-	// Changes are in LSN order and never empty. They must not be modified.
+	// Changes are never empty, and must not be modified. Those of one partition key are in
+	// LSN order, as in a [feed.Page].
 	Changes []feed.Change
 	// LeaseToken and Range identify the lease whose feed contains the changes.
 	LeaseToken string
@@ -51,7 +53,8 @@ type Batch struct {
 	// Mode is the mode of the processor.
 	Mode feed.Mode
 	// Charge, SessionToken and Diagnostics describe the read that returned the changes;
-	// see [feed.Page].
+	// see [feed.Page]. If there were several reads, Charge is their sum, and the others
+	// describe the last one.
 	Charge       float64
 	SessionToken string
 	Diagnostics  feed.Diagnostics

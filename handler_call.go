@@ -10,15 +10,15 @@ import (
 var errGoexit = errors.New("the call ended its goroutine by runtime.Goexit, as FailNow, Fatal and Skip of package testing do; return an error instead")
 
 // callUser calls the user's code and returns its failure as a *HandlerError. A failure is
-// a returned error, a panic, or a call of runtime.Goexit. p is the page that the call
+// a returned error, a panic, or a call of runtime.Goexit. b is the batch that the call
 // handles, or nil.
 //
 // A Goexit on the worker's goroutine would end it, and the lease would stay owned without
 // being processed. So the call runs on a goroutine of its own.
-func callUser(op string, p *queuedPage, call func() error) error {
+func callUser(op string, b *queuedBatch, call func() error) error {
 	failure := &HandlerError{Op: op}
-	if p != nil && len(p.Changes) > 0 {
-		failure.FirstLSN, failure.LastLSN = p.Changes[0].LSN, p.Changes[len(p.Changes)-1].LSN
+	if b != nil && len(b.Changes) > 0 {
+		failure.FirstLSN, failure.LastLSN = b.Changes[0].LSN, b.Changes[len(b.Changes)-1].LSN
 	}
 	stack := callAside(func() {
 		defer func() {

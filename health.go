@@ -28,6 +28,8 @@ type health struct {
 	// ignores writing. So a host that has nothing to write becomes healthy again.
 	writing pending
 	refused atomic.Int64
+	// found reports whether a listing has succeeded.
+	found atomic.Bool
 
 	mu sync.Mutex // guards the fields below; held for lookups only
 	// host is the running host. It is nil until Run has opened the leases.
@@ -100,6 +102,8 @@ func (s watchedStore) List(ctx context.Context) (lease.Listing, error) {
 	listing, err := s.Store.List(ctx)
 	if err == nil {
 		s.h.health.listed.Store(int64(began))
+		s.h.health.found.Store(true)
+		s.h.worked(atLeases, "")
 	}
 	return listing, err
 }
@@ -108,36 +112,37 @@ func (s watchedStore) List(ctx context.Context) (lease.Listing, error) {
 func (s watchedStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	s.begin()
 	answer, err := s.create(ctx, l)
-	return answer, s.answered(err)
+	return answer, s.answered(l.Token, err)
 }
 
 // Update implements [lease.Store].
 func (s watchedStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	s.begin()
 	answer, err := s.Store.Update(ctx, l)
-	return answer, s.answered(err)
+	return answer, s.answered(l.Token, err)
 }
 
 // Delete implements [lease.Store].
 func (s watchedStore) Delete(ctx context.Context, l lease.Lease) error {
 	s.begin()
-	return s.answered(s.Store.Delete(ctx, l))
+	return s.answered(l.Token, s.Store.Delete(ctx, l))
 }
 
 // Mark implements [lease.Store].
 func (s watchedStore) Mark(ctx context.Context, initialised bool) error {
 	s.begin()
-	return s.answered(s.Store.Mark(ctx, initialised))
+	return s.answered("", s.Store.Mark(ctx, initialised))
 }
 
 func (s watchedStore) begin() { s.h.health.writing.begin(s.h.clock().Mono) }
 
-// answered records the result err of a write and returns err. A conflict and "not found"
+// answered records the result err of a write of a lease and returns err. A conflict and "not found"
 // count as success, because the store has answered.
-func (s watchedStore) answered(err error) error {
+func (s watchedStore) answered(token string, err error) error {
 	_, conflict := errors.AsType[*lease.ConflictError](err)
 	if err == nil || conflict || errors.Is(err, feed.ErrNotFound) {
 		s.h.health.writing.end()
+		s.h.worked(atLeases, token)
 	} else {
 		s.h.health.refused.Store(int64(s.h.clock().Mono))
 	}

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -18,8 +19,9 @@ type host struct {
 	seed  uint64
 	// dialect is the dialect of the lease documents.
 	dialect lease.Dialect
-	// container is the rid of the monitored container.
-	container string
+	// container is the rid of the monitored container, and accountHost the host of its
+	// account as lease ids have it.
+	container, accountHost string
 	// owner identifies this run as the owner of leases.
 	owner string
 	store lease.Store
@@ -27,6 +29,7 @@ type host struct {
 	metrics *metrics
 	health  *health
 	costs   leaseCosts
+	journal *journal
 	// origin is the time at which the host's monotonic clock is zero.
 	origin time.Time
 }
@@ -43,6 +46,7 @@ func newHost(cfg Config) *host {
 		dialect: cfg.Leases.Dialect(),
 		owner:   lease.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
 		origin:  time.Now(),
+		journal: new(journal),
 	}
 }
 
@@ -62,16 +66,22 @@ func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, h.cfg.RequestTimeout)
 }
 
+// log returns the logger for messages about a lease. token may be empty.
+func (h *host) log(token string) *slog.Logger {
+	log := h.cfg.Logger.With("processor", h.cfg.Processor, "instance", h.owner)
+	if token != "" {
+		log = log.With("lease", token)
+	}
+	return log
+}
+
 // notify writes a notification to the log and the metrics, and passes it to
 // Config.Notify.
 func (h *host) notify(n Notification) {
-	log := h.cfg.Logger.With("processor", h.cfg.Processor, "instance", h.owner)
-	if n.LeaseToken != "" {
-		log = log.With("lease", n.LeaseToken)
-	}
+	log := h.log(n.LeaseToken)
 	switch n.Event {
 	case Acquired:
-		log.Info("lease acquired")
+		n.takeover.log(log).Info("lease acquired")
 	case Released:
 		switch n.Reason {
 		case Abandoned:
@@ -84,7 +94,14 @@ func (h *host) notify(n Notification) {
 			log.Info("lease released", "reason", n.Reason.String())
 		}
 	case Failed:
-		log.Warn("operation failed; retrying", "error", n.Err)
+		if user, ok := errors.AsType[*HandlerError](n.Err); ok && user.Stack != nil {
+			log = log.With("stack", string(user.Stack))
+		}
+		if n.final {
+			h.journal.report(log, h.clock().Mono, n.Err)
+		} else {
+			h.journal.failed(log, h.clock().Mono, n.LeaseToken, n.Err)
+		}
 		var long interface{ Details() string }
 		if errors.As(n.Err, &long) {
 			log.Debug("details of the error", "details", long.Details())
@@ -99,7 +116,20 @@ func (h *host) notify(n Notification) {
 	}
 }
 
-// fail notifies the user of an error. token names the lease that the error concerns, or
+// worked records that a request to p succeeded. token names its lease, or is empty.
+func (h *host) worked(p party, token string) {
+	if h.journal.failing.Load() > 0 {
+		h.journal.worked(h.log(""), h.clock().Mono, p, token)
+	}
+}
+
+// report notifies the user of a problem that the host does not retry, because somebody
+// else must act. token names the lease that it concerns, or is empty.
+func (h *host) report(token string, err error) {
+	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err, final: true})
+}
+
+// fail notifies the user of an error of an operation that is retried. token names the lease that the error concerns, or
 // is empty.
 func (h *host) fail(token string, err error) {
 	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err})

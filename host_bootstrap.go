@@ -147,7 +147,7 @@ func (c *cycle) started(l lease.Lease, marked bool) (lease.Lease, error) {
 	if err != nil {
 		return l, c.failed(&SourceError{Op: "find out where range " + l.Range.String() + " is now", Err: err})
 	}
-	c.fail(l.Token, &SourceError{Op: "heal range " + l.Range.String(), Err: &feed.HistoryLostError{
+	c.host.report(l.Token, &SourceError{Op: "heal range " + l.Range.String(), Err: &feed.HistoryLostError{
 		Reason: "its lease was deleted; it starts again from now, and the versions written since its last position are lost",
 		Oldest: at,
 	}})

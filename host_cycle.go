@@ -31,6 +31,7 @@ type cycle struct {
 	// supervisor has taken it.
 	acquired func(a acquisition)
 	starts   *starts
+	shadows  *shadows
 	first    bool
 	// suspect reports whether the previous listing looked as if a Java host had upgraded
 	// the leases.
@@ -70,6 +71,7 @@ func (c *cycle) run() cycleResult {
 	slices.Sort(c.out.shadowed)
 	if plan != nil && c.regular {
 		c.reportOverlaps(plan)
+		c.reportWaiting(plan)
 	}
 	if plan != nil && c.out.fatal == nil {
 		c.balance(plan)
@@ -190,26 +192,6 @@ func (c *cycle) list() (lease.Listing, error) {
 	return listing, nil
 }
 
-// report notifies the user of each lease document that cannot be read, because no host of
-// this processor reads the changes of such a lease. It is called once per acquire
-// interval.
-func (c *cycle) report(unreadable []lease.Unreadable) {
-	for _, u := range unreadable {
-		c.fail(u.Token, &LeaseStoreError{Op: "read lease document " + u.ID, Err: u.Err})
-	}
-}
-
-// reportOverlaps notifies the user of leases that overlap, because the changes of the keys
-// that both cover are delivered twice, all the time. It is called once per acquire interval.
-func (c *cycle) reportOverlaps(plan *balance.Plan) {
-	for _, o := range plan.Overlaps() {
-		left, right := plan.Token(o.Left), plan.Token(o.Right)
-		c.fail(right, &LeaseStoreError{Op: "read the leases", Err: fmt.Errorf(
-			"leases %s and %s both cover the keys %s, whose changes are delivered twice; stop the hosts and run `changefeed leases check --repair`",
-			left, right, o.Keys)})
-	}
-}
-
 func (c *cycle) partitions() ([]feed.Partition, error) {
 	ctx, cancel := c.request(c.ctx)
 	defer cancel()
@@ -276,6 +258,8 @@ func (c *cycle) failed(err error) error {
 	case c.ctx.Err() != nil:
 	case c.first && errors.Is(err, feed.ErrMisconfigured):
 		c.out.fatal = err
+	case c.out.fatal != nil: // Run ends with it and retries nothing
+		c.host.report("", err)
 	default:
 		c.fail("", err)
 	}
@@ -313,7 +297,7 @@ func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 		got, err := c.update(take)
 		switch o, current := judge(err, c.owner, l.Continuation, l.Continuation); o {
 		case applied:
-			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == balance.MoveSteal, until: m.Until})
+			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == balance.MoveSteal, until: m.Until, takeover: c.journal.takes(l, c.owner, m.Kind == balance.MoveSteal)})
 			return
 		case mine:
 			if !inDoubt {
@@ -367,8 +351,10 @@ func (c *cycle) conflict(plan *balance.Plan, err error) {
 	}
 }
 
-// ask marks a lease as wanted, so that its owner hands it over to this host. If the
-// outcome is unknown, the next listing shows it.
+// ask marks a lease as wanted, so that its owner hands it over to this host. If the outcome
+// is unknown, the plan counts the lease as wanted until the next listing shows the outcome.
+// Otherwise a host that loses its answers would ask for one lease after the other until it
+// had asked for all of their owner's.
 func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 	asked := l.Asked(c.owner)
 	asked.Timestamp = c.clock().Wall.UTC()
@@ -380,15 +366,20 @@ func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 	})
 	switch o, _ := judge(err, c.owner, "", ""); o {
 	case applied:
+		c.journal.asks(l)
 		c.out.Asked++
 		plan.Amend(marked)
+	case unknown:
+		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
+		c.out.Asked++
+		plan.Amend(asked)
 	case mine, moved, taken:
 		c.conflict(plan, err)
 	case absent:
 		plan.Remove(l.ID)
-	case refused, unknown:
+	case refused:
 		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
-		c.out.Asked++ // the mark may have been written, so the next cycle must come soon
+		c.out.Asked++ // so that the next cycle comes soon
 		plan.Skip(l.ID)
 	}
 }

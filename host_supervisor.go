@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -31,6 +32,7 @@ type supervisor struct {
 	memory  balance.Memory
 	pace    balance.Pace
 	starts  *starts
+	shadows *shadows
 	// listed reports whether a cycle has succeeded. Before that, an error that waiting
 	// cannot heal ends Run.
 	listed bool
@@ -48,8 +50,9 @@ type supervisor struct {
 	group sync.WaitGroup
 	// stillRunning holds the tokens of the leases whose handlers did not return in time.
 	stillRunning []string
-	// fatal is the error that must end the run, or nil.
-	fatal error
+	// fatal is the error that must end the run, or nil. failed is the error of the last cycle
+	// that failed, if possible not one that the end of the run has caused.
+	fatal, failed error
 }
 
 const never = time.Duration(math.MaxInt64)
@@ -59,6 +62,7 @@ func newSupervisor(h *host) *supervisor {
 		host:    h,
 		workers: map[string]*worker{},
 		inbox:   make(chan func()),
+		shadows: &shadows{},
 		starts:  &starts{plain: h.cfg.Start.Kind() != feed.StartNow},
 		quickAt: never,
 		failure: backoff{
@@ -100,6 +104,9 @@ func (s *supervisor) run(ctx context.Context) error {
 		slices.Sort(s.stillRunning)
 		return &StillRunningError{LeaseTokens: s.stillRunning, Err: s.fatal}
 	}
+	if s.fatal == nil {
+		return s.stopped(s.failed)
+	}
 	return s.fatal
 }
 
@@ -115,7 +122,7 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 	c := &cycle{
 		host: s.host, ctx: ctx, base: context.WithoutCancel(ctx),
 		regular: now >= s.regularAt, memory: s.memory, workers: maps.Clone(s.workers),
-		starts: s.starts, first: !s.listed,
+		starts: s.starts, shadows: s.shadows, first: !s.listed,
 		acquired: func(a acquisition) {
 			s.inbox <- func() { s.start(ctx, a) }
 		},
@@ -147,6 +154,9 @@ func (s *supervisor) cycled(out cycleResult) {
 	}
 	now := s.clock().Mono
 	if out.err != nil {
+		if s.failed == nil || !errors.Is(out.err, context.Canceled) {
+			s.failed = out.err
+		}
 		retry := now + s.failure.after(out.err)
 		if out.Regular && !out.listed {
 			s.regularAt = min(s.regularAt, retry)

@@ -35,7 +35,7 @@ import (
 //	                                                  leases); those of leases are counted
 //	                                                  at the end of a cycle
 //
-// A nil *metrics counts nothing. Attribute sets are created once, so that counting a
+// Every counter is there from the start, with the value 0. A nil *metrics counts nothing. Attribute sets are created once, so that counting a
 // batch allocates nothing.
 type metrics struct {
 	changes, redeliveries, checkpoints, moves, errors metric.Int64Counter
@@ -88,7 +88,41 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	m.ok, m.failed = m.with(attribute.String("outcome", "ok")), m.with(attribute.String("outcome", "error"))
 	m.feedUnits = m.with(attribute.String("container", "monitored"))
 	m.leaseUnits = m.with(attribute.String("container", "leases"))
-	return m, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	m.zero()
+	return m, nil
+}
+
+// zero makes every counter appear with the value 0, for all of its attributes' values. An
+// alert on the growth of a counter would miss the first failure otherwise, because a counter
+// that appears with the value 1 has not grown.
+func (m *metrics) zero() {
+	for _, c := range []metric.Int64Counter{m.changes, m.redeliveries, m.checkpoints} {
+		c.Add(m.ctx, 0, m.plain)
+	}
+	m.leases.Add(m.ctx, 0, m.plain)
+	m.units.Add(m.ctx, 0, m.feedUnits)
+	m.units.Add(m.ctx, 0, m.leaseUnits)
+	m.moves.Add(m.ctx, 0, m.moved(Acquired.String()))
+	for r := Shutdown; r <= Abandoned; r++ {
+		m.moves.Add(m.ctx, 0, m.moved(r.String()))
+	}
+	for _, from := range []string{originHandler, originSource, originLeases, originOther} {
+		m.errors.Add(m.ctx, 0, m.failure(from, false))
+	}
+	for _, from := range []string{originSource, originLeases} { // services throttle, and nothing else
+		m.errors.Add(m.ctx, 0, m.failure(from, true))
+	}
+}
+
+func (m *metrics) moved(event string) metric.MeasurementOption {
+	return m.with(attribute.String("event", event))
+}
+
+func (m *metrics) failure(origin string, throttled bool) metric.MeasurementOption {
+	return m.with(attribute.String("origin", origin), attribute.Bool("throttled", throttled))
 }
 
 func (m *metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
@@ -140,25 +174,32 @@ func (m *metrics) notified(n Notification) {
 		event = n.Reason.String()
 	case Failed:
 		_, throttled := errors.AsType[*feed.ThrottledError](n.Err)
-		m.errors.Add(m.ctx, 1, m.with(attribute.String("origin", origin(n.Err)), attribute.Bool("throttled", throttled)))
+		m.errors.Add(m.ctx, 1, m.failure(origin(n.Err), throttled))
 		return
 	}
-	m.moves.Add(m.ctx, 1, m.with(attribute.String("event", event)))
+	m.moves.Add(m.ctx, 1, m.moved(event))
 }
 
-// origin returns the part that an error came from: "handler", "source", "leases" or
-// "other".
+// These are the parts that an error can come from.
+const (
+	originHandler = "handler"
+	originSource  = "source"
+	originLeases  = "leases"
+	originOther   = "other"
+)
+
+// origin returns the part that an error came from.
 func origin(err error) string {
 	if _, ok := errors.AsType[*HandlerError](err); ok {
-		return "handler"
+		return originHandler
 	}
 	if _, ok := errors.AsType[*SourceError](err); ok {
-		return "source"
+		return originSource
 	}
 	if _, ok := errors.AsType[*LeaseStoreError](err); ok {
-		return "leases"
+		return originLeases
 	}
-	return "other"
+	return originOther
 }
 
 // leaseCosts adds the request units of a lease store to the metrics. It is not safe for

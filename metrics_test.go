@@ -106,9 +106,19 @@ func TestMetricsCountTheWorkOfAProcessor(t *testing.T) {
 			"changefeed.processor.errors source true":      1,
 			"changefeed.processor.request_units monitored": 2 * reads,
 			"changefeed.processor.request_units leases":    10 * float64(len(leases.sent())),
+
+			// What has not happened yet is there as well.
+			"changefeed.processor.errors leases false": 0,
+			"changefeed.processor.errors leases true":  0,
+			"changefeed.processor.errors other false":  0,
+			"changefeed.processor.moves handed over":   0,
+			"changefeed.processor.moves lost":          0,
+			"changefeed.processor.moves gone":          0,
+			"changefeed.processor.moves shadowed":      0,
+			"changefeed.processor.moves abandoned":     0,
 		} {
-			if got[name] != want {
-				t.Errorf("%s is %v, not %v", name, got[name], want)
+			if value, ok := got[name]; !ok || value != want {
+				t.Errorf("%s is %v, and there is one: %t; want %v", name, value, ok, want)
 			}
 			delete(got, name)
 		}

@@ -84,4 +84,9 @@ type Notification struct {
 	// *HandlerError if a call of the handler had not returned, and a *LeaseStoreError
 	// otherwise.
 	Err error
+
+	// takeover is for the log, if Event is Acquired. final reports, if Event is Failed, that
+	// the operation is not retried.
+	takeover takeover
+	final    bool
 }

@@ -39,7 +39,8 @@ func New(cfg Config) (*Processor, error) {
 // handlers may finish within [Config.DrainTimeout]; then their context ends. Each lease
 // is released with its position. Run returns nil if every handler has returned. Otherwise
 // it waits one request timeout longer and returns a [*StillRunningError], which names the
-// leases whose handlers still run. Those leases expire.
+// leases whose handlers still run. Those leases expire. If ctx ends before Run has listed
+// the leases once, Run returns an error with the last failure.
 //
 // Run also returns if it cannot start because of an error that waiting does not heal:
 //   - The monitored container or the lease container does not exist ([feed.ErrNotFound]).
@@ -59,27 +60,42 @@ func (p *Processor) Run(ctx context.Context) error {
 	h.metrics, h.health = p.metrics, p.health
 	p.health.began(h)
 	defer p.health.over()
-	if err := h.open(ctx); err != nil {
-		return unlessOver(ctx, err)
-	}
-	if err := h.checkStart(ctx); err != nil {
-		return unlessOver(ctx, err)
-	}
-	if p.cfg.DiscardLeases {
-		if err := h.discard(ctx); err != nil {
-			return unlessOver(ctx, err)
+	if err := h.begin(ctx); err != nil {
+		if ctx.Err() != nil {
+			return h.stopped(err)
 		}
+		return err
 	}
 	return newSupervisor(h).run(ctx)
 }
 
-// unlessOver returns err. If ctx has ended, it returns nil, because the end caused the
-// error.
-func unlessOver(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+// begin takes the steps before the first balance cycle.
+func (h *host) begin(ctx context.Context) error {
+	if err := h.open(ctx); err != nil {
+		return err
 	}
-	return err
+	h.checkHosts(ctx)
+	if err := h.checkStart(ctx); err != nil {
+		return err
+	}
+	if h.cfg.DiscardLeases {
+		return h.discard(ctx)
+	}
+	return nil
+}
+
+// stopped returns the result of a run that the end of its context has ended. That is nil if
+// the leases were listed at least once. Otherwise it is an error with the cause last, because
+// a program that never reached its leases would look as if it had worked. If nothing had
+// failed, the end of the context is the cause.
+func (h *host) stopped(last error) error {
+	switch {
+	case h.health.found.Load():
+		return nil
+	case last == nil:
+		return fmt.Errorf("changefeed: Run was stopped before it had listed the leases once: %w", context.Canceled)
+	}
+	return fmt.Errorf("changefeed: Run was stopped before it had listed the leases once; the last error was: %w", last)
 }
 
 // open reads the identity of the monitored container and opens its leases.
@@ -94,7 +110,7 @@ func (h *host) open(ctx context.Context) error {
 	if err != nil {
 		return &SourceError{Op: "identify the monitored container", Err: err}
 	}
-	h.container = identity.ContainerRID
+	h.container, h.accountHost = identity.ContainerRID, identity.AccountHost
 	key := lease.Key{Processor: h.cfg.Processor, Identity: identity, Mode: h.cfg.Mode, Start: h.cfg.Start}
 	err = retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() error { return h.openLeases(ctx, key) }, hopeless,
 		func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })
@@ -123,6 +139,32 @@ func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 	h.store = watchedStore{store, h}
 	h.costs = newLeaseCosts(h.metrics, store)
 	return nil
+}
+
+// checkHosts warns if the lease container has leases of this processor and container under
+// another account host. Lease ids contain the host of the endpoint, so hosts at localhost and
+// at 127.0.0.1 are two groups, each of which delivers everything.
+func (h *host) checkHosts(ctx context.Context) {
+	store, ok := h.store.(watchedStore).Store.(interface {
+		OtherHosts(ctx context.Context) ([]string, error)
+	})
+	if !ok {
+		return
+	}
+	limited, cancel := h.request(ctx)
+	defer cancel()
+	others, err := store.OtherHosts(limited)
+	if err != nil {
+		if ctx.Err() == nil {
+			h.report("", &LeaseStoreError{Op: "look for leases under other account hosts", Err: err})
+		}
+		return
+	}
+	for _, other := range others {
+		h.cfg.Logger.Warn("leases of this processor exist under another account host; hosts that use that endpoint deliver every change as well; "+
+			"give all hosts the same endpoint, and delete the other leases", "processor", h.cfg.Processor, "instance", h.owner,
+			"host", h.accountHost, "other", other)
+	}
 }
 
 // checkStart asks the source whether new leases can start at Config.Start. If the leases

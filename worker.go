@@ -129,6 +129,7 @@ func (w *worker) run() result {
 	defer close(w.done)
 	w.health.add(w)
 	defer w.health.remove(w)
+	defer w.journal.forget(w.token)
 	w.claim.begin()
 	for _, l := range []*caller{w.reader.calls, w.deliver.calls, w.writer.calls} {
 		l.open(w.inbox)

@@ -33,6 +33,8 @@ type claim struct {
 	waiting bool
 	// until is the time at which the wait ends, by the host's monotonic clock.
 	until time.Duration
+	// takeover is for the log.
+	takeover takeover
 }
 
 // acquisition is a lease that a cycle has acquired and for which the supervisor starts a
@@ -45,10 +47,12 @@ type acquisition struct {
 	// worker must not use it before until.
 	stolen bool
 	until  time.Duration
+	// takeover is the lease's state before.
+	takeover takeover
 }
 
 func newClaim(w *worker, a acquisition) claim {
-	return claim{w: w, waiting: a.stolen, until: a.until}
+	return claim{w: w, waiting: a.stolen, until: a.until, takeover: a.takeover}
 }
 
 // begin notifies the user that work on the lease begins. If a claim begins, it only
@@ -60,7 +64,7 @@ func (c *claim) begin() {
 			"instance", w.owner, "lease", w.writer.doc.Token, "wait", max(0, c.until-w.now.Mono))
 		return
 	}
-	c.w.notify(Notification{Event: Acquired, LeaseToken: c.w.writer.doc.Token})
+	c.w.notify(Notification{Event: Acquired, LeaseToken: c.w.writer.doc.Token, takeover: c.takeover})
 }
 
 // due reports whether the wait is over, so that the renewal that confirms the claim must

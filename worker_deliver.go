@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// deliverer passes a lease's pages to its handler, one at a time and in order. If the
+// deliverer passes a lease's batches to its handler, one at a time and in order. If the
 // handler fails, it gets the batch again after a delay, until it returns nil. Later
 // batches wait. All of the user's code for the lease (handler, observer, filter) runs on
 // the deliverer's caller.
@@ -30,9 +30,9 @@ type deliverer struct {
 	// messages.
 	op string
 
-	// hand is the page that the handler works on, or that waits for a retry. It is nil if
+	// hand is the batch that the handler works on, or that waits for a retry. It is nil if
 	// there is none.
-	hand       *queuedPage
+	hand       *queuedBatch
 	notBefore  time.Duration
 	retryDelay backoff
 }
@@ -71,21 +71,21 @@ func (d *deliverer) step() {
 	}
 }
 
-// takeNext takes the next page with changes from the reader's queue and puts it into
+// takeNext takes the next batch with changes from the reader's queue and puts it into
 // hand. It records the pages without changes before it. It reports whether there is a
-// page in hand.
+// batch in hand.
 func (d *deliverer) takeNext() bool {
 	w := d.w
 	for len(w.reader.queue) > 0 {
 		if next := w.reader.queue[0]; len(next.Changes) > 0 && !d.mayHandOut() {
 			return false
 		}
-		p := w.reader.take()
-		if len(p.Changes) > 0 {
-			d.hand = p
+		b := w.reader.take()
+		if len(b.Changes) > 0 {
+			d.hand = b
 			return true
 		}
-		w.writer.progress.pass(p.mark)
+		w.writer.progress.pass(b.mark)
 	}
 	return false
 }
@@ -131,43 +131,43 @@ func (d *deliverer) open() {
 	})
 }
 
-// handle calls the handler with the page in hand.
+// handle calls the handler with the batch in hand.
 func (d *deliverer) handle() {
-	w, p := d.w, d.hand
+	w, b := d.w, d.hand
 	batch := &Batch{
 		LeaseToken: w.writer.doc.Token, Range: w.writer.doc.Range, Mode: w.cfg.Mode,
-		Charge: p.Charge, SessionToken: p.SessionToken, Diagnostics: p.Diagnostics,
-		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, p.mark) },
+		Charge: b.Charge, SessionToken: b.SessionToken, Diagnostics: b.Diagnostics,
+		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.mark) },
 	}
 	observer, bound := d.observer, w.writer.bound
 	d.op = "handle"
 	d.calls.start(func() func() {
-		err := callUser("filter", p, func() error { w.applyFilter(p, bound); return nil })
-		if err == nil && len(p.Changes) > 0 {
-			batch.Changes = p.Changes
-			began, again := time.Now(), p.handed
-			p.handed = true
-			err = callUser("handle", p, func() error { return observer.Handle(w.trust.ctx, batch) })
-			w.metrics.handled(len(p.Changes), time.Since(began), again, err)
+		err := callUser("filter", b, func() error { w.applyFilter(b, bound); return nil })
+		if err == nil && len(b.Changes) > 0 {
+			batch.Changes = b.Changes
+			began, again := time.Now(), b.handed
+			b.handed = true
+			err = callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
+			w.metrics.handled(len(b.Changes), time.Since(began), again, err)
 		}
-		return func() { d.handled(p, err) }
+		return func() { d.handled(b, err) }
 	})
 }
 
 // applyFilter removes the changes that are older than bound, in whole seconds, and those
 // that Config.Filter rejects. It calls user code, so it runs on the deliverer's caller.
-func (h *host) applyFilter(p *queuedPage, bound time.Time) {
-	if p.filtered {
+func (h *host) applyFilter(b *queuedBatch, bound time.Time) {
+	if b.filtered {
 		return
 	}
-	changes := p.Changes
+	changes := b.Changes
 	if !bound.IsZero() {
 		changes = keep(changes, func(c feed.Change) bool { return !c.Time.Before(bound) })
 	}
 	if h.cfg.Filter != nil {
 		changes = keep(changes, h.wants)
 	}
-	p.Changes, p.filtered = changes, true
+	b.Changes, b.filtered = changes, true
 }
 
 // wants returns the result of Config.Filter for c. If the filter panics, wants adds the
@@ -195,23 +195,23 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 	return changes
 }
 
-// handled handles the result err of the handler's call for page p.
-func (d *deliverer) handled(p *queuedPage, err error) {
+// handled handles the result err of the handler's call for batch b.
+func (d *deliverer) handled(b *queuedBatch, err error) {
 	d.returned(err)
 	if err != nil {
 		return
 	}
 	lw := &d.w.writer
 	d.hand = nil
-	if len(p.Changes) == 0 {
-		lw.progress.pass(p.mark)
+	if len(b.Changes) == 0 {
+		lw.progress.pass(b.mark)
 		return
 	}
-	lw.progress.handedOut(p.page)
+	lw.progress.handedOut(b.page)
 	if d.w.cfg.Checkpoint.Manual {
 		return
 	}
-	lw.handled(p.mark, len(p.Changes))
+	lw.handled(b.mark, len(b.Changes))
 }
 
 // returned handles the result err of a call of user code that is repeated after a

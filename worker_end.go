@@ -134,7 +134,7 @@ func (e *ending) step() bool {
 	}
 	if w.now.Mono < e.notBefore {
 		w.wake(e.notBefore)
-		return false
+		return e.notBefore >= e.giveUp // a stop may begin during the delay and bring giveUp forward
 	}
 	e.send()
 	return false
@@ -243,6 +243,5 @@ func (e *ending) answered(at mark, err error) {
 		e.failure = err
 		w.fail(lw.doc.Token, &LeaseStoreError{Op: e.op(), Err: err})
 		e.notBefore = w.now.Mono + e.retryDelay.after(err)
-		e.over = e.notBefore >= e.giveUp
 	}
 }

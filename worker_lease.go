@@ -152,8 +152,10 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 	o, current := judge(err, w.owner, lw.progress.durable.at, at.at)
 	switch o {
 	case applied:
+		if !w.trust.renewed(attempt, w.now) {
+			return
+		}
 		lw.doc = doc
-		w.trust.renewed(attempt, w.now)
 		lw.renewed(attempt.Mono)
 		w.claim.renewed(attempt)
 		lw.markDurable(at)

@@ -3,6 +3,8 @@ package changefeed
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -12,6 +14,13 @@ import (
 // reader reads a lease's feed ahead of the handler. It reads pages while less than
 // Config.ReadAhead bytes wait for delivery. A failed read is retried in place after a
 // delay, without a limit. The lease is kept.
+//
+// A page that is read while the handler is busy may have a single change, because it is read
+// as soon as there is one. If each page were a batch, a handler that takes long for every
+// call would fall further and further behind, although it could take many changes at once.
+// So pages that wait are gathered into batches, and each read asks for as many changes as
+// the last batch still lacks. Then batches fill up to Config.MaxItems, whatever the sizes of
+// the pages.
 type reader struct {
 	w     *worker
 	calls *caller
@@ -24,9 +33,9 @@ type reader struct {
 	// JavaLatestVersion, where every later read contains it. If zero, there is none.
 	startTime time.Time
 
-	// queue holds the pages that were read and not delivered yet. queued is their total
+	// queue holds the batches that were read and not delivered yet. queued is their total
 	// size in bytes. read is the number of pages read so far.
-	queue  []*queuedPage
+	queue  []*queuedBatch
 	queued int
 	read   int64
 
@@ -38,13 +47,48 @@ type reader struct {
 	cancel context.CancelFunc
 }
 
-// queuedPage is a page that waits in the queue for delivery.
-type queuedPage struct {
+// queuedBatch is a batch that waits in the queue for delivery: one page, or several pages
+// that were read one after the other.
+type queuedBatch struct {
+	// mark is the position after the last page.
 	mark
+	// Page has the changes of all pages, and the sums of their sizes and charges. Its other
+	// fields are those of the last page with changes.
 	feed.Page
+	// gathered is the size in bytes of the pages after the first one.
+	gathered int
 	// filtered reports whether Config.Filter was applied to the changes. handed reports
 	// whether the handler was called with them.
 	filtered, handed bool
+}
+
+// room returns how many more changes the batch may take. It is 0 for a full batch, and also
+// for one without changes: such a page is passed over as soon as its turn comes, which may
+// be what the batches after it wait for.
+func (b *queuedBatch) room(maxItems int) int {
+	if len(b.Changes) == 0 {
+		return 0
+	}
+	return max(0, maxItems-len(b.Changes))
+}
+
+// fits reports whether page may be gathered into the batch. Like a page, a batch has more
+// than maxItems changes only in order not to cut a transaction.
+func (b *queuedBatch) fits(page feed.Page, maxItems int) bool {
+	room, last := b.room(maxItems), len(page.Changes)-1
+	return room > 0 && (last < room || page.Changes[room-1].LSN == page.Changes[last].LSN)
+}
+
+// add gathers page into the batch. It copies the changes, but not their documents.
+func (b *queuedBatch) add(page feed.Page) {
+	if b.gathered == 0 {
+		b.Changes = slices.Clip(b.Changes) // the array belongs to the source
+	}
+	b.gathered += page.Bytes
+	page.Changes = append(b.Changes, page.Changes...)
+	page.Bytes += b.Bytes
+	page.Charge += b.Charge
+	b.Page = page
 }
 
 func newReader(w *worker, l lease.Lease) reader {
@@ -85,12 +129,26 @@ func (r *reader) step() {
 	})
 }
 
-// wanted reports whether the queue has room for another page.
+// wanted reports whether the queue has room for another page. One page in the handler does
+// not count as read ahead, but those that were gathered with it do. Otherwise a lease could
+// hold twice the memory.
 func (r *reader) wanted() bool {
+	hand, ahead := r.w.deliver.hand, r.queued
 	if r.w.cfg.ReadAhead < 0 {
-		return len(r.queue) == 0 && r.w.deliver.hand == nil
+		return len(r.queue) == 0 && hand == nil
 	}
-	return r.queued < r.w.cfg.ReadAhead
+	if hand != nil {
+		ahead += hand.gathered
+	}
+	return ahead < r.w.cfg.ReadAhead
+}
+
+// lastQueued returns the last batch of the queue, or nil if the queue is empty.
+func (r *reader) lastQueued() *queuedBatch {
+	if len(r.queue) == 0 {
+		return nil
+	}
+	return r.queue[len(r.queue)-1]
 }
 
 // request returns the request for the next page of a lease. A PK-range lease reads its
@@ -99,6 +157,9 @@ func (r *reader) request() feed.Request {
 	request := r.w.requestFor(r.w.writer.doc)
 	request.From = r.from
 	request.MaxItems = r.w.cfg.MaxItems
+	if last := r.lastQueued(); last != nil && last.room(request.MaxItems) > 0 {
+		request.MaxItems = last.room(request.MaxItems)
+	}
 	if !r.unresolved {
 		request.Wait = r.w.cfg.PollInterval
 	}
@@ -129,7 +190,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 		err = errNoContinuation
 	}
 	if oldest != "" {
-		r.w.fail(r.w.writer.doc.Token, &SourceError{Op: "read " + r.w.writer.doc.Token, Err: err})
+		r.w.report(r.w.writer.doc.Token, &SourceError{Op: "read " + r.w.writer.doc.Token, Err: err})
 		page, err = feed.Page{Continuation: oldest}, nil
 	}
 	if err != nil {
@@ -137,6 +198,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 		return
 	}
 	r.w.reading.end()
+	r.w.worked(atSource, r.w.writer.doc.Token)
 	r.retryDelay.done()
 	r.push(page)
 	wasNow, advanced := r.unresolved, page.Continuation != r.from.Continuation()
@@ -154,34 +216,42 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	}
 }
 
-// push adds a page to the queue. If the page and the last one of the queue have no
-// changes, it replaces that one, because only the later position matters.
+// push adds a page to the queue: to the last batch if it fits, or else as a batch of its
+// own. A page without changes only moves the position of the last batch, because the batch's
+// checkpoint can cover it.
 func (r *reader) push(page feed.Page) {
 	r.read++
-	p := &queuedPage{mark: mark{page: r.read, at: page.Continuation}, Page: page}
-	if p.Bytes == 0 {
-		for i := range p.Changes {
-			p.Bytes += len(p.Changes[i].Current) + len(p.Changes[i].Previous)
+	at := mark{page: r.read, at: page.Continuation}
+	if len(page.Changes) == 0 {
+		page.Bytes = 0 // nothing of it waits
+	} else if page.Bytes == 0 {
+		for i := range page.Changes {
+			page.Bytes += len(page.Changes[i].Current) + len(page.Changes[i].Previous)
 		}
 	}
-	if n := len(r.queue); n > 0 && len(p.Changes) == 0 && len(r.queue[n-1].Changes) == 0 {
-		r.queue[n-1] = p
-		return
+	r.queued += page.Bytes
+	last := r.lastQueued()
+	switch {
+	case last != nil && len(page.Changes) == 0:
+		last.mark = at
+	case last != nil && last.fits(page, r.w.cfg.MaxItems):
+		last.mark = at
+		last.add(page)
+	default:
+		r.queue = append(r.queue, &queuedBatch{mark: at, Page: page})
 	}
-	r.queue = append(r.queue, p)
-	r.queued += p.Bytes
 }
 
-// take removes the first page of the queue. It returns nil if the queue is empty.
-func (r *reader) take() *queuedPage {
+// take removes the first batch of the queue. It returns nil if the queue is empty.
+func (r *reader) take() *queuedBatch {
 	if len(r.queue) == 0 {
 		return nil
 	}
-	p := r.queue[0]
+	b := r.queue[0]
 	r.queue[0] = nil
 	r.queue = r.queue[1:]
-	r.queued -= p.Bytes
-	return p
+	r.queued -= b.Bytes
+	return b
 }
 
 // failed handles the error err of a read.
@@ -208,7 +278,7 @@ func (r *reader) failed(err error) {
 		r.startTime = time.Time{}
 		return
 	}
-	w.fail(w.writer.doc.Token, &SourceError{Op: "read " + w.writer.doc.Token, Err: err})
+	w.fail(w.writer.doc.Token, &SourceError{Op: fmt.Sprintf("read %s from %.60s", w.writer.doc.Token, r.from), Err: err})
 	r.notBefore = w.now.Mono + r.retryDelay.after(err)
 }
 
@@ -222,7 +292,7 @@ func (h *host) askToSkip(l lease.Lease, from feed.Start, err error) (oldest feed
 	}
 	skip := false
 	if stack := callAside(func() { skip = h.cfg.OnHistoryLost(l, lost) }); stack != nil {
-		h.fail(l.Token, &HandlerError{Op: "history lost", Err: errGoexit, Stack: stack})
+		h.report(l.Token, &HandlerError{Op: "history lost", Err: errGoexit, Stack: stack})
 	}
 	if !skip {
 		return ""

@@ -23,6 +23,10 @@ import (
 // timer runs outside the worker. So a worker that is blocked, for instance by a user's
 // notification function, does not prolong the use of the lease.
 //
+// The timer may fire after the worker has read the clock and before it acts on the reading.
+// So renewed asks the timer: once it has fired, the trust is over, whatever the reading says.
+// Otherwise the worker would keep the lease and call its handlers with an ended context.
+//
 // Timers follow the monotonic clock, which stands still while a machine is suspended. So
 // after a suspension only a look at the wall clock shows that trust has ended, and the
 // worker looks every clockCheck while a call of the user's code may use the context.
@@ -65,11 +69,17 @@ func (t *trust) holds(now lease.Reading) bool {
 // goroutine, and it notices a jump of the wall clock only after the worker has.
 func (t *trust) lasts() bool { return t.ctx.Err() == nil }
 
-// renewed prolongs the trust after a write succeeded that was sent at attempt. The trust
-// must not have ended.
-func (t *trust) renewed(attempt, now lease.Reading) {
+// renewed prolongs the trust after a write succeeded that was sent at attempt. It reports
+// whether the trust lasts: it returns false if the timer has fired since the worker found at
+// now that the trust holds. The trust must not have been given up.
+func (t *trust) renewed(attempt, now lease.Reading) bool {
+	if !t.timer.Stop() {
+		t.held = false
+		return false
+	}
 	t.attempt = attempt
 	t.timer.Reset(t.end() - now.Mono)
+	return true
 }
 
 // giveUp ends the trust and the handlers' context at once.

@@ -199,16 +199,27 @@ func TestStopDeterminesTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
 	})
 }
 
-// An acquire takes 8 s, and then the user's Notify function blocks the worker. The
-// handler's context must end when trust ends, counted from the time at which the acquire
+// An acquire or a renewal takes 8 s, and then the user's Notify function blocks the worker.
+// The handler's context must end when trust ends, counted from the time at which that write
 // was sent.
 func TestHandlersContextIsTimedFromTheStartOfASlowAcquire(t *testing.T) {
+	handlersContextAfterASlowUpdate(t, 1)
+}
+
+func TestHandlersContextIsTimedFromTheStartOfASlowRenewal(t *testing.T) {
+	handlersContextAfterASlowUpdate(t, 2)
+}
+
+// handlersContextAfterASlowUpdate tests how long the handler's context lives if the update
+// with the number slow is the last one that succeeds. The first one acquires the lease.
+func handlersContextAfterASlowUpdate(t *testing.T, slow int32) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
-		acquired := make(chan time.Time, 1)
+		sent := make(chan time.Time, 1)
+		var updates atomic.Int32
 		leases.after = func(w fakeWrite) error {
-			if w.op == "update" {
-				acquired <- w.at // the acquire is the only write
+			if w.op == "update" && updates.Add(1) == slow {
+				sent <- w.at
 				leases.setBefore(func(fakeWrite) error { return errors.New("503") })
 				time.Sleep(8 * time.Second)
 			}
@@ -228,8 +239,8 @@ func TestHandlersContextIsTimedFromTheStartOfASlowAcquire(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
-		if trust := (<-h.ended).Sub(<-acquired); trust < 53*time.Second || trust > 54*time.Second {
-			t.Errorf("the handler's context lasted %s after the acquire was sent", trust)
+		if trust := (<-h.ended).Sub(<-sent); trust < 53*time.Second || trust > 54*time.Second {
+			t.Errorf("the handler's context lasted %s after update %d was sent", trust, slow)
 		}
 		close(block)
 		stop()
@@ -309,6 +320,66 @@ func TestHandlersContextEndsSoonAfterASuspendedMachineResumes(t *testing.T) {
 		}
 		if cause := context.Cause(ctx); !errors.Is(cause, lease.ErrLost) {
 			t.Errorf("it ended with %v", cause)
+		}
+	})
+}
+
+// The answer to a renewal arrives just before trust ends, and the worker is not scheduled for
+// a moment after it has read the clock. Meanwhile the timer of trust ends the handlers'
+// context. If the renewal then prolonged the trust, the host would keep the lease and call
+// the handler with the ended context without end.
+func TestTrustThatEndsWhileTheWorkerHandlesARenewalIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(1), newFakeStore()
+		var handled, dead atomic.Int32
+		var said notes
+		cfg := Config{
+			Source: source, Leases: leases, Start: fromBeginning, Checkpoint: Checkpointing{Manual: true}, Notify: said.add,
+			Handler: HandlerFunc(func(ctx context.Context, b *Batch) error {
+				if ctx.Err() != nil {
+					dead.Add(1)
+					return context.Cause(ctx)
+				}
+				handled.Add(int32(len(b.Changes)))
+				return nil
+			}),
+		}
+		var late atomic.Bool // the next reading of the clock takes a millisecond
+		origin := time.Now()
+		cfg.now = func() (time.Duration, time.Time) {
+			now := time.Now()
+			if late.CompareAndSwap(true, false) {
+				time.Sleep(time.Millisecond)
+			}
+			return now.Sub(origin), now
+		}
+		var updates atomic.Int32
+		var acquired time.Time
+		leases.before = func(w fakeWrite) error {
+			if w.op != "update" {
+				return nil
+			}
+			switch updates.Add(1) {
+			case 1:
+				acquired = w.at.Add(-time.Millisecond) // the fake store takes a millisecond
+			case 2:
+				time.Sleep(time.Until(acquired.Add(54*time.Second - 100*time.Microsecond)))
+				late.Store(true)
+			}
+			return nil
+		}
+		start(t, cfg)
+		pause(time.Minute)
+		if lost := said.of(Released); len(lost) != 1 || lost[0].Reason != Lost {
+			t.Errorf("after the context of the handlers has ended, these releases are notified: %+v", lost)
+		}
+		pause(2 * time.Minute) // the lease has expired, and the host acquires it again
+		handled.Store(0)
+		dead.Store(0)
+		source.write("0", 1)
+		pause(time.Minute)
+		if handled.Load() != 1 || dead.Load() != 0 {
+			t.Errorf("a later change: %d handled, %d calls with an ended context", handled.Load(), dead.Load())
 		}
 	})
 }

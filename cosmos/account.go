@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
@@ -21,9 +21,7 @@ type Account struct {
 	// host is the host of the endpoint as the user wrote it. Lease ids contain it.
 	host string
 	auth authenticator
-	// key and credential are for clients of azcosmos; one of them is set. The key is
-	// behind a pointer, so that a printed copy of an Account does not show it.
-	key        *string
+	// credential is nil if requests are signed with a key.
 	credential azcore.TokenCredential
 	options    Options
 	client     *client
@@ -38,8 +36,7 @@ func WithKey(endpoint, key string, o Options) (*Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cosmos: %w", err)
 	}
-	key = strings.TrimSpace(key)
-	a := &Account{auth: &keyAuth{key: decoded}, key: &key}
+	a := &Account{auth: &keyAuth{key: decoded}}
 	return a.open(endpoint, o)
 }
 
@@ -81,6 +78,9 @@ func (a *Account) open(endpoint string, o Options) (*Account, error) {
 			"(or set Options.InsecureAllowCredentialWithHTTP)")
 	}
 	if err := o.Budget.validate(); err != nil {
+		return nil, fmt.Errorf("cosmos: %w", err)
+	}
+	if err := o.Consistency.validate(); err != nil {
 		return nil, fmt.Errorf("cosmos: %w", err)
 	}
 	a.endpoint, a.host, a.options = u, u.Hostname(), o.withDefaults()
@@ -142,8 +142,8 @@ func parseConnectionString(text string) (endpoint, key string, err error) {
 		case "accountkey":
 			key = value
 		case "disableservercertificatevalidation":
-			if strings.EqualFold(strings.TrimSpace(value), "true") {
-				return "", "", errors.New("the connection string disables the validation of certificates; leave DisableServerCertificateValidation out, " +
+			if !strings.EqualFold(strings.TrimSpace(value), "false") {
+				return "", "", errors.New("the connection string may not disable the validation of certificates (DisableServerCertificateValidation is accepted only with the value False); leave that out, " +
 					"and give Options.Transport a client that trusts the server's certificate")
 			}
 		}
@@ -178,12 +178,38 @@ type Options struct {
 	LimitToEndpoint bool
 	// Consistency weakens the account's consistency level for reads. If empty, the
 	// account's level is used.
-	Consistency azcosmos.ConsistencyLevel
+	Consistency ConsistencyLevel
 	// Budget limits the request units per second of the account's Sources and Leases,
 	// together with all other accounts that use the same Budget. If nil, there is no
 	// limit.
 	Budget *Budget
 }
+
+// ConsistencyLevel is a consistency level of the service, by its name in the REST API. The
+// constants of the official SDK for Go have the same texts.
+type ConsistencyLevel string
+
+// The consistency levels, the strongest first.
+const (
+	Strong           ConsistencyLevel = "Strong"
+	BoundedStaleness ConsistencyLevel = "BoundedStaleness"
+	Session          ConsistencyLevel = "Session"
+	ConsistentPrefix ConsistencyLevel = "ConsistentPrefix"
+	Eventual         ConsistencyLevel = "Eventual"
+)
+
+// validate returns an error if the level is not one of the service's.
+func (l ConsistencyLevel) validate() error {
+	switch l {
+	case "", Strong, BoundedStaleness, Session, ConsistentPrefix, Eventual:
+		return nil
+	}
+	return fmt.Errorf("Options.Consistency is %.40q; it is Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual", string(l))
+}
+
+// ServiceName is the name of the service in the Cloud of [Options], where another scope of
+// tokens can be configured. The official SDK for Go uses the same name.
+const ServiceName cloud.ServiceName = "data/azcosmos"
 
 // These durations control how long the client uses an account's topology. They equal
 // those of the SDKs for .NET and Go.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
@@ -55,7 +54,7 @@ const (
 // configuration has a scope for azcosmos, that is the only one. Otherwise it is the
 // account's own scope, which is correct in every cloud, and then the common one.
 func scopes(endpoint *url.URL, o Options) []string {
-	if service, ok := o.Cloud.Services[azcosmos.ServiceName]; ok && service.Audience != "" {
+	if service, ok := o.Cloud.Services[ServiceName]; ok && service.Audience != "" {
 		return []string{strings.TrimSuffix(service.Audience, "/") + "/.default"}
 	}
 	return []string{"https://" + endpoint.Hostname() + "/.default", commonScope}

@@ -16,9 +16,9 @@ import (
 // use.
 //
 // The charge of a request is known only from its response. A request is sent if the
-// budget is not overdrawn. It counts at the recent charge of its kind, and the response
-// corrects that. So over any time the charges stay within the rate, plus one second's
-// worth and the outstanding requests. A request that would have to wait longer than its
+// budget is not overdrawn. It counts at the recent charge of its kind until the response
+// corrects that, or for good if there is no response. So over any time the charges stay
+// within the rate, plus one second's worth and the outstanding requests. A request that would have to wait longer than its
 // context's deadline is not sent. It fails with a *feed.ThrottledError.
 //
 // Leases have priority over reads: an expensive read delays other reads, but no renewal.
@@ -117,8 +117,8 @@ func (k *bucket) take(ru float64, now time.Time) time.Duration {
 	return time.Duration(min(overdrawn, longestWait.Seconds()) * float64(time.Second))
 }
 
-// ticket is a request that the budget has admitted. The caller must settle it. The zero
-// ticket belongs to no budget.
+// ticket is a request that the budget has admitted. The caller must settle or cancel it. The
+// zero ticket belongs to no budget.
 type ticket struct {
 	budget *Budget
 	kind   requestKind
@@ -151,9 +151,7 @@ func (b *Budget) admit(ctx context.Context, kind requestKind) (ticket, error) {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			b.mu.Lock()
-			b.take(t.kind, -t.ru, time.Now())
-			b.mu.Unlock()
+			t.cancel()
 			return ticket{}, ctx.Err()
 		}
 	}
@@ -177,11 +175,21 @@ func (b *Budget) take(kind requestKind, ru float64, now time.Time) time.Duration
 	return wait
 }
 
+// cancel gives the assumed charge of a request back that was not sent.
+func (t ticket) cancel() {
+	if b := t.budget; b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.take(t.kind, -t.ru, time.Now())
+	}
+}
+
 // settle corrects the budget by the real charge of a request. If charge is zero, it is
-// unknown, and the assumed one remains.
+// unknown, and the assumed one remains: a service at its limit executes and charges requests
+// whose answers come too late.
 func (t ticket) settle(charge float64) {
 	b := t.budget
-	if b == nil || !(charge >= 0) || math.IsInf(charge, 1) {
+	if b == nil || !(charge > 0) || math.IsInf(charge, 1) {
 		return
 	}
 	b.mu.Lock()
@@ -192,9 +200,7 @@ func (t ticket) settle(charge float64) {
 	} else {
 		b.usage.LeaseRU += charge
 	}
-	if charge > 0 {
-		// Give the last charge and the earlier average equal weight, because charges
-		// change between idle and busy within a few requests.
-		b.typical[t.kind] += (charge - b.typical[t.kind]) / 2
-	}
+	// Give the last charge and the earlier average equal weight, because charges change
+	// between idle and busy within a few requests.
+	b.typical[t.kind] += (charge - b.typical[t.kind]) / 2
 }

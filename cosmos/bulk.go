@@ -207,7 +207,7 @@ type bulkOp struct {
 // bulkOp returns the operation o, whose index is index, with its encoded JSON and the
 // hash of its key.
 func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
-	components, key, err := keyComponents(o.Key)
+	components, key, err := p.keyComponents(o.Key)
 	if err != nil {
 		return bulkOp{}, err
 	}
@@ -229,7 +229,11 @@ func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
 		text = append(text[:len(text)-1], `,"resourceBody":`...)
 		text = append(append(text, o.Body...), '}')
 	}
-	return bulkOp{index: index, point: epk.Hex(p.hash.Append(nil, components)), text: text}, nil
+	point := feed.MinEPK
+	if key != wire.NoKey {
+		point = epk.Hex(p.hash.Append(nil, components))
+	}
+	return bulkOp{index: index, point: point, text: text}, nil
 }
 
 // bulkRun is one call of Do. One goroutine owns it, except for the fields that mu guards.
@@ -337,11 +341,11 @@ func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
 		}
 		body = append(body, op.text...)
 	}
-	c := &call{op: "Bulk", path: r.source.path() + "/docs", body: append(body, ']'), header: http.Header{
+	c := &call{span: "Bulk.Do", op: "bulk write", method: http.MethodPost, path: r.source.path() + "/docs", body: append(body, ']'), writes: true, free: true, header: http.Header{
 		wire.HeaderBatch: {"True"}, wire.HeaderBatchAtomic: {"False"}, wire.HeaderBatchContinueOnError: {"True"},
 		wire.HeaderPartitionID: {q.partition}, wire.HeaderIntendedContainer: {r.properties.rid},
 	}}
-	a, err := r.source.account.client.get(ctx, c)
+	a, err := r.source.account.client.do(ctx, c)
 	r.spent(c.charge)
 	switch {
 	case err != nil:
@@ -359,7 +363,7 @@ func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
 		r.retry(q.operation, 0, true)
 		return nil
 	case a.failure != nil:
-		return refusal{byKey: r.source.account.client.byKey, what: r.source.what(), action: actionCreate}.failure("bulk write", a)
+		return r.source.refusal(actionCreate).failure("bulk write", a)
 	}
 	return r.take(q.operation, a.body)
 }

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -22,7 +24,7 @@ import (
 
 // The pipeline of requests has these parts, from the outside in: azcore's own policies
 // and the user's, azcore's retries, the choice of a region, the budget, the signature,
-// azcore's logging, and the transport.
+// the user's other policies, azcore's logging, and the transport.
 
 // These constants name this package and its version in the user agent.
 const (
@@ -60,8 +62,8 @@ func passes(r *http.Response, err error) bool {
 		return true
 	case http.StatusGone: // the service is moving the partition
 		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubCompletingMigration)
-	case http.StatusNotFound: // the replica lacks the session's latest writes
-		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubReadSessionNotAvailable)
+	case http.StatusNotFound: // the replica lacks the session's latest writes, or the position of a read, whose end our server sends as the etag
+		return r.Header.Get("Etag") == "" && r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubReadSessionNotAvailable)
 	}
 	return false
 }
@@ -106,50 +108,75 @@ type client struct {
 }
 
 func newClient(a *Account) (*client, error) {
-	c := &client{endpoint: a.endpoint, regions: newRegions(a.endpoint, a.options), byKey: a.key != nil}
+	c := &client{endpoint: a.endpoint, regions: newRegions(a.endpoint, a.options), byKey: a.credential == nil}
+	o := a.options.ClientOptions
+	o.PerRetryPolicies = append(slices.Clone(o.PerRetryPolicies), counter{})
 	core, err := azcore.NewClient(moduleName, moduleVersion, runtime.PipelineOptions{
 		AllowedHeaders: loggedHeaders,
 		PerRetry:       []policy.Policy{failover{c.regions}, meter{a.options.Budget}, signer{a.auth}},
 		Tracing:        runtime.TracingOptions{Namespace: tracingNamespace},
-	}, &a.options.ClientOptions)
+	}, &o)
 	c.core = core
 	return c, err
 }
 
-// call is one request to the service, with the sum of its charges.
+// call is one request to the service, with what its attempts had in common.
 type call struct {
-	// op is the name of the operation in spans and errors.
-	op string
+	// span names the operation in traces, and op in errors: "Source.ReadFeed" and "read the
+	// feed".
+	span, op string
+	// method is the HTTP method. If empty, it is GET.
+	method string
 	// path is the escaped path of the request's URL.
 	path   string
 	header http.Header
+	// body is JSON, or nil.
+	body []byte
 	// account reports whether the call reads the account itself. Such a call goes to the
 	// endpoint that the user gave.
 	account bool
-	// body is the JSON of a POST. If nil, the call is a GET. A POST goes to the write
-	// region, and the budget does not count it.
-	body []byte
+	// writes reports whether the call goes to the region of writes: it writes, or it reads
+	// what a conditional write needs.
+	writes bool
+	// early reports whether the call may be a program's first. If no connection can be made,
+	// it fails at once, because the address may be wrong. With azcore's retries nobody would
+	// learn of that for several seconds.
+	early bool
+	// once keeps azcore from retrying the call. The caller needs the outcome of each attempt.
+	once bool
+	// kind is the kind of the call in the budget, unless the call is free.
+	kind requestKind
+	// free reports whether the budget does not count the call.
+	free bool
 
+	// sent counts the attempts that left the pipeline. If there were several, an earlier
+	// one may have succeeded and be the cause of a refusal.
+	sent atomic.Int32
 	// charge is the sum of the charges of all attempts, in request units.
 	charge float64
+	// lacking reports whether the region of writes itself responded with 404/1002.
+	lacking bool
 	// failed is the error of the last attempt, or nil if that succeeded.
 	failed error
 }
+
+// again reports whether the call was sent more than once.
+func (q *call) again() bool { return q.sent.Load() > 1 }
 
 // answer is a response of the service, with its body.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// failure is azcore's error for the response. It is nil for the statuses 200, 207 and
-	// 304.
+	// failure is azcore's error for the response. It is nil for the statuses 200, 201, 204,
+	// 207 and 304.
 	failure *azcore.ResponseError
 }
 
-// get executes a call. It returns errors of the transport, the credential, the context or
+// do executes a call. It returns errors of the transport, the credential, the context or
 // the budget. A refusal by the service is not an error here.
-func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
-	ctx, end := runtime.StartSpan(ctx, "Source."+q.op, c.core.Tracer(), nil)
+func (c *client) do(ctx context.Context, q *call) (a *answer, err error) {
+	ctx, end := runtime.StartSpan(ctx, q.span, c.core.Tracer(), nil)
 	defer func() { end(err) }()
 	if !c.regions.limited {
 		if _, err = c.topology(ctx); err != nil {
@@ -171,11 +198,10 @@ func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
 
 // try sends a call through the pipeline once, with azcore's retries.
 func (c *client) try(ctx context.Context, q *call) (*answer, error) {
-	method := http.MethodGet
-	if q.body != nil {
-		method = http.MethodPost
+	if q.once {
+		ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
 	}
-	r, err := runtime.NewRequest(ctx, method, c.endpoint.Scheme+"://"+c.endpoint.Host+q.path)
+	r, err := runtime.NewRequest(ctx, cmp.Or(q.method, http.MethodGet), c.endpoint.Scheme+"://"+c.endpoint.Host+q.path)
 	if err == nil && q.body != nil {
 		err = r.SetBody(streaming.NopCloser(bytes.NewReader(q.body)), "application/json")
 	}
@@ -217,26 +243,50 @@ func (s signer) Do(r *policy.Request) (*http.Response, error) {
 type meter struct{ budget *Budget }
 
 func (m meter) Do(r *policy.Request) (*http.Response, error) {
-	var q *call
-	known := r.OperationValue(&q)
+	q := &call{}
+	r.OperationValue(&q)
 	budget := m.budget
-	if known && q.body != nil {
+	if q.free {
 		budget = nil
 	}
-	ticket, err := budget.admit(r.Raw().Context(), kindFeed)
+	ticket, err := budget.admit(r.Raw().Context(), q.kind)
 	if err != nil {
 		return nil, final{err}
 	}
 	response, err := r.Next()
-	charge := 0.0
-	if err == nil {
-		charge = chargeOf(response)
+	if _, unsent := errors.AsType[final](err); unsent { // there is no token to sign it with
+		ticket.cancel()
+		return response, err
 	}
+	charge := chargeOf(response)
 	ticket.settle(charge)
-	if known {
-		q.charge += charge
-	}
+	q.charge += charge
 	return response, err
+}
+
+// counter is the policy that counts the attempts of a call. It comes after the user's
+// policies, which may send a request twice.
+type counter struct{}
+
+func (counter) Do(r *policy.Request) (*http.Response, error) {
+	var q *call
+	if r.OperationValue(&q) {
+		q.sent.Add(1)
+	}
+	return r.Next()
+}
+
+// chargeOf returns the charge of a request. It is zero if there is no response, or if the
+// response does not contain it.
+func chargeOf(response *http.Response) float64 {
+	if response == nil {
+		return 0
+	}
+	charge, err := strconv.ParseFloat(response.Header.Get(wire.HeaderRequestCharge), 64)
+	if err != nil || !(charge >= 0) {
+		return 0
+	}
+	return charge
 }
 
 // final marks an error that azcore must not retry, by the method NonRetriable.

@@ -90,7 +90,8 @@ func newAnswer(r *http.Response) (*answer, error) {
 		a.body = text
 		r.Body = bodyRead{bytes.NewReader(text), text}
 	}
-	if r.StatusCode == http.StatusOK || r.StatusCode == http.StatusMultiStatus || r.StatusCode == http.StatusNotModified {
+	switch r.StatusCode {
+	case http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusMultiStatus, http.StatusNotModified:
 		return a, nil
 	}
 	if !errors.As(runtime.NewResponseError(r), &a.failure) {
@@ -124,6 +125,25 @@ func (a *answer) is(status int, subs ...int) bool {
 // moved reports whether the response shows that its region no longer has the account.
 func (a *answer) moved() bool {
 	return a.is(http.StatusForbidden, subWriteForbidden, subAccountNotFound)
+}
+
+// isAbsent reports whether the response is 404 without a sub-status. Then the document or its
+// container does not exist. Not every gateway returns 1003 for a missing container.
+func (a *answer) isAbsent() bool { return a.is(http.StatusNotFound, wire.SubNone) }
+
+// isMissing reports whether the response to a request for a container is that there is none.
+func (a *answer) isMissing() bool {
+	return a.status == http.StatusNotFound && a.sub() != wire.SubReadSessionNotAvailable
+}
+
+// date returns the time of the response by the service's clock. It is zero if the response
+// has no date.
+func (a *answer) date() time.Time {
+	t, err := http.ParseTime(a.header.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
 }
 
 // wait returns the pause that the service requests. It is 0 if there is none.

@@ -23,7 +23,7 @@
 // If a right is missing, the error names it and the container.
 //
 // For sovereign clouds the endpoint is enough, because the token's scope is derived from
-// it. Options.Cloud can configure another scope under azcosmos.ServiceName.
+// it. Options.Cloud can configure another scope under [ServiceName].
 //
 // [Options] contains the options of all Azure SDKs: a transport (TLS, proxies), retries,
 // logging by azcore/log, tracing and policies. A [Budget] limits the request units per

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,21 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
+
+// These are the rights that the calls require, as role-based access control names them.
+const (
+	actionMetadata  = "Microsoft.DocumentDB/databaseAccounts/readMetadata"
+	actionContainer = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/write"
+	actionQuery     = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/executeQuery"
+	actionRead      = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/read"
+	actionCreate    = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/create"
+	actionReplace   = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/replace"
+	actionDelete    = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/delete"
+)
+
+// subDenied is the lowest sub-status of denied rights. 5300 and others belong to
+// role-based access control. 52xx belong to accounts that do not allow keys.
+const subDenied = 5000
 
 // refusal describes a call for the error that failure returns if the service refuses the
 // call. Source itself handles refusals that only a further request can explain: 410, and
@@ -34,7 +50,8 @@ type refusal struct {
 //	401        the credentials are refused; with a key: feed.ErrMisconfigured
 //	403        a right is missing, or the account's firewall refuses the client; with a
 //	           key: feed.ErrMisconfigured; or this machine's clock is wrong
-//	404        feed.ErrNotFound; but 1002 is a replica that lags, which is temporary
+//	404        feed.ErrNotFound; but 1002 is a replica that lags, which is temporary; see also
+//	           [Source.refused]
 //	429        *feed.ThrottledError
 //	others     the response itself: a temporary failure, or one without a remedy here
 func (f refusal) failure(op string, a *answer) error {
@@ -52,14 +69,28 @@ func (f refusal) failure(op string, a *answer) error {
 	case a.status == http.StatusForbidden && tellsClock(a.failure):
 		return wrongClock(op, inLine(a.failure))
 	case a.status == http.StatusForbidden && (a.sub() == wire.SubNone || a.sub() >= subDenied):
-		err := fmt.Errorf("%s: not allowed: it needs the right %s on %s, and the account's firewall must let this client in: %w",
-			op, missingAction(a.failure, f.action), f.what, inLine(a.failure))
+		right, line := missingAction(a.failure, f.action), inLine(a.failure)
 		if f.byKey {
-			return misconfigured{err}
+			return misconfigured{fmt.Errorf("%s: the key does not allow this on %s: it needs the right %s (leases need a read-write key, as bulk "+
+				"writes do, and the account must allow keys), and the account's firewall must let this client in: %w", op, f.what, right, line)}
 		}
-		return err // not final, because a new role takes effect after some minutes
+		// Not final, because a new role takes effect after some minutes.
+		return fmt.Errorf("%s: the identity lacks the right %s on %s, or the account's firewall refuses this client: %w", op, right, f.what, line)
 	}
 	return fmt.Errorf("%s: %w", op, inLine(a.failure))
+}
+
+// deniedAction matches the action in the service's message: "... does not have required
+// RBAC permissions to perform action [Microsoft.DocumentDB/...] on resource [...]."
+var deniedAction = regexp.MustCompile(`\[(Microsoft\.DocumentDB/[A-Za-z/*]+)\]`)
+
+// missingAction returns the action in the service's message, or else the action that the
+// call requires.
+func missingAction(err error, action string) string {
+	if m := deniedAction.FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return action
 }
 
 // tellsClock reports whether a 403 response is about this machine's clock. The error is

@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -36,12 +35,10 @@ func TestServiceErrorIsOneLineAndKeepsItsDetails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &documents{account: &Account{}, database: "db", container: "leases"}
-	of := runtime.NewResponseError(response(body)) //nolint:bodyclose // the body is a text
+	store := &leaseStore{Leases: &Leases{address: address{&Account{client: &client{}}, "db", "leases"}}}
 	for name, err := range map[string]error{
-		"feed":       refusal{what: "container c"}.failure("read the feed", a),
-		"document":   d.failure("read lease 0", actionRead, of),
-		"introduced": d.failure("list leases", actionQuery, fmt.Errorf("failed to retrieve account properties: %w", of)),
+		"feed":   refusal{what: "container c"}.failure("read the feed", a),
+		"leases": store.failure(&call{op: "read lease 0"}, actionRead, a),
 	} {
 		const want = "the account answers 404/1003: Owner resource does not exist (activity activity-7)"
 		if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, "RESPONSE 404") || !strings.Contains(text, want) {

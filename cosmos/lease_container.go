@@ -2,15 +2,17 @@ package cosmos
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -32,8 +34,8 @@ type LeaseOptions struct {
 // in another account than the monitored container. Its methods are safe for concurrent
 // use.
 //
-// The container must be partitioned by /id or by /partitionKey. It must not let items
-// expire by default.
+// The container must be partitioned by /id or by /partitionKey, or be one of those that
+// were created without a partition key. It must not let items expire by default.
 //
 // All reads and writes go to the account's write region. [Options.PreferredRegions] and
 // [Options.Consistency] are ignored, because a host that takes a lease must see the
@@ -44,14 +46,14 @@ type LeaseOptions struct {
 // Leases does not retry a request that the service throttles or refuses. The processor
 // does, because it tracks how long its lease lasts.
 type Leases struct {
-	documents documents
-	options   LeaseOptions
+	address
+	options LeaseOptions
 }
 
 // Leases returns the lease container with that name. The container is first requested
 // when it is opened.
 func (a *Account) Leases(database, container string, o LeaseOptions) *Leases {
-	return &Leases{documents: documents{account: a, database: database, container: container}, options: o}
+	return &Leases{address{a, database, container}, o}
 }
 
 // Dialect returns the dialect in the options.
@@ -71,7 +73,7 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &leaseStore{leases: l, codec: codec, rid: p.ResourceID, presence: newPresence(&l.documents)}, nil
+	return &leaseStore{Leases: l, codec: codec, rid: p.RID, systemKey: p.PartitionKey.System, presence: newPresence(l)}, nil
 }
 
 // missing marks an error as a [feed.ErrNotFound] without changing its text.
@@ -82,24 +84,42 @@ func (missing) Is(target error) bool { return target == feed.ErrNotFound }
 
 const leaseRemedy = "use a container that is partitioned by /id for the leases"
 
+// leaseProperties are the properties of a lease container that decide whether it can hold
+// leases.
+type leaseProperties struct {
+	ID           string       `json:"id"`
+	RID          string       `json:"_rid,omitempty"`
+	PartitionKey partitionKey `json:"partitionKey"`
+	TTL          *int32       `json:"defaultTtl"`
+}
+
+// partitionKey is the definition of a partition key.
+type partitionKey struct {
+	Paths   []string `json:"paths"`
+	Kind    string   `json:"kind"`
+	Version int      `json:"version"`
+	// System reports whether the container was created without a partition key.
+	System bool `json:"systemKey,omitempty"`
+}
+
 // check returns an error if the container cannot hold leases. keyed reports whether it is
 // partitioned by /partitionKey.
-func (l *Leases) check(p azcosmos.ContainerProperties) (keyed bool, err error) {
-	paths := p.PartitionKeyDefinition.Paths
+func (l *Leases) check(p leaseProperties) (keyed bool, err error) {
+	paths := p.PartitionKey.Paths
 	keyed = slices.Equal(paths, []string{"/partitionKey"})
-	if !keyed && !slices.Equal(paths, []string{"/id"}) {
+	if !keyed && !p.PartitionKey.System && !slices.Equal(paths, []string{"/id"}) {
 		by := strings.Join(paths, ", ")
 		if by == "" {
 			by = "nothing (a fixed collection)"
 		}
 		return false, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s is partitioned by %s, so leases cannot be found by their ids", l.documents.container, by),
+			Found:  fmt.Sprintf("the container %s is partitioned by %s, so leases cannot be found by their ids", l.container, by),
 			Remedy: leaseRemedy + ", or by /partitionKey (accounts of the API for Gremlin do not allow /id)",
 		}
 	}
-	if ttl := p.DefaultTimeToLive; ttl != nil && *ttl > 0 {
+	if ttl := p.TTL; ttl != nil && *ttl > 0 {
 		return false, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and an expired lease loses its position", l.documents.container, *ttl),
+			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and an expired lease loses its position", l.container, *ttl),
 			Remedy: "set its default time to live to -1 (enabled without a default), or " + leaseRemedy,
 		}
 	}
@@ -108,71 +128,62 @@ func (l *Leases) check(p azcosmos.ContainerProperties) (keyed bool, err error) {
 
 // properties reads the container's properties, or creates the container if
 // LeaseOptions.Create is set.
-func (l *Leases) properties(ctx context.Context) (azcosmos.ContainerProperties, error) {
-	d := &l.documents
-	p, err := d.read(ctx)
-	if isMissing(err) {
-		if !l.options.Create {
-			return p, missing{fmt.Errorf("there is no container %s in a database %s of %s for the leases; create it, partitioned by /id and with "+
-				"a default time to live of -1, or set LeaseOptions.Create", d.container, d.database, d.account.host)}
-		}
+func (l *Leases) properties(ctx context.Context) (p leaseProperties, err error) {
+	const op = "read the lease container"
+	a, err := l.read(ctx, op)
+	switch {
+	case err != nil:
+		return p, err
+	case a.isMissing() && l.options.Create:
 		return l.create(ctx)
+	case a.isMissing():
+		return p, missing{fmt.Errorf("there is no container %s in a database %s of %s for the leases; create it, partitioned by /id and with "+
+			"a default time to live of -1, or set LeaseOptions.Create", l.container, l.database, l.account.host)}
+	case a.failure != nil:
+		return p, l.refusal(actionMetadata).failure(op, a)
 	}
-	if err != nil {
-		return p, d.failure("read container", actionMetadata, err)
+	return p, l.decode(op, a, &p)
+}
+
+// read requests the container.
+func (l *Leases) read(ctx context.Context, op string) (*answer, error) {
+	return l.account.client.do(ctx, &call{span: "Leases.ReadContainer", op: op, path: l.path(), writes: true, free: true, early: true})
+}
+
+// decode reads the JSON of a response.
+func (l *Leases) decode(op string, a *answer, into any) error {
+	if err := json.Unmarshal(a.body, into); err != nil {
+		return fmt.Errorf("%s: the response of %s: %w", op, l.account.host, err)
 	}
-	return p, nil
+	return nil
 }
 
 // create creates the container. Another host may create it at the same time.
-func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, error) {
-	d := &l.documents
+func (l *Leases) create(ctx context.Context) (p leaseProperties, err error) {
+	const op = "create the lease container"
 	ttl := int32(-1)
-	p := azcosmos.ContainerProperties{
-		ID: d.container, DefaultTimeToLive: &ttl,
-		// Version 2 hashes whole ids. Version 1 would hash only the first 100 bytes,
-		// which the ids of one processor's leases have in common.
-		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Kind: azcosmos.PartitionKeyKindHash, Version: 2},
+	// Version 2 hashes whole ids. Version 1 would hash only the first 100 bytes, which the
+	// ids of one processor's leases have in common.
+	body, err := json.Marshal(leaseProperties{ID: l.container, PartitionKey: partitionKey{Paths: []string{"/id"}, Kind: "Hash", Version: 2}, TTL: &ttl})
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", op, err)
 	}
-	o := &azcosmos.CreateContainerOptions{}
+	q := &call{span: "Leases.CreateContainer", op: op, method: http.MethodPost, path: l.parent(), body: body, header: http.Header{}, writes: true, free: true}
 	if l.options.Throughput > 0 {
-		t := azcosmos.NewManualThroughputProperties(l.options.Throughput)
-		o.ThroughputProperties = &t
+		q.header.Set(wire.HeaderOfferThroughput, strconv.Itoa(int(l.options.Throughput)))
 	}
-	var made azcosmos.ContainerResponse
-	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) (err error) {
-		made, err = db.CreateContainer(ctx, p, o)
-		return err
-	})
-	switch code, _ := status(err); {
-	case code == 404:
-		return p, missing{fmt.Errorf("there is no database %s in %s for the leases; create it first", d.database, d.account.host)}
-	case code == 409:
-		again := &Leases{documents: documents{account: d.account, database: d.database, container: d.container}}
-		return again.properties(ctx)
+	a, err := l.account.client.do(ctx, q)
+	switch {
 	case err != nil:
-		return p, d.failure("create container", actionContainer, err)
+		return p, err
+	case a.isMissing():
+		return p, missing{fmt.Errorf("there is no database %s in %s for the leases; create it first", l.database, l.account.host)}
+	case a.status == http.StatusConflict:
+		return (&Leases{address: l.address}).properties(ctx)
+	case a.failure != nil:
+		return p, l.refusal(actionContainer).failure(op, a)
 	}
-	return *made.ContainerProperties, nil
-}
-
-// manage executes a call that does not read or write a document. azcosmos may retry such
-// a call.
-func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db *azcosmos.DatabaseClient) error) error {
-	client, err := d.open(ctx)
-	if err != nil {
-		return err
-	}
-	db, err := client.NewDatabase(d.database)
-	if err != nil {
-		return err
-	}
-	x := &exchange{}
-	err = do(context.WithValue(ctx, exchangeKey{}, x), db)
-	if err != nil && x.sent.Load() == 0 && ctx.Err() == nil {
-		d.drop(client)
-	}
-	return err
+	return p, l.decode(op, a, &p)
 }
 
 var _ lease.Container = (*Leases)(nil)
@@ -184,7 +195,7 @@ const presenceFor = 2 * time.Second
 // presence finds out whether the lease container exists, and reuses the result for a
 // short time. It is safe for concurrent use.
 type presence struct {
-	documents *documents
+	leases *Leases
 	// turn is held by the one call that reads the container.
 	turn chan struct{}
 
@@ -194,8 +205,8 @@ type presence struct {
 	there bool
 }
 
-func newPresence(d *documents) *presence {
-	return &presence{documents: d, turn: make(chan struct{}, 1)}
+func newPresence(l *Leases) *presence {
+	return &presence{leases: l, turn: make(chan struct{}, 1)}
 }
 
 // known returns the last result. fresh reports whether it may still be used.
@@ -221,30 +232,17 @@ func (p *presence) confirm(ctx context.Context) (there bool, err error) {
 	if there, fresh := p.known(); fresh {
 		return there, nil
 	}
-	_, err = p.documents.read(ctx)
-	if err != nil && !isMissing(err) {
+	const op = "read the lease container"
+	a, err := p.leases.read(ctx, op)
+	switch {
+	case err != nil:
 		return false, err
+	case a.failure != nil && !a.isMissing():
+		return false, p.leases.refusal(actionMetadata).failure(op, a)
 	}
 	until := time.Now().Add(presenceFor)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.there, p.until = err == nil, until
+	p.there, p.until = a.failure == nil, until
 	return p.there, nil
-}
-
-// read returns the properties of the container.
-func (d *documents) read(ctx context.Context) (azcosmos.ContainerProperties, error) {
-	var answer azcosmos.ContainerResponse
-	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) error {
-		c, err := db.NewContainer(d.container)
-		if err != nil {
-			return err
-		}
-		answer, err = c.Read(ctx, nil)
-		return err
-	})
-	if err != nil {
-		return azcosmos.ContainerProperties{}, err
-	}
-	return *answer.ContainerProperties, nil
 }

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -22,10 +20,13 @@ import (
 
 // leaseStore implements lease.Store for the leases of one processor in a lease container.
 type leaseStore struct {
-	leases *Leases
-	codec  lease.Codec
+	*Leases
+	codec lease.Codec
 	// rid is the rid of the lease container.
 	rid string
+	// systemKey reports whether the container was created without a partition key. Its
+	// documents have none, so all requests have the header [wire.NoKey].
+	systemKey bool
 	// presence distinguishes a missing document from a missing container.
 	presence *presence
 
@@ -42,17 +43,116 @@ func (s *leaseStore) Charged() float64 {
 
 // ContainerID implements [feed.Identifier].
 func (s *leaseStore) ContainerID(ctx context.Context) (feed.ContainerID, error) {
-	account, err := s.leases.documents.account.client.accountName(ctx)
+	account, err := s.account.client.accountName(ctx)
 	return feed.ContainerID{Account: account, RID: s.rid}, err
+}
+
+// send sends a call and adds its charge. Everything goes to the account's write region, also
+// reads: a conditional write needs a read from the same region, and all hosts must use the
+// same one. azcore doesn't retry the call, because the caller of a conditional write needs the
+// outcome of each attempt and chooses its own pauses.
+//
+// A refusal is not an error here. An error is a *feed.ThrottledError only if nothing was sent.
+func (s *leaseStore) send(ctx context.Context, q *call) (*answer, error) {
+	q.writes, q.once, q.charge = true, true, 0
+	q.sent.Store(0)
+	a, err := s.account.client.do(ctx, q)
+	s.mu.Lock()
+	s.charged += q.charge
+	s.mu.Unlock()
+	if _, throttled := errors.AsType[*feed.ThrottledError](err); throttled && q.sent.Load() > 0 {
+		err = errors.New(err.Error()) // the budget has refused a later attempt, and an earlier one may have been carried out
+	}
+	return a, err
+}
+
+// document returns a call on the document of a lease or of the marker. key is its partition
+// key, and id its id; a create has none.
+func (s *leaseStore) document(span, op, method, key, id string) *call {
+	q := &call{span: "Leases." + span, op: op, method: method, path: s.path() + "/docs", kind: kindLeaseWrite, header: http.Header{}}
+	if id != "" {
+		q.path += "/" + url.PathEscape(id)
+	}
+	if s.systemKey {
+		q.header.Set(wire.HeaderPartitionKey, wire.NoKey)
+	} else {
+		q.header.Set(wire.HeaderPartitionKey, ascii(feed.PartitionKey{key}.String()))
+	}
+	return q
+}
+
+// failure returns the error of a refused call. A throttled write whose request was sent
+// more than once is no ThrottledError, which would mean that nothing was written. That is
+// certain only of the last attempt.
+func (s *leaseStore) failure(q *call, action string, a *answer) error {
+	if a.isMissing() { // without ErrNotFound, which would mean that the lease alone is missing
+		return fmt.Errorf("%s: there is no %s: %w", q.op, s.what(), inLine(a.failure))
+	}
+	err := s.refusal(action).failure(q.op, a)
+	if a.status == http.StatusTooManyRequests && q.kind == kindLeaseWrite && q.again() {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // listPage is the maximum number of documents in a page of a listing.
 const listPage = 1000
 
+// parameter is a parameter of a query.
+type parameter struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// query sends a query over all partitions and calls visit with each document. The first
+// response's date is now.
+func (s *leaseStore) query(ctx context.Context, op, text string, parameters []parameter, visit func(document json.RawMessage) error) (now time.Time, err error) {
+	body, err := json.Marshal(struct {
+		Query      string      `json:"query"`
+		Parameters []parameter `json:"parameters"`
+	}{text, parameters})
+	if err != nil {
+		return now, fmt.Errorf("%s: %w", op, err)
+	}
+	for first, continuation := true, ""; first || continuation != ""; first = false {
+		q := &call{span: "Leases.Query", op: op, method: http.MethodPost, path: s.path() + "/docs", kind: kindLeaseList, body: body, header: http.Header{}}
+		q.header.Set("Content-Type", wire.ContentTypeQuery)
+		q.header.Set(wire.HeaderIsQuery, "True")
+		q.header.Set(wire.HeaderCrossPartition, "True")
+		q.header.Set(wire.HeaderMaxItemCount, strconv.Itoa(listPage))
+		if continuation != "" {
+			q.header.Set(wire.HeaderContinuation, continuation)
+		}
+		a, err := s.send(ctx, q)
+		if err != nil {
+			return now, err
+		}
+		if a.failure != nil {
+			return now, s.failure(q, actionQuery, a)
+		}
+		var page struct {
+			Documents []json.RawMessage `json:"Documents"`
+		}
+		if err := s.decode(op, a, &page); err != nil {
+			return now, err
+		}
+		if first {
+			now = a.date()
+		}
+		for _, document := range page.Documents {
+			if err := visit(document); err != nil {
+				return now, fmt.Errorf("%s: a document of the response: %w", op, err)
+			}
+		}
+		continuation = a.header.Get(wire.HeaderContinuation)
+	}
+	return now, nil
+}
+
 // listQuery returns a query for the leases of the processor in all dialects, and for its
 // marker. It matches ids with one of a few prefixes, each of which is a range of the
 // index. The marker has the prefix of the leases up to the second dot.
-func listQuery(c lease.Codec) (text string, parameters []azcosmos.QueryParameter) {
+func listQuery(c lease.Codec) (text string, parameters []parameter) {
 	var conditions []string
 	for i, prefix := range c.Prefixes() {
 		if i == 0 {
@@ -60,7 +160,7 @@ func listQuery(c lease.Codec) (text string, parameters []azcosmos.QueryParameter
 		}
 		name := "@p" + strconv.Itoa(i)
 		conditions = append(conditions, "STARTSWITH(c.id, "+name+")")
-		parameters = append(parameters, azcosmos.QueryParameter{Name: name, Value: prefix})
+		parameters = append(parameters, parameter{name, prefix})
 	}
 	return "SELECT * FROM c WHERE " + strings.Join(conditions, " OR "), parameters
 }
@@ -69,69 +169,69 @@ func listQuery(c lease.Codec) (text string, parameters []azcosmos.QueryParameter
 // response, in whole seconds like _ts. So it is earlier than everything in the listing.
 func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	var listing lease.Listing
-	query, parameters := listQuery(s.codec)
-	o := &azcosmos.QueryOptions{PageSizeHint: listPage, QueryParameters: parameters}
-	for first := true; first || o.ContinuationToken != nil; first = false {
-		var page azcosmos.QueryItemsResponse
-		_, err := s.call(ctx, kindLeaseList, "", func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
-			// This pager sends one request for one page, so that the budget admits each
-			// page.
-			page, err = c.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
-			return page.Response, err
-		})
-		if err != nil {
-			return lease.Listing{}, s.failure("list leases", actionQuery, err)
+	text, parameters := listQuery(s.codec)
+	now, err := s.query(ctx, "list leases", text, parameters, func(document json.RawMessage) error {
+		var m struct {
+			ID string `json:"id"`
+			TS int64  `json:"_ts"`
 		}
-		if first {
-			listing.Now = dateOf(page.RawResponse)
+		if err := json.Unmarshal(document, &m); err != nil {
+			return err
 		}
-		for _, document := range page.Items {
-			var m struct {
-				ID string `json:"id"`
-				TS int64  `json:"_ts"`
-			}
-			if err := json.Unmarshal(document, &m); err != nil {
-				return lease.Listing{}, fmt.Errorf("list leases: a document of the response: %w", err)
-			}
-			s.codec.List(&listing, m.ID, time.Unix(m.TS, 0).UTC(), document)
-		}
-		o.ContinuationToken = page.ContinuationToken
+		s.codec.List(&listing, m.ID, time.Unix(m.TS, 0).UTC(), document)
+		return nil
+	})
+	if err != nil {
+		return lease.Listing{}, err
 	}
+	listing.Now = now
 	return listing, nil
 }
 
-// dateOf returns the time of a response by the service's clock. It is zero if the
-// response has no date.
-func dateOf(answer *http.Response) time.Time {
-	if answer == nil {
-		return time.Time{}
-	}
-	t, err := http.ParseTime(answer.Header.Get("Date"))
+// OtherHosts returns the other account hosts under which the container has leases of this
+// processor; see [lease.Store].
+func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
+	var ids []string
+	_, err := s.query(ctx, "look for leases under other account hosts", "SELECT c.id FROM c WHERE STARTSWITH(c.id, @processor)",
+		[]parameter{{"@processor", s.codec.Processor()}}, func(document json.RawMessage) error {
+			var m struct {
+				ID string `json:"id"`
+			}
+			if err := json.Unmarshal(document, &m); err != nil {
+				return err
+			}
+			ids = append(ids, m.ID)
+			return nil
+		})
 	if err != nil {
-		return time.Time{}
+		return nil, err
 	}
-	return t.UTC()
+	return s.codec.OtherHosts(ids), nil
 }
 
 // Mark implements [lease.Store].
 func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 	id := s.codec.MarkerID()
-	if initialised {
-		_, err := s.call(ctx, kindLeaseWrite, id, func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error) {
-			res, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString(id), s.codec.Marker(), nil)
-			return res.Response, err
-		})
-		if code, _ := status(err); err != nil && code != http.StatusConflict {
-			return s.failure("create the marker", actionCreate, err)
+	if !initialised {
+		q := s.document("DeleteMarker", "delete the marker", http.MethodDelete, id, id)
+		a, err := s.send(ctx, q)
+		if err != nil {
+			return err
+		}
+		if err := s.missed(ctx, q, actionDelete, a); !errors.Is(err, feed.ErrNotFound) {
+			return err
 		}
 		return nil
 	}
-	_, err := s.call(ctx, kindLeaseWrite, id, func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error) {
-		res, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(id), id, nil)
-		return res.Response, err
-	})
-	if err = s.missed(ctx, "delete the marker", actionDelete, err); !errors.Is(err, feed.ErrNotFound) {
+	q := s.document("CreateMarker", "create the marker", http.MethodPost, id, "")
+	q.body = s.codec.Marker()
+	q.header.Set("Prefer", "return=minimal")
+	a, err := s.send(ctx, q)
+	if err != nil {
 		return err
+	}
+	if a.failure != nil && a.status != http.StatusConflict {
+		return s.failure(q, actionCreate, a)
 	}
 	return nil
 }
@@ -142,107 +242,103 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 	if err != nil {
 		return lease.Lease{}, fmt.Errorf("create lease: %w", err)
 	}
-	body, key := s.codec.Encode(l), s.codec.PartitionKey(l)
-	var res azcosmos.ItemResponse
-	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
-		res, err = c.CreateItem(ctx, azcosmos.NewPartitionKeyString(key), body, withContent(""))
-		return res.Response, err
-	})
-	if code, _ := status(err); code == http.StatusConflict {
-		return s.refused(ctx, l, body, x, err)
+	q := s.document("CreateLease", "create lease "+l.Token, http.MethodPost, s.codec.PartitionKey(l), "")
+	q.body = s.codec.Encode(l)
+	a, err := s.send(ctx, q)
+	switch {
+	case err != nil:
+		return lease.Lease{}, err
+	case a.status == http.StatusConflict:
+		return s.refused(ctx, l, q, a)
+	case a.failure != nil:
+		return lease.Lease{}, s.failure(q, actionCreate, a)
 	}
-	if err != nil {
-		return lease.Lease{}, s.failure("create lease "+l.Token, actionCreate, err)
-	}
-	return written(l, res), nil
+	return written(l, a), nil
 }
 
 // Update implements [lease.Store].
 func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	l = s.codec.Stamped(l)
-	body, key := s.codec.Encode(l), s.codec.PartitionKey(l)
-	var res azcosmos.ItemResponse
-	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
-		res, err = c.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, body, withContent(l.ETag))
-		return res.Response, err
-	})
-	if code, _ := status(err); code == http.StatusPreconditionFailed {
-		return s.refused(ctx, l, body, x, err)
+	q := s.document("UpdateLease", "update lease "+l.Token, http.MethodPut, s.codec.PartitionKey(l), l.ID)
+	q.body = s.codec.Encode(l)
+	if l.ETag != "" {
+		q.header.Set("If-Match", l.ETag)
 	}
-	if err != nil {
-		return lease.Lease{}, s.missed(ctx, "update lease "+l.Token, actionReplace, err)
+	a, err := s.send(ctx, q)
+	switch {
+	case err != nil:
+		return lease.Lease{}, err
+	case a.status == http.StatusPreconditionFailed:
+		return s.refused(ctx, l, q, a)
+	case a.failure != nil:
+		return lease.Lease{}, s.missed(ctx, q, actionReplace, a)
 	}
-	return written(l, res), nil
+	return written(l, a), nil
 }
 
 // Delete implements [lease.Store].
 func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
-	key := s.codec.PartitionKey(l)
-	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error) {
-		res, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, withContent(l.ETag))
-		return res.Response, err
-	})
-	if code, _ := status(err); code == http.StatusPreconditionFailed {
-		_, err := s.refused(ctx, l, nil, x, err)
+	q := s.document("DeleteLease", "delete lease "+l.Token, http.MethodDelete, s.codec.PartitionKey(l), l.ID)
+	if l.ETag != "" {
+		q.header.Set("If-Match", l.ETag)
+	}
+	a, err := s.send(ctx, q)
+	if err != nil {
 		return err
 	}
-	return s.missed(ctx, "delete lease "+l.Token, actionDelete, err)
-}
-
-// withContent returns the options of a conditional write. The response contains the
-// document, for its _ts. The write is refused if the document has another ETag.
-func withContent(etag string) *azcosmos.ItemOptions {
-	o := &azcosmos.ItemOptions{EnableContentResponseOnWrite: true}
-	if etag != "" {
-		match := azcore.ETag(etag)
-		o.IfMatchEtag = &match
+	if a.status == http.StatusPreconditionFailed {
+		_, err := s.refused(ctx, l, q, a)
+		return err
 	}
-	return o
+	return s.missed(ctx, q, actionDelete, a)
 }
 
 // written returns l as the service has stored it.
-func written(l lease.Lease, res azcosmos.ItemResponse) lease.Lease {
+func written(l lease.Lease, a *answer) lease.Lease {
 	var m struct {
 		TS int64 `json:"_ts"`
 	}
-	l.ETag = string(res.ETag)
-	if json.Unmarshal(res.Value, &m) == nil && m.TS > 0 {
+	l.ETag = a.header.Get("Etag")
+	if json.Unmarshal(a.body, &m) == nil && m.TS > 0 {
 		l.Modified = time.Unix(m.TS, 0).UTC()
 	} else { // the service did not return the document, although it was asked to
-		l.Modified = dateOf(res.RawResponse).Truncate(time.Second)
+		l.Modified = a.date().Truncate(time.Second)
 	}
 	return l
 }
 
 var errStale = errors.New("the write found another document, and a read returned the expected one; the outcome is unknown")
 
-// refused reads the document that refused a write and returns it in a conflict. sent is
-// the document that was to be written, or nil for a delete. If azcosmos sent the write
-// more than once, the stored document may be the sent one. Then the write succeeded.
-func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x *exchange, cause error) (lease.Lease, error) {
-	o := &azcosmos.ItemOptions{}
+// refused reads the document that refused a write and returns it in a conflict. If the
+// write was sent more than once, the stored document may be the sent one. Then the write
+// succeeded.
+func (s *leaseStore) refused(ctx context.Context, l lease.Lease, write *call, refusal *answer) (lease.Lease, error) {
+	q := s.document("ReadLease", "read lease "+l.Token+", which another write changed", http.MethodGet, s.codec.PartitionKey(l), l.ID)
+	q.kind = kindLeaseRead
 	// Another replica might return the document as it was before the other write. The
 	// session token of the refusal prevents that.
-	if session := headerOf(cause).Get(wire.HeaderSessionToken); session != "" {
-		o.SessionToken = &session
+	if session := refusal.header.Get(wire.HeaderSessionToken); session != "" {
+		q.header.Set(wire.HeaderSessionToken, session)
 	}
-	res, err := s.readPatiently(ctx, l, o)
-	op := "read lease " + l.Token + ", which another write changed"
+	a, err := s.readPatiently(ctx, q)
+	if err == nil {
+		err = s.missed(ctx, q, actionRead, a)
+	}
 	switch {
-	case err != nil && x.again():
+	case err != nil && write.again():
 		// The error must not wrap a ThrottledError, which would mean that nothing was
 		// written.
-		return lease.Lease{}, fmt.Errorf("%s: %v", op, err) //nolint:errorlint // see above
+		return lease.Lease{}, errors.New(err.Error())
 	case err != nil:
-		return lease.Lease{}, s.missed(ctx, op, actionRead, err)
+		return lease.Lease{}, err
 	}
-	current, err := s.codec.Decode(res.Value)
+	current, err := s.codec.Decode(a.body)
 	switch {
 	case err != nil:
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, err)
 	case current.ETag == l.ETag: // the document is unchanged, so a refused update or delete contradicts it
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, errStale)
-	case x.again() && sent != nil && bytes.Equal(s.codec.Encode(current), sent):
+	case write.again() && write.body != nil && bytes.Equal(s.codec.Encode(current), write.body):
 		return current, nil
 	}
 	return lease.Lease{}, l.Conflict(current)
@@ -252,22 +348,14 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 // it returned the 429 instead, the caller would write again. A refused write costs as
 // much as a successful one. So in a container with too few request units the read would
 // never succeed.
-func (s *leaseStore) readPatiently(ctx context.Context, l lease.Lease, o *azcosmos.ItemOptions) (res azcosmos.ItemResponse, err error) {
-	key := s.codec.PartitionKey(l)
+func (s *leaseStore) readPatiently(ctx context.Context, q *call) (*answer, error) {
 	for {
-		_, err = s.call(ctx, kindLeaseRead, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
-			res, err = c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, o)
-			return res.Response, err
-		})
-		if code, _ := status(err); code != http.StatusTooManyRequests {
-			return res, err
+		a, err := s.send(ctx, q)
+		if err != nil || a.status != http.StatusTooManyRequests {
+			return a, err
 		}
-		timer := time.NewTimer(max(waitOf(headerOf(err)), leastPause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return res, err
+		if pauseFor(ctx, max(a.wait(), leastPause)) != nil {
+			return a, nil
 		}
 	}
 }
@@ -276,47 +364,26 @@ func (s *leaseStore) readPatiently(ctx context.Context, l lease.Lease, o *azcosm
 // longer one.
 const leastPause = 10 * time.Millisecond
 
-// call executes a call on a document, or a query if key is empty, and adds its charge.
-func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
-	do func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error),
-) (*exchange, error) {
-	x, charge, err := s.leases.documents.call(ctx, kind, key, do)
-	s.mu.Lock()
-	s.charged += charge
-	s.mu.Unlock()
-	if code, _ := status(err); code == http.StatusTooManyRequests && x.again() && kind == kindLeaseWrite {
-		// The error must not be a ThrottledError, which would mean that nothing was
-		// written. That is certain only of the last attempt.
-		err = fmt.Errorf("%v", err) //nolint:errorlint // see above
-	}
-	return x, err
-}
-
-func (s *leaseStore) failure(op, action string, err error) error {
-	return s.leases.documents.failure(op, action, err)
-}
-
-// missed converts the error of a request for one document, as failure does. It returns
-// feed.ErrNotFound only if the document does not exist and its container does. After the
-// deletion of the container, the owners of its leases would otherwise treat each lease as
-// deleted and put it back. For nil it returns nil.
-func (s *leaseStore) missed(ctx context.Context, op, action string, err error) error {
+// missed returns the error of a request for one document, as failure does, or nil if it was
+// not refused. It returns feed.ErrNotFound only if the document does not exist and its
+// container does. After the deletion of the container, the owners of its leases would
+// otherwise treat each lease as deleted and put it back.
+func (s *leaseStore) missed(ctx context.Context, q *call, action string, a *answer) error {
 	switch {
-	case err == nil:
+	case a.failure == nil:
 		return nil
-	case !isAbsent(err):
-		return s.failure(op, action, err)
+	case !a.isAbsent():
+		return s.failure(q, action, a)
 	}
-	there, confirmErr := s.presence.confirm(ctx)
+	there, err := s.presence.confirm(ctx)
 	switch {
-	case confirmErr != nil:
+	case err != nil:
 		// Do not wrap the error: a ThrottledError would mean that nothing was written.
-		return fmt.Errorf("%s: not found, and %s cannot be read to check whether the lease or the container is missing: %s", op,
-			s.leases.documents.what(), confirmErr.Error())
+		return fmt.Errorf("%s: not found, and %s cannot be read to check whether the lease or the container is missing: %s", q.op, s.what(), err.Error())
 	case !there:
-		return s.failure(op, action, err)
+		return s.failure(q, action, a)
 	}
-	return fmt.Errorf("%s: %w", op, feed.ErrNotFound)
+	return fmt.Errorf("%s: %w", q.op, feed.ErrNotFound)
 }
 
 var (

@@ -66,7 +66,7 @@ func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 			page.Diagnostics.Elapsed = time.Since(began)
 			return page, err
 		}
-		cost, err = s.refused(ctx, p, t, r, a)
+		cost, err = s.refused(ctx, p, t, r, q, a)
 		charge += cost
 		if !errors.Is(err, errReroute) || route == maxRoutes {
 			return feed.Page{}, err
@@ -110,9 +110,9 @@ func (s *Source) ask(ctx context.Context, p *properties, t *target, r feed.Reque
 	}
 	charge := 0.0
 	for {
-		q := &call{op: "ReadFeed", path: s.path() + "/docs", header: s.feedHeader(p, t, r)}
+		q := &call{span: "Source.ReadFeed", op: "read the feed", path: s.path() + "/docs", header: s.feedHeader(p, t, r)}
 		q.header.Set(wire.HeaderMaxItemCount, strconv.Itoa(items))
-		a, err := s.account.client.get(ctx, q)
+		a, err := s.account.client.do(ctx, q)
 		charge += q.charge
 		q.charge = charge
 		if err != nil || a.failure == nil || items == 1 || !strings.Contains(a.failure.Error(), "Reduce page size and try again") {
@@ -192,8 +192,10 @@ var errReroute = errors.New("the partition was split or merged")
 //	400                  in all versions and deletes mode: the position is too
 //	                     old, or the mode is not available; with a start at a
 //	                     time: not supported
+//	404/1002             from the region of writes: the feed ends before the
+//	                     position
 //	others               see [refusal]
-func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.Request, a *answer) (charge float64, err error) {
+func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.Request, q *call, a *answer) (charge float64, err error) {
 	const op = "read the feed"
 	switch {
 	case a.is(http.StatusGone, wire.SubNameCacheStale), a.is(http.StatusBadRequest, wire.SubIncorrectContainer):
@@ -214,12 +216,17 @@ func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.R
 			}
 		}
 		return charge, &feed.GoneError{Partition: t.partition.ID, Range: t.keys}
+	case a.is(http.StatusNotFound, wire.SubReadSessionNotAvailable) && q.lacking && r.From.Kind() == feed.StartContinuation:
+		lost := &feed.HistoryLostError{
+			Reason: "it lies after the end of the feed", Ended: true, Oldest: feed.Continuation(a.header.Get("Etag")),
+		}
+		return 0, fmt.Errorf("%s: %w: %w", op, lost, inLine(a.failure))
 	case a.status == http.StatusBadRequest && r.Mode == feed.AllVersionsAndDeletes:
 		return 0, versionsRefused(op, s.what(), r, a)
 	case a.status == http.StatusBadRequest && (r.From.Kind() == feed.StartTime || !r.From.Since().IsZero()):
 		return 0, fmt.Errorf("%s of %s from %s: %w: %w", op, s.what(), r.From, feed.ErrUnsupported, inLine(a.failure))
 	}
-	return 0, refusal{byKey: s.account.client.byKey, what: s.what(), action: actionFeed}.failure(op, a)
+	return 0, s.refusal(actionFeed).failure(op, a)
 }
 
 // actionFeed is the right to read a feed.

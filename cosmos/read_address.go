@@ -39,7 +39,7 @@ func newTarget(p *properties, r feed.Request) (*target, error) {
 	if len(r.Key) == 0 {
 		return t, nil
 	}
-	components, header, err := keyComponents(r.Key)
+	components, header, err := p.keyComponents(r.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +48,9 @@ func newTarget(p *properties, r feed.Request) (*target, error) {
 			len(p.keyPaths))
 	}
 	low, high := p.hash.Prefix(components)
+	if header == wire.NoKey {
+		low, high = feed.MinEPK, "00"
+	}
 	whole := len(components) == len(p.keyPaths)
 	switch inside := t.keys.Intersect(feed.Range{Min: low, Max: high}); {
 	case inside.IsEmpty(), whole && !t.keys.Holds(low):
@@ -59,6 +62,20 @@ func newTarget(p *properties, r feed.Request) (*target, error) {
 	}
 	return t, nil
 }
+
+// keyComponents is the function keyComponents for a key of the container. If the container
+// was created without a partition key, an undefined key has the header [wire.NoKey]. The
+// service does not hash such a key: its effective partition key is the least one.
+func (p *properties) keyComponents(key feed.PartitionKey) (components []epk.Component, header string, err error) {
+	components, header, err = keyComponents(key)
+	if p.systemKey && header == undefinedKey {
+		header = wire.NoKey
+	}
+	return components, header, err
+}
+
+// undefinedKey is the header of a key whose only value is missing.
+const undefinedKey = "[{}]"
 
 // isHex reports whether a bound is upper-case hexadecimal.
 func isHex(border string) bool { return strings.Trim(border, "0123456789ABCDEF") == "" }

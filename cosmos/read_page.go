@@ -51,6 +51,9 @@ func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Requ
 		return page, fmt.Errorf("read the feed of %s: the response is of container %s, not of %s", s.what(), split.rid, p.rid)
 	}
 	page.Changes, page.Bytes = split.changes, len(a.body)
+	if n, err := strconv.ParseInt(a.header.Get(wire.HeaderUnusedLSNs), 10, 64); err == nil {
+		page.Unused = n
+	}
 	if t.nothing {
 		page.Changes = nil
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // failover is the policy that chooses the region of an attempt. A read can be retried in
-// another region. A write has only the region of writes. After a failure that may not
+// another region. A write has only the region of writes, unless the account has several. After a failure that may not
 // occur in another region, failover tries the next region at once. After the last region
 // it leaves the response to azcore's retries, which pause and start over.
 //
@@ -24,7 +24,8 @@ import (
 //	404/1002           the region lacks the session's writes: next; the region of
 //	                   writes is last
 //	408, 500, 502-504  next
-//	no connection      tried last for a while, next
+//	no connection      tried last for a while, next; a call that may be a program's
+//	                   first is not retried after the last region
 //	no response        tried last for a while, next; if the caller's own time
 //	                   has ended, its next read starts with another region
 //	connection lost    next
@@ -41,12 +42,9 @@ const (
 )
 
 func (f failover) Do(r *policy.Request) (*http.Response, error) {
-	var q *call
+	q := &call{}
 	r.OperationValue(&q)
-	hosts := f.regions.hosts(q != nil && q.account)
-	if q != nil && q.body != nil {
-		hosts = f.regions.writeHosts()
-	}
+	hosts := f.regions.hosts(q)
 	for i, host := range hosts {
 		began := time.Now()
 		response, err := attempt(r, host)
@@ -63,11 +61,10 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		if down {
 			f.regions.fail(host)
 		}
-		if q != nil {
-			q.failed = err
-			if err == nil && elsewhere {
-				q.failed = fmt.Errorf("%s responded with %s", host, response.Status)
-			}
+		q.lacking = q.lacking || lacks(response, err) && f.regions.takesWrites(host)
+		q.failed = err
+		if err == nil && elsewhere {
+			q.failed = fmt.Errorf("%s responded with %s", host, response.Status)
 		}
 		if elsewhere && i < len(hosts)-1 {
 			continue
@@ -75,6 +72,9 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		if down && err != nil && host != f.regions.endpoint.Host {
 			err = fmt.Errorf("%w (the account names the address %s; if this client cannot reach it, Options.LimitToEndpoint keeps all requests at %s)",
 				err, host, f.regions.endpoint.Host)
+		}
+		if down && err != nil && q.early {
+			err = final{err}
 		}
 		return response, err
 	}
@@ -136,11 +136,17 @@ func judge(r *http.Response, err error) (elsewhere, down bool) {
 		moved := sub == subWriteForbidden || sub == subAccountNotFound
 		return moved, moved
 	case http.StatusNotFound:
-		return sub == wire.SubReadSessionNotAvailable, false
+		return lacks(r, nil), false
 	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true, false
 	}
 	return false, false
+}
+
+// lacks reports whether a region responded that it lacks the session's writes or the
+// position of a read.
+func lacks(r *http.Response, err error) bool {
+	return err == nil && r.StatusCode == http.StatusNotFound && r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubReadSessionNotAvailable)
 }
 
 // unreachable reports whether err shows that no connection was made, or that no response

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // topology is the part of the account's properties that the client uses.
@@ -89,17 +91,19 @@ func (g *regions) fail(host string) {
 	}
 }
 
-// hosts returns the hosts for a request, the best first. There is at least one. Regions
-// that failed recently are last.
-func (g *regions) hosts(account bool) []string {
+// hosts returns the hosts for a call, the best first. There is at least one. Regions that
+// failed recently are last.
+func (g *regions) hosts(q *call) []string {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var all []string
 	switch {
 	case g.limited:
-	case account:
+	case q.account:
 		all = g.accountHosts()
+	case g.known != nil && q.writes:
+		all = g.writeHosts(g.known)
 	case g.known != nil:
 		all = g.readHosts(g.known)
 	}
@@ -147,17 +151,30 @@ func (g *regions) readHosts(t *topology) []string {
 	return all
 }
 
-// writeHosts returns the host for a write: the region of writes, or the endpoint while
-// that is unknown.
-func (g *regions) writeHosts() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.known != nil && len(g.known.Writable) > 0 && !g.limited {
-		if u, err := url.Parse(g.known.Writable[0].Endpoint); err == nil && u.Host != "" {
-			return []string{u.Host}
+// writeHosts returns the hosts for a write: the region of writes and, if the account has
+// several, the others after it. All hosts of a processor write to the first, so that the
+// conditions of their writes hold.
+func (g *regions) writeHosts(t *topology) []string {
+	var all []string
+	for i, l := range t.Writable {
+		if u, err := url.Parse(l.Endpoint); err == nil && u.Host != "" && (i == 0 || t.MultipleWrites) {
+			all = append(all, u.Host)
 		}
 	}
-	return []string{g.endpoint.Host}
+	return all
+}
+
+// takesWrites reports whether a host is the region of writes, or the endpoint while that is
+// unknown.
+func (g *regions) takesWrites(host string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.known != nil && !g.limited {
+		if all := g.writeHosts(g.known); len(all) > 0 {
+			return host == all[0]
+		}
+	}
+	return host == g.endpoint.Host
 }
 
 // accountHosts returns the hosts for a request for the account itself. The first is its
@@ -255,10 +272,13 @@ func (c *client) refresh(ctx context.Context, since time.Time) (done bool, err e
 
 // readAccount sends GET / and returns the topology in the response.
 func (c *client) readAccount(ctx context.Context) (*topology, error) {
-	q := &call{op: "ReadAccount", path: "/", account: true}
+	q := &call{span: "Account.Read", op: "read the account", path: "/", account: true, early: true}
 	a, err := c.try(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	if err := wire.Stranger(a.status, a.header, a.body); err != nil {
+		return nil, fmt.Errorf("read the account: %s is %w", c.endpoint, err)
 	}
 	if a.status != http.StatusOK {
 		return nil, refusal{byKey: c.byKey, what: "account " + c.endpoint.Host, action: actionMetadata}.failure("read the account", a)

@@ -383,3 +383,38 @@ func TestRetryAfterInSecondsIsObeyed(t *testing.T) {
 		t.Errorf("%v; want it throttled for 7 s", err)
 	}
 }
+
+// A user who mistypes a host or a port reaches some other web server. The error must say so,
+// instead of naming the first character that isn't JSON.
+func TestAnotherWebServerIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		header string
+		body   string
+		named  bool
+	}{
+		"a page":                  {200, "Content-Type", "<!DOCTYPE html>\n<html>", true},
+		"another page not found":  {404, "Content-Type", "404 page not found", true},
+		"nothing":                 {200, "Content-Type", "", true},
+		"a proxy in trouble":      {502, "Content-Type", "<html>bad gateway</html>", false},
+		"an account that refuses": {401, "x-ms-gatewayversion", "no JSON", false},
+		"another JSON":            {200, "Content-Type", `{"hello":"world"}`, false},
+	} {
+		var o cosmos.Options
+		o.Retry.MaxRetries = -1
+		o.Transport = transportFunc(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: c.status, Header: http.Header{http.CanonicalHeaderKey(c.header): {"x"}}, ContentLength: int64(len(c.body)),
+				Body: io.NopCloser(strings.NewReader(c.body)), Request: r,
+			}, nil
+		})
+		a, err := cosmos.WithKey("https://a.b:8443/", wire.EmulatorKey, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Source("shop", "orders", cosmos.SourceOptions{}).Identity(t.Context())
+		if named := err != nil && strings.Contains(err.Error(), "https://a.b:8443/ is not an Azure Cosmos DB endpoint"); named != c.named || err == nil {
+			t.Errorf("%s: %v; want the server named: %t", name, err, c.named)
+		}
+	}
+}

@@ -2,8 +2,6 @@ package cosmos
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"sync"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -37,9 +35,8 @@ type SourceOptions struct {
 // A read without changes returns at once. [feed.Request.Wait] has no effect, because
 // Cosmos DB cannot wait.
 type Source struct {
-	account             *Account
-	database, container string
-	options             SourceOptions
+	address
+	options SourceOptions
 	// turn is held by the one call that requests the container. Other calls wait for it.
 	turn chan struct{}
 
@@ -58,7 +55,7 @@ type Source struct {
 // Source is used.
 func (a *Account) Source(database, container string, o SourceOptions) *Source {
 	return &Source{
-		account: a, database: database, container: container, options: o,
+		address: address{a, database, container}, options: o,
 		turn: make(chan struct{}, 1), sessions: map[string]string{},
 	}
 }
@@ -104,19 +101,11 @@ func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Ra
 	return r.Cut(borders), nil
 }
 
-// what names the container in errors.
-func (s *Source) what() string {
-	return fmt.Sprintf("container %s of database %s in %s", s.container, s.database, s.account.host)
-}
-
-// path returns the escaped URL path of the container.
-func (s *Source) path() string {
-	return "/dbs/" + url.PathEscape(s.database) + "/colls/" + url.PathEscape(s.container)
-}
-
 // properties are the properties of a container that a Source needs.
 type properties struct {
 	rid, databaseRID string
 	hash             epk.Hash
 	keyPaths         []keyPath
+	// systemKey reports whether the container was created without a partition key.
+	systemKey bool
 }

@@ -65,12 +65,12 @@ func (s *Source) recreated(p *properties, is string) error {
 // readContainer requests the container from the service.
 func (s *Source) readContainer(ctx context.Context) (*properties, error) {
 	const op = "read the container"
-	a, err := s.account.client.get(ctx, &call{op: "ReadContainer", path: s.path()})
+	a, err := s.account.client.do(ctx, &call{span: "Source.ReadContainer", op: op, path: s.path(), early: true})
 	if err != nil {
 		return nil, err
 	}
 	if a.status != http.StatusOK {
-		return nil, refusal{byKey: s.account.client.byKey, what: s.what(), action: actionMetadata}.failure(op, a)
+		return nil, s.refusal(actionMetadata).failure(op, a)
 	}
 	p, err := parseContainer(a.body)
 	if err != nil {
@@ -87,6 +87,7 @@ func parseContainer(body []byte) (*properties, error) {
 			Paths   []string `json:"paths"`
 			Kind    string   `json:"kind"`
 			Version int      `json:"version"`
+			System  bool     `json:"systemKey"`
 		} `json:"partitionKey"`
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
@@ -96,7 +97,7 @@ func parseContainer(body []byte) (*properties, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &properties{rid: c.RID, keyPaths: paths, hash: epk.V2}
+	p := &properties{rid: c.RID, keyPaths: paths, hash: epk.V2, systemKey: c.PartitionKey.System}
 	switch key := c.PartitionKey; {
 	case key.Kind == "MultiHash":
 		p.hash = epk.MultiHash

@@ -94,7 +94,7 @@ func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) er
 	all.byID = map[string]keyRange{}
 	etag, continuation := "", ""
 	for range maxIncrements {
-		q := &call{op: "ReadPartitions", path: s.path() + "/pkranges", header: s.header()}
+		q := &call{span: "Source.ReadPartitions", op: "list the partitions", path: s.path() + "/pkranges", header: s.header()}
 		q.header.Set(wire.HeaderMaxItemCount, "-1")
 		if etag != "" {
 			q.header.Set("If-None-Match", etag)
@@ -102,7 +102,7 @@ func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) er
 		if continuation != "" {
 			q.header.Set(wire.HeaderContinuation, continuation)
 		}
-		a, err := s.account.client.get(ctx, q)
+		a, err := s.account.client.do(ctx, q)
 		all.charge += q.charge
 		switch {
 		case err != nil:
@@ -115,7 +115,7 @@ func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) er
 			}
 			fallthrough
 		case a.status != http.StatusOK:
-			return refusal{byKey: s.account.client.byKey, what: s.what(), action: actionMetadata}.failure("list the partitions", a)
+			return s.refusal(actionMetadata).failure("list the partitions", a)
 		}
 		if err := s.addIncrement(p, all, a.body); err != nil {
 			return err

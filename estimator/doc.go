@@ -22,8 +22,6 @@
 // LSN of the partition, less the LSN of the oldest unread change, plus one. It is 0 if no
 // change is unread. It counts the transactions of the whole physical partition, even if
 // their documents belong to another lease. A bulk write of 100 documents counts as one.
-// The partitions of the embedded store share one counter, so there it also counts writes
-// to other partitions.
 //
 // [Lag.Age] is the time since the oldest unread change was written. It does not depend on
 // the rate of writes, so it is the measure for alerts.

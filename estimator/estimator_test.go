@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,7 +92,6 @@ func TestALagCostsOneReadOfOneItem(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 4, false)
 		w.write(100)
-		w.processor(taken)()
 		stop := w.processor(taken)
 		time.Sleep(30 * time.Second)
 		stop()
@@ -181,41 +181,6 @@ func TestReferenceIsDotNetsNumber(t *testing.T) {
 	}
 }
 
-// oldest makes each read return one change that was written at the time written. The read
-// takes as long as after.
-func (w *world) oldest(written time.Time, after time.Duration) {
-	w.source.answer = func(feed.Request) (feed.Page, error) {
-		time.Sleep(after)
-		return feed.Page{LSN: 1, End: 1, Changes: []feed.Change{{LSN: 1, Time: written}}}, nil
-	}
-}
-
-func TestAgeCountsToTheTimeOfTheRead(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, 1, false)
-		w.create(whole(`"0"`))
-		w.oldest(time.Now().Add(-time.Minute), 7*time.Second)
-		if lag := w.report().Lags[0]; lag.Age != 67*time.Second {
-			t.Errorf("listed a minute after the write, and read 7 s later, the change is %s old", lag.Age)
-		}
-	})
-}
-
-// If the lease container's clock is slow, the oldest unread change was written in its
-// future. Then Age must be 0, because -1 would mean Unknown.
-func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, 1, false)
-		w.create(whole(`"0"`))
-		written := time.Now().Add(10 * time.Second)
-		w.oldest(written, 0)
-		r := w.report()
-		if lag := r.Lags[0]; lag.Age != 0 || !lag.Oldest.Equal(written) || r.Total.Age != 0 {
-			t.Errorf("%+v", lag)
-		}
-	})
-}
-
 // For a processor without leases, Report must return ErrNotFound, because the processor's
 // name may be wrong. It must also return the reference number 1, so that a scaler starts
 // the first host.
@@ -237,63 +202,6 @@ func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	if !errors.Is(failed, feed.ErrNotFound) {
 		t.Errorf("the loop ends with %v", failed)
 	}
-}
-
-// After a merge two leases read different keys of one partition, and both have its last
-// LSN. The total must count the partition once.
-func TestATotalCountsEachPartitionOnce(t *testing.T) {
-	both(t, func(t *testing.T, remote bool) {
-		w := newWorld(t, 2, remote)
-		stop := w.processor(taken)
-		w.write(50)
-		time.Sleep(10 * time.Second)
-		merged, err := w.items.Merge(w.ctx, "0", "1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Minute) // both leases become leases of ranges
-		stop()
-		w.write(50)
-		r := w.report()
-		if len(r.Lags) != 2 || r.Lags[0].Partition != merged.ID || r.Lags[1].Partition != merged.ID {
-			t.Fatalf("%+v", r.Lags)
-		}
-		if a, b := r.Lags[0].LSNs, r.Lags[1].LSNs; r.Total.LSNs != max(a, b) || r.Total.LSNs != 50 || r.Total.Reference != a+b {
-			t.Errorf("%d and %d make %+v", a, b, r.Total)
-		}
-		if w.source.partitions != 1 {
-			t.Errorf("the partitions were listed %d times", w.source.partitions)
-		}
-	})
-}
-
-func TestSplitsInProgressAreReported(t *testing.T) {
-	both(t, func(t *testing.T, remote bool) {
-		w := newWorld(t, 1, remote)
-		stop := w.processor(taken)
-		w.write(50)
-		time.Sleep(10 * time.Second)
-		stop()
-		children, err := w.items.Split(w.ctx, "0", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.write(50)
-		if r := w.report(); r.Total.Splitting != 1 || r.Total.Unknown != 1 || r.Total.Failed != 0 || r.Total.Reference != 1 {
-			t.Errorf("after the split: %+v", r.Total)
-		}
-		// A host has created the lease of one child and then died.
-		w.create(lease.Lease{Token: children[0].ID, PartitionID: children[0].ID, Range: children[0].Range, Continuation: `"50"`})
-		r := w.report()
-		if r.Total.Splitting != 1 || r.Total.Leases != 2 || r.Total.LSNs <= 0 || !r.Lags[0].Splitting == !r.Lags[1].Splitting {
-			t.Errorf("with one child: %+v", r)
-		}
-		defer w.processor(taken)()
-		time.Sleep(3 * time.Minute)
-		if r := w.report(); r.Total.Splitting != 0 || r.Total.Leases != 2 || r.Total.LSNs != 0 {
-			t.Errorf("when hosts have worked on it: %+v", r.Total)
-		}
-	})
 }
 
 func TestAFailedReadDoesNotHideOtherLeases(t *testing.T) {
@@ -322,7 +230,6 @@ func TestAFailedReadDoesNotHideOtherLeases(t *testing.T) {
 func TestLeasesAreReadInParallelAndYieldedInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 8, false)
-		w.processor(taken)()
 		stop := w.processor(taken)
 		time.Sleep(time.Minute)
 		stop()
@@ -445,40 +352,40 @@ func TestEndThatMovesIsNotChased(t *testing.T) {
 	})
 }
 
-// The create of a lease may arrive after its partition was split and merged. Another lease
-// then contains its range, so no host uses it, and its lag grows for good.
-func TestLeaseThatIsLeftOverCountsInNoTotal(t *testing.T) {
+// Each partition counts its own LSNs, so the lag of a lease counts only the writes of its
+// partition, and the total is the number of unread transactions.
+func TestLagDoesNotCountWritesOfOtherPartitions(t *testing.T) {
 	both(t, func(t *testing.T, remote bool) {
-		w := newWorld(t, 1, remote)
-		w.write(50)
-		w.create(whole(`"50"`))
-		part := lease.ForRange(feed.Range{Max: "20000000000000000000000000000000"})
-		part.Continuation = `"2"`
-		w.create(part)
-		r := w.report()
-		if t0 := r.Total; t0.Leases != 1 || t0.LeftOver != 1 || t0.LSNs != 0 || t0.Age != 0 || t0.Reference != 0 || t0.Splitting != 0 || t0.Unknown != 0 {
-			t.Errorf("the total is %+v; want that of the lease of the partition", t0)
+		w := newWorld(t, 7, remote)
+		w.write(1500)
+		parts, err := w.source.Partitions(w.ctx)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, l := range r.Lags {
-			if left := l.LeaseToken == part.Token; l.Shadowed != left || l.Splitting || (l.LSNs > 0) != left {
-				t.Errorf("%+v", l)
+		stats, err := w.items.PartitionStats(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := stats[0].LSN - 2 // the first partition has 2 unread documents
+		for n, p := range parts {
+			at := feed.Continuation(`"0"`)
+			if n == 0 {
+				at = feed.Continuation(fmt.Sprintf(`"%d"`, read))
+			}
+			w.create(lease.Lease{Token: p.ID, Range: p.Range, Continuation: at})
+		}
+		r := w.report()
+		for n, l := range r.Lags {
+			want := int64(2)
+			if l.Partition != parts[0].ID {
+				want = stats[slices.IndexFunc(parts, func(p feed.Partition) bool { return p.ID == l.Partition })].Items
+			}
+			if l.LSNs != want {
+				t.Errorf("lease %d of partition %s is %d behind, want %d", n, l.Partition, l.LSNs, want)
 			}
 		}
+		if r.Total.LSNs != 1500-read || r.Total.Reference != 1500-read {
+			t.Errorf("the total is %d (reference %d), want %d", r.Total.LSNs, r.Total.Reference, 1500-read)
+		}
 	})
-}
-
-// While a lease is replaced, its children count. A lease below one that is itself left
-// over does not.
-func TestOnlyChildrenOfALeaseInUseCount(t *testing.T) {
-	half, quarter := feed.Range{Max: "20"}, feed.Range{Max: "10"}
-	child := estimator.Lag{LeaseToken: "quarter", Range: quarter, LSNs: 7, Shadowed: true}
-	gone := estimator.Lag{LeaseToken: "half", Range: half, LSNs: estimator.Unknown, Splitting: true}
-	if sum := estimator.Sum([]estimator.Lag{child, gone}); sum.Leases != 2 || sum.LeftOver != 0 || sum.LSNs != 7 || sum.Splitting != 1 {
-		t.Errorf("during a split the total is %+v", sum)
-	}
-	gone.Shadowed = true
-	whole := estimator.Lag{LeaseToken: "whole", Range: feed.Full()}
-	if sum := estimator.Sum([]estimator.Lag{child, gone, whole}); sum.Leases != 1 || sum.LeftOver != 2 || sum.LSNs != 0 || sum.Splitting != 0 {
-		t.Errorf("below a lease in use the total is %+v", sum)
-	}
 }

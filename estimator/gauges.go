@@ -28,7 +28,7 @@ type gauges struct {
 }
 
 // newGauges registers the instruments. They read the last report when they are collected.
-func (e *Estimator) newGauges() (*gauges, error) {
+func (e *Estimator) newGauges(ctx context.Context) (*gauges, error) {
 	if e.cfg.Metrics == nil {
 		return &gauges{}, nil
 	}
@@ -82,6 +82,9 @@ func (e *Estimator) newGauges() (*gauges, error) {
 		}
 		return nil
 	}, leaseLag, leaseAge, lag, age, leases)
+	if err == nil {
+		g.units.Add(ctx, 0, g.labels) // so that the counter is there from the start
+	}
 	return g, err
 }
 

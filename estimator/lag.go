@@ -27,7 +27,9 @@ type Lag struct {
 	// Modified is the time of the lease's last write, by its container's clock.
 	Modified time.Time
 
-	// LSNs is the number of unread transactions in the partition, or [Unknown]. It is
+	// LSNs is the number of unread transactions in the partition, or [Unknown]. After a
+	// merge it may be too high or too low, because the merged partition goes on from the
+	// higher LSN of its parents, until all positions from before the merge are passed. It is
 	// Unknown if the source does not report the end of the feed. An empty page that does
 	// not advance, or has no LSN or End, counts as the end.
 	LSNs int64
@@ -48,7 +50,7 @@ type Lag struct {
 	// lag of such a lease grows for good, so it does not count in the totals.
 	Shadowed bool
 	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread
-	// changes are lost. It is a *lease.DialectError if the container was recreated after
+	// changes are lost, or if the feed ends before the position. It is a *lease.DialectError if the container was recreated after
 	// the position was written.
 	Err error
 	// Charge is the cost of the read, in request units.
@@ -77,7 +79,7 @@ func (l Lag) measured(page feed.Page, now time.Time) Lag {
 	}
 	first := page.Changes[0]
 	if page.End >= 0 && first.LSN > 0 {
-		l.LSNs = max(0, page.End-first.LSN+1)
+		l.LSNs = max(0, page.End-first.LSN+1-page.Unused)
 	}
 	if !first.Time.IsZero() {
 		l.Oldest = first.Time

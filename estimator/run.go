@@ -20,7 +20,7 @@ func (e *Estimator) Run(ctx context.Context) error {
 	if e.used.Swap(true) {
 		return ErrUsed
 	}
-	g, err := e.newGauges()
+	g, err := e.newGauges(ctx)
 	if err != nil {
 		return &ConfigError{"Metrics", err.Error()}
 	}

@@ -49,13 +49,20 @@ func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("request rate is large: try again after %s", e.RetryAfter)
 }
 
-// HistoryLostError reports that the feed no longer reaches back to the position of a
-// read. The changes between that position and Oldest cannot be read any more.
+// HistoryLostError reports that the feed does not have the position of a read: it no
+// longer reaches back to the position, or it ends before it, because an older copy of the
+// data was restored. In the first case, the changes between the position and Oldest cannot
+// be read any more. In the second, the changes between Oldest and the position are lost at
+// the source, though their reader has got them.
 type HistoryLostError struct {
 	// Reason is the reason in words, for instance that the retention has passed.
 	Reason string
-	// Oldest is the oldest position from which the feed can still be read. It is empty if
-	// the engine does not report one.
+	// Ended reports whether the feed ends before the position, as after a restore.
+	// Otherwise it no longer reaches back to the position.
+	Ended bool
+	// Oldest is the oldest position from which the feed can still be read. After a restore
+	// it is the end of what was restored, after which come all later changes. It is empty
+	// if the engine does not report one.
 	Oldest Continuation
 }
 

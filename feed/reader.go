@@ -44,8 +44,8 @@ type ReaderConfig struct {
 	// key. If nil, the Reader follows all keys.
 	Key PartitionKey
 	// Start is the position of the first read. If zero, it is now. A continuation
-	// ([After]) applies to every partition. That is correct only if it comes from the
-	// same partition, or if one LSN covers the whole container, as in the embedded store.
+	// ([After]) applies to every partition. That is correct only if it comes from a read
+	// of the same keys, because each partition counts its own LSNs.
 	Start Start
 	// Position is a text of [Reader.Position] from which the Reader resumes. With it,
 	// Start is ignored, and Range, Key and Mode may be zero. If they are set, they must
@@ -75,7 +75,7 @@ type ReaderConfig struct {
 	// s.
 	Wait time.Duration
 	// OnHistoryLost is called if the feed of a part of the range no longer reaches back
-	// to the reader's position. If it returns true, the Reader resumes at the oldest
+	// to the reader's position, or ends before it. If it returns true, the Reader resumes at the oldest
 	// position, and the changes in between are lost. If it returns false or is nil, Next
 	// returns the error and the position does not move.
 	OnHistoryLost func(Range, *HistoryLostError) bool

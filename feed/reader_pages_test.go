@@ -415,6 +415,59 @@ func TestPagesReturnTheErrorOfAMissingContainer(t *testing.T) {
 	}
 }
 
+// A loop over Pages follows any number of splits, as long as it can read between them. Only
+// splits in a row without a read show that the source never lists the new partitions.
+func TestPagesFollowAnyNumberOfSplits(t *testing.T) {
+	s := newFake()
+	const splits = 20
+	var want []string
+	for i := range splits + 5 {
+		id := fmt.Sprintf("a%02d", i)
+		s.write("00", id)
+		want = append(want, id)
+	}
+	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), MaxItems: 1})
+	var got []string
+	for page, err := range r.Pages(t.Context()) {
+		if err != nil {
+			t.Fatalf("after %d of %d splits: %v", len(s.partitions)-1, splits, err)
+		}
+		got = append(got, strings.Fields(ids(t, page))...)
+		if n := len(s.partitions); n <= splits {
+			s.split(0, fmt.Sprintf("%02X", 0x7F-n)) // the first partition has all changes
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the pages have %v; want %v", got, want)
+	}
+}
+
+// An idle container may be split many times before somebody writes to it. Its empty pages are
+// reads as well, so they must not end a loop that follows the feed.
+func TestPagesFollowAnyNumberOfSplitsOfAnIdleContainer(t *testing.T) {
+	s := newFake()
+	const splits = 20
+	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), Follow: true, Wait: time.Millisecond})
+	pages := 0
+	for page, err := range r.Pages(t.Context()) {
+		if err != nil {
+			t.Fatalf("after %d of %d splits: %v", len(s.partitions)-1, splits, err)
+		}
+		if len(page.Changes) > 0 {
+			break
+		}
+		pages++
+		if n := len(s.partitions); n <= splits {
+			s.split(0, fmt.Sprintf("%02X", 0x7F-n))
+		} else {
+			s.write("00", "first")
+		}
+	}
+	if pages <= splits {
+		t.Errorf("the loop ended after %d empty pages and %d splits", pages, len(s.partitions)-1)
+	}
+}
+
 func TestSplitRangeErrors(t *testing.T) {
 	s := newFake()
 	if parts, err := feed.SplitRange(t.Context(), s, feed.Range{}, 1); err != nil || len(parts) != 1 || parts[0] != feed.Full() {

@@ -60,8 +60,7 @@ func After(c Continuation) Start { return Start{kind: StartContinuation, after: 
 // AfterSince returns a start after c that leaves out changes older than t's second, as
 // [At] does. It is for a feed that started at a time and resumes after a merge of
 // partitions. On one side of the merge, c may be newer than t; on the other side it may
-// be older. So Cosmos DB needs both. A source that needs only the continuation treats it
-// as [After].
+// be older. So Cosmos DB needs both.
 func AfterSince(c Continuation, t time.Time) Start {
 	s := At(t)
 	s.kind, s.after = StartContinuation, c

@@ -94,6 +94,9 @@ func (d Dialect) prefix(k Key) (string, error) {
 	return prefix, nil
 }
 
+// Processor returns the processor's name, with which the ids of its documents begin.
+func (c Codec) Processor() string { return c.key.Processor }
+
 // Dialect returns the codec's dialect.
 func (c Codec) Dialect() Dialect { return c.dialect }
 

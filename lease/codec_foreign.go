@@ -1,6 +1,61 @@
 package lease
 
-import "strings"
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// OtherHosts returns the account hosts, sorted, of which ids contains leases of the same
+// processor and monitored container, without the host of the codec's own ids. If there are
+// any, the processor's hosts use several endpoints, for instance localhost and 127.0.0.1. They
+// don't see each other's leases, so each group of them delivers every change.
+//
+// An id has the processor's name and the host without anything between them, so "orders1" at
+// 27.0.0.1 and "orders" at 127.0.0.1 have the same ids. OtherHosts is silent where an id may
+// belong to a processor with another name, because a warning about healthy leases is worse
+// than none: the id ends in the own host or in another one that it returns, or what follows
+// the name is no host. It also takes a single word other than localhost for a part of a name.
+func (c Codec) OtherHosts(ids []string) []string {
+	found, own := map[string]bool{}, strings.ToLower(c.key.Identity.AccountHost)
+	for _, id := range ids {
+		for _, infix := range []string{
+			"_" + c.key.Identity.DatabaseRID + "_" + c.key.Identity.ContainerRID + separator,
+			"_" + c.key.Identity.Database + "_" + c.key.Identity.Container + separator,
+		} {
+			head, _, infixed := strings.Cut(id, infix)
+			host, named := strings.CutPrefix(head, c.key.Processor)
+			host = strings.ToLower(host)
+			if infixed && named && isHost(host) && !strings.HasSuffix(strings.ToLower(head), own) {
+				found[host] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(host string) bool {
+		for other := range found {
+			if host != other && strings.HasSuffix(host, other) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// isHost reports whether text, in lower case, is the host of an account: localhost, an IP
+// address, or a DNS name of several labels. A name whose last label is a number is none.
+func isHost(text string) bool {
+	if _, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil || text == "localhost" {
+		return true
+	}
+	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
+	for _, l := range labels {
+		if l == "" || l[0] == '-' || l[len(l)-1] == '-' || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return len(labels) > 1 && strings.Trim(labels[len(labels)-1], "0123456789") != ""
+}
 
 // foreignError reports that a document has the codec's own prefix in its id, but the form
 // of another dialect.

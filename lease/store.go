@@ -53,6 +53,10 @@ type Container interface {
 //
 // After any other error the result is unknown. The caller then repeats the same write
 // with the same ETag, and recognises its own earlier write in the conflict's Current.
+//
+// A Store may have one more method, OtherHosts(ctx) ([]string, error). It returns the account
+// hosts other than the key's under which the container has leases of the same processor and
+// monitored container; see [Codec.OtherHosts]. A processor calls it at its start and warns.
 type Store interface {
 	// List returns all leases in any order, and whether the store is initialised.
 	List(ctx context.Context) (Listing, error)

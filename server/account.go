@@ -19,22 +19,25 @@ import (
 // queryEngineConfiguration is a JSON object with the limits of queries, copied from the
 // service. SDKs that process queries themselves, such as .NET and Java, refuse an account
 // without it.
-const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,` +
-	`"maxLogicalOrPerSqlQuery":500,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,` +
-	`"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,` +
-	`"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,` +
-	`"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":true}`
+const queryEngineConfiguration = `{"allowNewKeywords":true,"maxJoinsPerSqlQuery":10,"maxQueryRequestTimeoutFraction":0.9,"maxSqlQueryInputLength":524288,` +
+	`"maxUdfRefPerSqlQuery":10,"queryMaxInMemorySortDocumentCount":-1000,"spatialMaxGeometryPointCount":256,"sqlAllowNonFiniteNumbers":false,` +
+	`"sqlDisableOptimizationFlags":0,"sqlQueryILDisableOptimizationFlags":0,"clientDisableOptimisticDirectExecution":false,"queryEnableFullText":true,` +
+	`"queryEnableFullTextPreviewFeatures":false,"queryMaxFullTextScoreSearchTerms":30,"queryMaxRrfArgumentCount":100,"enableSpatialIndexing":true,` +
+	`"maxInExpressionItemsCount":2147483647,"maxLogicalAndPerSqlQuery":2147483647,"maxLogicalOrPerSqlQuery":2147483647,"maxSpatialQueryCells":2147483647,` +
+	`"sqlAllowAggregateFunctions":true,"sqlAllowGroupByClause":true,"sqlAllowLike":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"sqlAllowTop":true}`
 
 // accountFormat is the format of the account's JSON. Its arguments are the rid, the
 // endpoint, whether the account has continuous backup, and queryEngineConfiguration.
 const accountFormat = `{"_self":"","id":"localhost","_rid":%s,"media":"//media/","addresses":"//addresses/","_dbs":"//dbs/",` +
 	`"writableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],"readableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],` +
 	`"enableMultipleWriteLocations":false,"continuousBackupEnabled":%[3]t,"enableNRegionSynchronousCommit":false,` +
-	`"userReplicationPolicy":{"asyncReplication":false,"minReplicaSetSize":1,"maxReplicasetSize":4},` +
-	`"userConsistencyPolicy":{"defaultConsistencyLevel":"Session"},"systemReplicationPolicy":{"minReplicaSetSize":1,"maxReplicasetSize":4},` +
+	`"enablePerPartitionFailoverBehavior":false,"disableCrossRegionalHedging":false,` +
+	`"userReplicationPolicy":{"asyncReplication":false,"minReplicaSetSize":3,"maxReplicasetSize":4},` +
+	`"userConsistencyPolicy":{"defaultConsistencyLevel":"Session"},"systemReplicationPolicy":{"minReplicaSetSize":3,"maxReplicasetSize":4},` +
 	`"readPolicy":{"primaryReadCoefficient":1,"secondaryReadCoefficient":1},"queryEngineConfiguration":%[4]s}`
 
 func (s *Server) readAccount(x *request) error {
+	x.front = true
 	return x.send(http.StatusOK, fmt.Appendf(nil, accountFormat,
 		jsonString(s.db.ID()), jsonString(s.endpoint(x.r)), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
 }

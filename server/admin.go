@@ -52,6 +52,8 @@ func (s *Server) adminTable() []adminRoute {
 		{http.MethodPost, partitions + "/*/merge", "admin merge partitions", true, s.adminMerge},
 		{http.MethodPost, partitions + "/*/freeze", "admin freeze partition", true, s.adminFreeze(true)},
 		{http.MethodPost, partitions + "/*/thaw", "admin thaw partition", true, s.adminFreeze(false)},
+		{http.MethodGet, "frozen", "admin list frozen", false, s.adminListFrozen},
+		{http.MethodDelete, "frozen", "admin thaw all", true, s.adminThawAll},
 		{http.MethodGet, "faults", "admin list faults", false, s.adminListFaults},
 		{http.MethodPost, "faults", "admin add fault", true, s.adminAddFault},
 		{http.MethodDelete, "faults", "admin clear faults", true, s.adminClearFaults},
@@ -130,7 +132,10 @@ func (x *request) adminBody(v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return badRequest("cannot read the body: %v", err)
+		if unknown := strings.TrimPrefix(err.Error(), "json: unknown field "); unknown != err.Error() {
+			return badRequest("cannot read the body: unknown field %s", unknown)
+		}
+		return badRequest("cannot read the body: %s", jsonProblem(body, err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return badRequest("the body has more than one JSON value")

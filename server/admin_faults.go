@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -49,7 +50,7 @@ func (a adminFault) fault() (Fault, error) {
 	if len(a.Key) > 0 {
 		var err error
 		if f.Key, err = feed.ParsePartitionKey(string(a.Key)); err != nil {
-			return f, badRequest("key is not a partition key, which is a JSON array: %v", err)
+			return f, badRequest("key is not a partition key, which is %s", keyArray)
 		}
 	}
 	return f, nil
@@ -130,4 +131,35 @@ func (s *Server) adminFreeze(freeze bool) func(*request, []string) error {
 		}
 		return x.sendEmpty(http.StatusNoContent)
 	}
+}
+
+// adminFrozen is a frozen range in the admin API.
+type adminFrozen struct {
+	Database  string `json:"database"`
+	Container string `json:"container"`
+	Min       string `json:"min"`
+	Max       string `json:"max"`
+}
+
+// adminListFrozen answers with all frozen ranges, in the order of their containers and keys.
+// It is an operation of the whole server, because a client could not find the containers
+// while a fault makes it fail.
+func (s *Server) adminListFrozen(x *request, _ []string) error {
+	frozen := []adminFrozen{}
+	for _, f := range s.freezes.list() {
+		id := f.container.Identity()
+		frozen = append(frozen, adminFrozen{id.Database, id.Container, f.keys.Min, f.keys.Max})
+	}
+	slices.SortFunc(frozen, func(a, b adminFrozen) int {
+		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Min, b.Min))
+	})
+	return x.sendJSON(http.StatusOK, map[string]any{"frozen": frozen})
+}
+
+// adminThawAll ends all freezes.
+func (s *Server) adminThawAll(x *request, _ []string) error {
+	for _, f := range s.freezes.list() {
+		s.freezes.thaw(f.container, f.keys)
+	}
+	return x.sendEmpty(http.StatusNoContent)
 }

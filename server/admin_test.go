@@ -90,7 +90,7 @@ func TestAdminListsTheLivePartitionsAfterAnUnknownOne(t *testing.T) {
 	ts.plainAdmin("POST", orderPartitions+"/0/merge", "").wantPartitions("2[-FF)0,1")
 	ts.plainAdmin("POST", orderPartitions+"/2/merge", "").want(http.StatusBadRequest).wantBody("no neighbour")
 	ts.plainAdmin("GET", "dbs/shop/colls/order/partitions", "").want(http.StatusNotFound)
-	ts.plainAdmin("GET", "dbs/shops/colls/orders/partitions", "").want(http.StatusNotFound, wire.SubOwnerNotFound)
+	ts.plainAdmin("GET", "dbs/shops/colls/orders/partitions", "").want(http.StatusNotFound, wire.SubNone)
 	ts.plainAdmin("GET", "nonsense", "").want(http.StatusNotFound)
 	ts.plainAdmin("DELETE", orderPartitions, "").want(http.StatusMethodNotAllowed).wantHeader("Allow", "GET")
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/base64"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,7 @@ import (
 
 // The store's clock is two days ahead of the wall clock, because an earlier run wrote
 // when the wall clock was ahead. A request with the date of the wall clock must be
-// accepted.
+// accepted, and so must an AAD token that is valid by the wall clock.
 func TestRequestsAreDatedByTheWallClockToo(t *testing.T) {
 	fs := vfs.NewMem()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,6 +55,10 @@ func TestRequestsAreDatedByTheWallClockToo(t *testing.T) {
 			date := wire.FormatTime(time.Now().Add(after))
 			sig := wire.Authorization(ts.key.Sign(wire.Payload("GET", "dbs", "", date, "")))
 			ts.do("GET", "/dbs", headers{wire.HeaderDate: date, "Authorization": sig}, "").want(status)
+		}
+		for life, status := range map[time.Duration]int{time.Hour: 200, -time.Hour: 401} {
+			token := emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(time.Now().Add(-2*time.Hour), time.Now().Add(life)), wire.EmulatorKey)
+			ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+token, nil, "").want(status)
 		}
 	})
 }

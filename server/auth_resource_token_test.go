@@ -269,6 +269,25 @@ func TestTokenOfAPartitionKeySeesOnlyItsDocuments(t *testing.T) {
 	ts.withToken("POST", orders+"/docs", token, pk(`["p"]`), `{"id":"1","pk":"q"}`).want(400, wire.SubPartitionKeyMismatch)
 }
 
+// A token of a whole hierarchical key must not reach other keys that begin like it, nor the
+// prefix that they share.
+func TestTokenOfAHierarchicalKeyReachesNoOtherKeyOfItsPrefix(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
+	const levels = "/dbs/shop/colls/levels"
+	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"levels","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}`)
+	for _, b := range []string{"y", "z"} {
+		ts.must("POST", levels+"/docs", pk(`["x","`+b+`"]`), `{"id":"1","a":"x","b":"`+b+`"}`)
+	}
+	token := ts.token("xy", "All", "dbs/shop/colls/levels", `["x","y"]`)
+	for key, want := range map[string]int{`["x","y"]`: http.StatusOK, `["x","z"]`: http.StatusForbidden, `["w","y"]`: http.StatusForbidden} {
+		ts.withToken("GET", levels+"/docs/1", token, pk(key), "").want(want)
+	}
+	for key, want := range map[string]int{`["x","y"]`: http.StatusOK, `["x"]`: http.StatusForbidden} {
+		ts.withToken("POST", levels+"/docs", token, queryHeaders().with(wire.HeaderPartitionKey, key), `{"query":"SELECT * FROM c"}`).want(want)
+	}
+}
+
 func TestTokenExpiresAndNeedsNoDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}).withOrders()

@@ -27,6 +27,7 @@ func FuzzSignature(f *testing.F) {
 		f.Add(c.method, c.path, "", now, good.Header.Get("Authorization"))
 	}
 	f.Add("GET", "/dbs/a%2Fb/colls/%20", now, now, "type=aad&ver=1.0&sig=e30.e30.eA")
+	f.Add("", "/", "", now, r.request("", "/", nil, "").Header.Get("Authorization"))
 	f.Add("GET", "/_changefeed/faults", now, "", "type=master&ver=1.0&sig=AAAA")
 	f.Fuzz(func(t *testing.T, method, path, date, httpDate, authorization string) {
 		target, err := url.ParseRequestURI(path)

@@ -108,7 +108,8 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 		return b, badRequest("the batch has no operations")
 	}
 	if len(entries) > engine.MaxBatchOperations {
-		return b, badRequest("Batch request has more operations than what is supported: %d; at most %d are supported", len(entries), engine.MaxBatchOperations)
+		x.uncharged = true
+		return b, refuse(byBackend, http.StatusBadRequest, wire.SubNone, "Batch request has more operations than what is supported.")
 	}
 	var paths [][]string
 	b.ops = make([]batchOp, len(entries))
@@ -139,7 +140,7 @@ func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
 	o := batchOp{Operation: engine.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
 	if e.PartitionKey != nil {
 		if o.key, o.err = parseKey(*e.PartitionKey); o.err != nil {
-			o.err = badRequest("the partitionKey of the operation is not a partition key: %v", o.err)
+			o.err = badRequest("the partitionKey of the operation is not a partition key: %s", keyArray)
 			return o
 		}
 	}
@@ -188,7 +189,7 @@ type operationAnswer struct {
 func (o batchOp) answer(r batchResult) operationAnswer {
 	a := operationAnswer{Result: hybridrow.Result{Charge: r.Charge}}
 	if r.err != nil {
-		e := answerTo(r.err)
+		e := answerTo(r.err, true)
 		a.Status, a.SubStatus, a.code, a.message = int32(e.status), int32(e.substatus), e.code, e.message
 		if e.retryAfter > 0 {
 			a.RetryAfter = uint32(min(max(e.retryAfter.Milliseconds(), 1), math.MaxUint32))
@@ -230,6 +231,7 @@ func (x *request) sendBatch(b batch, results []batchResult) error {
 		served = append(served, engine.PartitionEnd{ID: id, End: last[id]})
 	}
 	x.setPartitions(served)
+	x.count = len(results)
 	if b.binary {
 		x.contentType = rowContentType
 		return x.send(status, appendRowAnswer(make([]byte, 0, size), answers))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -105,24 +106,32 @@ func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 func parseJSONBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry
 	if err := json.Unmarshal(body, &entries); err != nil {
-		return nil, badRequest("the body of the batch is not a JSON array of operations: %v", err)
+		return nil, refuse(byBackend, http.StatusBadRequest, wire.SubNone, "One of the specified inputs is invalid")
 	}
 	return entries, nil
 }
 
+// appendCharge appends the charge of an operation as the service writes it: unrounded, with
+// 17 digits.
+func appendCharge(b []byte, charge float64) []byte {
+	if charge == math.Trunc(charge) {
+		return strconv.AppendFloat(b, charge, 'f', -1, 64)
+	}
+	return strconv.AppendFloat(b, charge, 'g', 17, 64)
+}
+
+// appendJSONAnswer appends the results of the operations to b, in JSON. As in the service, a
+// failed operation has no message.
 func appendJSONAnswer(b []byte, answers []operationAnswer) []byte {
 	for i, a := range answers {
 		b = append(b, "[,"[min(i, 1)])
 		b = strconv.AppendInt(append(b, `{"statusCode":`...), int64(a.Status), 10)
-		b = strconv.AppendFloat(append(b, `,"requestCharge":`...), a.Charge, 'f', -1, 64)
-		if a.SubStatus != 0 {
+		b = appendCharge(append(b, `,"requestCharge":`...), a.Charge)
+		if a.SubStatus == wire.SubBatchResponseTooLarge { // by which SDKs know that they must send it again
 			b = strconv.AppendInt(append(b, `,"subStatusCode":`...), int64(a.SubStatus), 10)
 		}
 		if a.RetryAfter > 0 {
 			b = strconv.AppendUint(append(b, `,"retryAfterMilliseconds":`...), uint64(a.RetryAfter), 10)
-		}
-		if a.message != "" {
-			b = append(append(b, `,"message":`...), jsonString(a.message)...)
 		}
 		if a.ETag != "" {
 			b = append(append(b, `,"eTag":`...), jsonString(a.ETag)...)

@@ -73,7 +73,8 @@ func (a response) results() []hybridrow.Result {
 // rows sends a batch as HybridRow and checks the status of each operation.
 func (ts *testServer) rows(h headers, status int, codes string, ops ...hybridrow.Operation) []hybridrow.Result {
 	ts.t.Helper()
-	results := ts.do("POST", orders+"/docs", h, rowsOf(ops...)).want(status).results()
+	a := ts.do("POST", orders+"/docs", h, rowsOf(ops...))
+	results := a.want(status, a.batchSub()).results()
 	var got []string
 	for _, r := range results {
 		got = append(got, fmt.Sprint(r.Status))
@@ -229,7 +230,7 @@ func TestHybridRowBeyondTheLimitsIsRefused(t *testing.T) {
 	large := func(id string, size int) hybridrow.Operation {
 		return row(hybridrow.Create, "", "", `{"id":"`+id+`","pk":"p","x":"`+strings.Repeat("x", size)+`"}`)
 	}
-	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(append(ops, large("more", 1))...)).want(400).wantBody("at most 100")
+	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(append(ops, large("more", 1))...)).want(400).wantBody("more operations than what is supported")
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(ops...)).want(200)
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(large("a", engine.MaxBatchSize/2), large("b", engine.MaxBatchSize/2))).want(413)
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(large("c", maxBatchBody))).want(413)

@@ -18,7 +18,7 @@ import (
 // others have 424.
 //
 // The partition key is in the header. If the header is missing, the operations may have
-// it. Operations with different keys are refused.
+// it. Operations on different logical partitions are refused.
 
 // errNotDone is the error of an operation that was not carried out because another one of
 // its transaction failed.
@@ -36,7 +36,7 @@ func (x *request) transact(c *engine.Container, b batch) error {
 			return x.sendFailedBatch(b, i, batchResult{err: o.err})
 		case key == nil:
 			key = o.key
-		case o.key != nil && !slices.Equal(o.key, key):
+		case o.key != nil && !slices.Equal(o.key, key) && !c.SamePartition(o.key, key):
 			return x.sendFailedBatch(b, i, batchResult{err: badRequest(
 				"the partitionKey of operation %d is %s, but the transaction is on %s; a transaction has one partition key", i, o.key, key)})
 		}
@@ -171,5 +171,9 @@ func (x *request) sendFailedBatch(b batch, index int, failed batchResult) error 
 		results[i].err = errNotDone
 	}
 	results[index] = failed
+	x.failedBatch = true
+	if a := answerTo(failed.err, true); a.substatus == wire.SubPartitionKeyMismatch {
+		x.substatus = a.substatus
+	}
 	return x.sendBatch(b, results)
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"errors"
+	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,10 +23,13 @@ import (
 // 2016-07-11) works, too. Not supported: a query over the feed.
 //
 // The etag of an answer is the position after the page: the LSN as a decimal number, in
-// quotes. Every answer has an etag, also a 304, because a client without one would start
-// again. An etag is valid for every range of the container. The position in a parent
-// partition is valid for its children, and the positions in two children are valid for
-// their merged partition.
+// quotes. Each partition counts its own LSNs, so after a read of several partitions the
+// etag has an LSN for each range of keys. Every answer has an etag, also a 304, because a
+// client without one would start again. An etag is valid for the keys that were read, and
+// for a part of them. An etag after the end of a partition's log is answered 404/1002: an
+// older copy of the store was restored, and 304 would hide that. The answer's etag is then the
+// end of what was restored. The position in a parent partition is valid for its children, and
+// the position in a child is valid for its range of a merged partition.
 
 // wireFormat is the only supported version of the form {current, previous, metadata} of a
 // change.
@@ -63,6 +68,17 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 		return err
 	}
 	buffer := feedBuffers.Get().(*engine.PageBuffer) //nolint:errcheck // the pool holds nothing else
+	var form versionForm
+	switch buffer.Around = nil; {
+	case r.Mode == feed.AllVersionsAndDeletes:
+		var err error
+		if form, err = x.versionForm(c); err != nil {
+			return err
+		}
+		buffer.Around = form.around
+	case x.header(wire.HeaderWireFormat) != "":
+		buffer.Around = aroundCurrent
+	}
 	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {
 		var lost *feed.HistoryLostError
@@ -77,11 +93,7 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	case n == 0:
 		err = x.sendNoPage()
 	case r.Mode == feed.AllVersionsAndDeletes:
-		props, failed := c.Properties(x.r.Context())
-		if failed != nil {
-			return ownerNotFound(failed)
-		}
-		err = x.sendPage(n, versions(page.Changes, keyNames(props.KeyPaths, c.KeyPaths())))
+		err = x.sendPage(n, form.parts(page.Changes))
 	case x.header(wire.HeaderWireFormat) != "":
 		err = x.sendPage(n, currents(page.Changes))
 	default:
@@ -109,6 +121,9 @@ const maxKeptBuffer = 6 << 20
 func (x *request) feedPosition(page engine.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
 	x.setPartitions(page.Served)
+	if page.Unused > 0 {
+		x.w.Header()[wire.HeaderUnusedLSNs] = []string{strconv.FormatInt(page.Unused, 10)}
+	}
 }
 
 // setPartitions sets the headers for the partitions that were read. The session token has
@@ -139,7 +154,8 @@ func (x *request) feedRequest(c *engine.Container) (r feed.Request, err error) {
 	if r.Mode, err = x.feedMode(); err != nil {
 		return r, err
 	}
-	if r.MaxItems, err = x.maxItems(); err != nil {
+	r.MaxItems, err = x.maxItems() // the engine's default for 0 and -1 is the service's
+	if err != nil {
 		return r, err
 	}
 	r.From, err = x.feedStart(r.Mode)
@@ -162,16 +178,23 @@ func (x *request) feedMode() (feed.Mode, error) {
 	return 0, badRequest("the header A-IM is %.40q; it is %q or %q", mode, wire.AIMIncremental, wire.AIMFullFidelity)
 }
 
-// feedStart returns the position at which the request starts to read. An etag or * takes
-// precedence over a time. SDKs repeat their first start time with every page, so the etag
-// is the newer position.
+// feedStart returns the position at which the request starts to read. SDKs repeat their first
+// start time with every page, so the position is the etag. The time beside it still leaves
+// out older changes: after a merge, the etag of one parent may be before them in the other's
+// range.
 func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 	tag, since := strings.TrimSpace(x.header("If-None-Match")), x.header("If-Modified-Since")
 	switch {
 	case tag == "*":
 		return feed.Now(), nil
-	case tag != "":
+	case tag != "" && (since == "" || mode == feed.AllVersionsAndDeletes):
 		return feed.After(feed.Continuation(quoted(tag))), nil
+	case tag != "":
+		at, err := x.modifiedSince()
+		if !x.isOldAPI() { // the old API's position is before the second, which it includes
+			at = at.Add(time.Second)
+		}
+		return feed.AfterSince(feed.Continuation(quoted(tag)), at), err
 	case mode == feed.AllVersionsAndDeletes && since != "":
 		return feed.Start{}, badRequest("all versions and deletes mode cannot start from a time: " + startVersions)
 	case mode == feed.AllVersionsAndDeletes:
@@ -196,10 +219,10 @@ func (x *request) modifiedSince() (time.Time, error) {
 	return at, nil
 }
 
-// quoted returns an etag that consists of digits in quotes, because some clients strip
-// the quotes. It returns any other etag unchanged.
+// quoted returns an etag that has the characters of a position in quotes, because some
+// clients strip the quotes. It returns any other etag unchanged.
 func quoted(tag string) string {
-	if tag != "" && strings.Trim(tag, "0123456789") == "" {
+	if tag != "" && strings.Trim(tag, "0123456789ABCDEF:;") == "" {
 		return `"` + tag + `"`
 	}
 	return tag
@@ -210,6 +233,9 @@ func quoted(tag string) string {
 func feedFailure(c *engine.Container, err error) error {
 	var lost *feed.HistoryLostError
 	switch {
+	case errors.As(err, &lost) && lost.Ended:
+		return failure(http.StatusNotFound, wire.SubReadSessionNotAvailable, "The read session is not available for the input session token: %s; the changes since then "+
+			"follow the etag %s", lost.Reason, lost.Oldest)
 	case errors.As(err, &lost):
 		return badRequest("the position is older than the container's history: %s; resume from the etag %s, or from now (If-None-Match: *), and "+
 			"read the existing documents in latest version mode", lost.Reason, lost.Oldest)
@@ -217,7 +243,7 @@ func feedFailure(c *engine.Container, err error) error {
 		return badRequest("container %s keeps no versions: set changeFeedPolicy.retentionDuration (minutes) in its properties to read it in all versions "+
 			"and deletes mode, or start the server with --keep-versions", c.Identity().Container)
 	case errors.Is(err, feed.ErrNotFound):
-		return ownerNotFound(err)
+		return errNotFound
 	}
 	return err
 }
@@ -226,10 +252,15 @@ func feedFailure(c *engine.Container, err error) error {
 // API. The answer to such a request has the position before the second since, and no
 // documents.
 func (x *request) timeless() (since time.Time, asked bool, err error) {
-	version := x.header(wire.HeaderVersion)
-	if version == "" || version > lastTimeless || x.header("If-Modified-Since") == "" || x.header("If-None-Match") != "" {
+	if !x.isOldAPI() || x.header("If-Modified-Since") == "" || x.header("If-None-Match") != "" {
 		return since, false, nil
 	}
 	since, err = x.modifiedSince()
 	return since, true, err
+}
+
+// isOldAPI reports whether the request is one of the REST API up to lastTimeless.
+func (x *request) isOldAPI() bool {
+	version := x.header(wire.HeaderVersion)
+	return version != "" && version <= lastTimeless
 }

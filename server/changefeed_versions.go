@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // This file writes changes in the form {current, metadata, previous}. All versions and
@@ -36,19 +37,55 @@ func currents(changes []feed.Change) pageParts {
 			}
 			emit(beginChange)
 			emit(c.Current)
-			b := append(space[:0], `,"metadata":{"lsn":`...)
-			b = strconv.AppendInt(b, c.LSN, 10)
-			b = append(b, `,"crts":`...)
-			b = strconv.AppendInt(b, c.Time.Unix(), 10)
-			emit(append(b, `}}`...))
+			emit(appendShortMetadata(space[:0], c))
+			emit(endChange)
 		}
 	}
 }
 
-// versions returns the parts of a page in all versions and deletes mode. keys are the
-// names under which the metadata shows the components of a deleted document's partition
-// key.
-func versions(changes []feed.Change, keys []string) pageParts {
+// aroundCurrent returns the number of bytes that currents writes around a document.
+func aroundCurrent(c *feed.Change) int {
+	var space [96]byte
+	return len(beginChange) + len(appendShortMetadata(space[:0], c)) + len(endChange)
+}
+
+// appendShortMetadata appends the member metadata of a change in latest version mode.
+func appendShortMetadata(b []byte, c *feed.Change) []byte {
+	b = append(b, `,"metadata":{"lsn":`...)
+	b = strconv.AppendInt(b, c.LSN, 10)
+	b = append(b, `,"crts":`...)
+	b = strconv.AppendInt(b, c.Time.Unix(), 10)
+	return append(b, '}')
+}
+
+// versionForm is the form of changes in all versions and deletes mode.
+type versionForm struct {
+	// keys has the names under which the metadata shows the components of a deleted
+	// document's partition key.
+	keys []string
+	// bareDeletes leaves out the previous images of deletes.
+	bareDeletes bool
+}
+
+// versionForm returns the form in which the changes of c are written.
+func (x *request) versionForm(c *engine.Container) (versionForm, error) {
+	props, err := c.Properties(x.r.Context())
+	if err != nil {
+		return versionForm{}, errNotFound
+	}
+	return versionForm{keyNames(props.KeyPaths, c.KeyPaths()), x.s.o.DeletesWithoutPrevious}, nil
+}
+
+// previous returns the previous image that is written with a change, or nil.
+func (f versionForm) previous(c *feed.Change) []byte {
+	if f.bareDeletes && c.Op == feed.Delete {
+		return nil
+	}
+	return c.Previous
+}
+
+// parts returns the parts of a page.
+func (f versionForm) parts(changes []feed.Change) pageParts {
 	return func(emit func([]byte)) {
 		var space [512]byte
 		for i := range changes {
@@ -62,29 +99,48 @@ func versions(changes []feed.Change, keys []string) pageParts {
 			} else {
 				emit(noImage)
 			}
-			emit(appendMetadata(space[:0], c, keys))
-			if c.Previous != nil {
+			emit(appendMetadata(space[:0], c, f.keys))
+			if previous := f.previous(c); previous != nil {
 				emit(beginPrevious)
-				emit(c.Previous)
+				emit(previous)
 			}
 			emit(endChange)
 		}
 	}
 }
 
-// appendMetadata appends the member metadata of a change to b. Its member crts is the
-// commit time, as a Unix time in seconds, without which .NET fails.
+// around returns the number of bytes that parts writes around the documents of a change.
+func (f versionForm) around(c *feed.Change) int {
+	var space [512]byte
+	n := len(beginChange) + len(appendMetadata(space[:0], c, f.keys)) + len(endChange)
+	if c.Current == nil {
+		n += len(noImage)
+	}
+	if f.previous(c) != nil {
+		n += len(beginPrevious)
+	}
+	return n
+}
+
+// appendMetadata appends the member metadata of a change to b. Its members have the order of
+// the service. crts is the commit time, as a Unix time in seconds, without which .NET fails.
+// A create has no previousImageLSN, and only a delete by the time to live has
+// timeToLiveExpired.
 func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
-	b = append(b, `,"metadata":{"operationType":"`...)
-	b = append(b, versionsWritten[c.Op]...)
-	b = append(b, `","lsn":`...)
+	b = append(b, `,"metadata":{"lsn":`...)
 	b = strconv.AppendInt(b, c.LSN, 10)
 	b = append(b, `,"crts":`...)
 	b = strconv.AppendInt(b, c.Time.Unix(), 10)
-	b = append(b, `,"previousImageLSN":`...)
-	b = strconv.AppendInt(b, lastLSN(c.Previous), 10)
-	b = append(b, `,"timeToLiveExpired":`...)
-	b = strconv.AppendBool(b, c.Expired)
+	b = append(b, `,"operationType":"`...)
+	b = append(b, versionsWritten[c.Op]...)
+	b = append(b, '"')
+	if c.Op != feed.Create {
+		b = append(b, `,"previousImageLSN":`...)
+		b = strconv.AppendInt(b, lastLSN(c.Previous), 10)
+	}
+	if c.Expired {
+		b = append(b, `,"timeToLiveExpired":true`...)
+	}
 	if c.Op == feed.Delete {
 		b = append(b, `,"id":`...)
 		b = appendJSON(b, c.DeletedID)

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,6 +73,46 @@ func TestEveryVersionAndDeleteIsShownWithItsMetadata(t *testing.T) {
 	})
 }
 
+// Deletes have previous images unless the option leaves them out, as for a new account.
+// The members of the metadata have the order of the service, and it writes only those that
+// have a meaning.
+func TestMetadataHasTheServicesOrderAndDeletesHavePreviousImagesByOption(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		ts := newTestServer(t, Options{DeletesWithoutPrevious: without})
+		c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
+		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
+		put(t, c, `{"id":"1","pk":"a","v":1}`)
+		put(t, c, `{"id":"1","pk":"a","v":2}`)
+		if _, err := c.Delete(t.Context(), feed.PartitionKey{"a"}, "1", engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		a := ts.readVersions(after(etag)).want(200)
+		var page struct {
+			Documents []struct {
+				Current, Metadata, Previous json.RawMessage
+			}
+		}
+		a.decode(&page)
+		crts := regexp.MustCompile(`"crts":[0-9]{10}`)
+		for i, want := range []string{
+			`{"lsn":1,"crts":N,"operationType":"create"}`,
+			`{"lsn":2,"crts":N,"operationType":"replace","previousImageLSN":1}`,
+			`{"lsn":3,"crts":N,"operationType":"delete","previousImageLSN":2,"id":"1","partitionKey":{"pk":"a"}}`,
+		} {
+			if have := crts.ReplaceAllString(string(page.Documents[i].Metadata), `"crts":N`); have != want {
+				t.Errorf("metadata %s, want %s", have, want)
+			}
+		}
+		replace, del := page.Documents[1], page.Documents[2]
+		if !strings.Contains(string(replace.Previous), `"v":1,`) {
+			t.Errorf("the replace has the previous image %q", replace.Previous)
+		}
+		if string(del.Current) != "{}" || without != (del.Previous == nil) || !without && !strings.Contains(string(del.Previous), `"v":2,`) {
+			t.Errorf("DeletesWithoutPrevious %v: the delete has current %s and previous %q", without, del.Current, del.Previous)
+		}
+	}
+}
+
 func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour, Partitions: 2})
@@ -82,22 +124,27 @@ func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 	for i := 30; i < 60; i++ {
 		put(t, c, `{"id":"%d","pk":"k%d","v":%d}`, i%10, i%10, i)
 	}
-	at, next := etag, 0
+	at, read := etag, 0
+	next := map[int]int{} // the next version of each item, by its id
+	for id := range 10 {
+		next[id] = id
+	}
 	for {
 		a := ts.readVersions(after(at), items(7))
 		if a.status == 304 {
 			break
 		}
 		for _, v := range a.versions() {
-			if v.Current.V != next {
-				t.Fatalf("version %d at position %d", v.Current.V, next)
+			if id := v.Current.V % 10; v.Current.V != next[id] {
+				t.Fatalf("version %d of item %d, want %d", v.Current.V, id, next[id])
 			}
-			next++
+			next[v.Current.V%10] += 10
+			read++
 		}
 		at = a.header.Get("Etag")
 	}
-	if next != 60 {
-		t.Errorf("%d versions", next)
+	if read != 60 {
+		t.Errorf("%d versions", read)
 	}
 	n := 0
 	for _, id := range []string{"0", live[0].ID, live[1].ID} {

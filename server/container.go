@@ -4,19 +4,41 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // This file serves /dbs/<id>/colls and /dbs/<id>/colls/<id>. Supported: create, read,
 // replace, list, delete.
 //
-// The server stores and returns every property of a container that a client sends
-// (container_properties.go). The store uses four of them: the partition key, unique keys,
-// the default time to live and the retention of versions. Throughput at creation creates
+// The server stores and returns the properties of a container that the service knows
+// (container_properties.go), and drops others. The store uses four of them: the partition key, unique keys,
+// the default time to live and the retention of versions. A partition key without a
+// version has version 1 of the hash. A client of an old version of the REST API may leave
+// out the partition key. The container then has a system key (engine.ContainerProperties),
+// which only newer clients see. Throughput at creation creates
 // an offer and determines the number of physical partitions. Settings of indexes,
 // computed properties, vectors and full text have no effect.
+
+// lastFlatKeys is the last version of the REST API without hierarchical partition keys.
+const lastFlatKeys = "2018-12-31"
+
+// firstSystemKeys is the first version of the REST API that requires a partition key of new
+// containers, and shows a system key for those that have none.
+const firstSystemKeys = "2018-12-31"
+
+// beforeSystemKeys reports whether the client uses a version of the REST API in which a
+// container may have no partition key. Its requests to such a container name no key.
+func (x *request) beforeSystemKeys() bool {
+	version := x.header(wire.HeaderVersion)
+	return version != "" && version < firstSystemKeys
+}
+
+// versionOfPython is the version of the REST API that the SDK for Python uses.
+const versionOfPython = "2020-07-15"
 
 func (s *Server) createContainer(x *request) error {
 	d, err := x.parent()
@@ -27,15 +49,22 @@ func (s *Server) createContainer(x *request) error {
 	if err != nil {
 		return err
 	}
-	p, err := newContainer(&m, s.o.Versions)
+	p, err := newContainer(&m, s.o.Versions, x.beforeSystemKeys())
 	if err != nil {
 		return err
+	}
+	if version := x.header(wire.HeaderVersion); p.KeyVersion == engine.MultiHash && version != "" && version <= lastFlatKeys {
+		return refuse(byBackend, http.StatusBadRequest, wire.SubNone,
+			"The 'kind' value 'MultiHash' specified in the partition key definition is invalid. Please choose 'Hash' partition type.")
 	}
 	t, err := x.throughput()
 	if err != nil {
 		return err
 	}
 	p.ID, p.Throughput, p.Partitions = id, t.rate, max(s.o.Partitions, t.partitions())
+	if p.SystemKey {
+		p.Partitions = 1
+	}
 	if p.Extra, err = (extra{Resource: storedMembers(m), Autoscale: t.autoscale}).json(); err != nil {
 		return err
 	}
@@ -66,6 +95,10 @@ func (s *Server) replaceContainer(x *request) error {
 	err = x.changeContainer(c, func(p *engine.ContainerProperties) error {
 		if id != p.ID {
 			return badRequest("the id of a container cannot be changed: it is %q, not %.300q", p.ID, id)
+		}
+		// The SDK for Python leaves out the unique keys when it replaces a container.
+		if v := x.header(wire.HeaderVersion); v >= versionOfPython && m.get("uniqueKeyPolicy") == nil {
+			m.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(*p, readExtra(p.Extra).sent()))
 		}
 		return replaceProperties(p, m, s.o.Versions)
 	})
@@ -136,7 +169,7 @@ func (x *request) addressedContainer() (*engine.Container, error) {
 		return nil, err
 	}
 	id := c.Identity()
-	x.alt, x.content = "dbs/"+id.Database, id.DatabaseRID
+	x.c, x.alt, x.content = c, "dbs/"+id.Database, id.DatabaseRID
 	return c, nil
 }
 
@@ -159,7 +192,7 @@ func (s *Server) containers(x *request) (resourceList, error) {
 		if err != nil {
 			return l, err
 		}
-		l.add(p.ID, containerBody(d.RID, p))
+		l.add(p.ID, x.containerBody(d.RID, p))
 	}
 	return l, nil
 }
@@ -169,26 +202,20 @@ func (x *request) sendContainer(status int, c *engine.Container) error {
 	if err != nil {
 		return err
 	}
-	return x.sendResource(status, p.ETag, containerBody(c.Identity().DatabaseRID, p))
+	x.c, x.shared = c, p.Throughput == 0
+	return x.sendResource(status, p.ETag, x.containerBody(c.Identity().DatabaseRID, p))
 }
 
 func containerSelf(database, rid string) string { return databaseSelf(database) + "colls/" + rid + "/" }
 
 // storedMembers returns the members of a container's JSON that are stored as the client
-// sent them. It omits the ID and the members that the server writes.
+// sent them. As the service, it drops members that it does not know.
 func storedMembers(m object) json.RawMessage {
 	var rest object
 	for _, e := range m {
-		if e.name != "id" && !containerSystem[e.name] {
+		if slices.Contains(containerMembers, e.name) {
 			rest = append(rest, e)
 		}
 	}
 	return json.RawMessage(rest.json())
-}
-
-// containerSystem holds the names of the members of a container that only the server
-// writes. If a client sends them, they are ignored.
-var containerSystem = map[string]bool{
-	"_rid": true, "_self": true, "_etag": true, "_ts": true, "_lsn": true,
-	"_docs": true, "_sprocs": true, "_triggers": true, "_udfs": true, "_conflicts": true,
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // This file converts between the JSON of a container and the properties in the store.
@@ -21,6 +23,9 @@ type keyDefinition struct {
 	Paths   []string    `json:"paths"`
 	Kind    string      `json:"kind"`
 	Version *keyVersion `json:"version"`
+	// SystemKey reports that the container has no partition key of its own. Its documents
+	// may have one at the path engine.SystemKeyPath.
+	SystemKey bool `json:"systemKey,omitempty"`
 }
 
 // keyVersion is the version of a partition key's hash: 1 or 2. In JSON it is a number, or
@@ -38,15 +43,21 @@ func (v *keyVersion) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// keyForm is an example of a partition key.
+const keyForm = `{"paths":["/name"],"kind":"Hash","version":2}`
+
 // newContainer returns the store's properties for the JSON m of a new container. It also
 // adds missing members to the partition key in m. versions is the retention of a
-// container that sets none.
-func newContainer(m *object, versions time.Duration) (p engine.ContainerProperties, err error) {
+// container that sets none. keyless reports whether the partition key may be missing.
+func newContainer(m *object, versions time.Duration, keyless bool) (p engine.ContainerProperties, err error) {
 	key := m.get("partitionKey")
-	if key == nil {
-		return p, badRequest(`the container has no partition key: send "partitionKey":{"paths":["/name"],"kind":"Hash","version":2}`)
+	if key == nil && keyless {
+		key = jsontext.Value(systemKey)
 	}
-	if p.KeyPaths, p.KeyVersion, err = readKeyDefinition(key); err != nil {
+	if key == nil {
+		return p, badRequest("Shared throughput collection should have a partition key")
+	}
+	if p.KeyPaths, p.KeyVersion, p.SystemKey, err = readKeyDefinition(key); err != nil {
 		return p, err
 	}
 	m.set("partitionKey", completeKey(key, p.KeyVersion))
@@ -56,37 +67,52 @@ func newContainer(m *object, versions time.Duration) (p engine.ContainerProperti
 	return p, readSettings(*m, &p, versions)
 }
 
-// readKeyDefinition returns the paths and the version in the JSON of a partition key. If
-// the JSON has no version, it returns version 2, although the service assumes version 1.
-// SDKs use the version in the answer, and not all of them implement version 1 in the same
-// way.
-func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion, err error) {
+// systemKey is the partition key that newer clients are shown of a container without one.
+const systemKey = `{"paths":["` + engine.SystemKeyPath + `"],"kind":"Hash","version":2,"systemKey":true}`
+
+// readKeyDefinition returns the paths and the version in the JSON of a partition key, and
+// whether it is a system key. Without a version in the JSON, the version of the kind Hash is 1, as in the service.
+func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion, system bool, err error) {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
-		return nil, 0, badRequest("cannot read the partition key of the container: %v", err)
+		return nil, 0, false, badRequest("partitionKey is %.60s; send an object of the form %s", v, keyForm)
 	}
 	if len(def.Paths) == 0 {
-		return nil, 0, badRequest("the partition key of the container has no paths")
+		return nil, 0, false, badRequest("the partition key of the container has no paths")
 	}
-	version := keyVersion(2)
-	if def.Version != nil {
+	if hash, err = def.hash(); err != nil {
+		return nil, 0, false, err
+	}
+	if def.SystemKey && (!slices.Equal(def.Paths, []string{engine.SystemKeyPath}) || hash == engine.MultiHash) {
+		return nil, 0, false, badRequest("the system key of a container is %s; leave out systemKey for another partition key", systemKey)
+	}
+	return def.Paths, hash, def.SystemKey, nil
+}
+
+// hash returns the version in a partition key.
+func (def keyDefinition) hash() (engine.KeyVersion, error) {
+	version := keyVersion(1)
+	switch {
+	case def.Version != nil:
 		version = *def.Version
+	case def.Kind == "MultiHash": // it has no version 1
+		version = 2
 	}
 	switch {
 	case def.Kind == "MultiHash" && version == 2:
-		return def.Paths, engine.MultiHash, nil
+		return engine.MultiHash, nil
 	case def.Kind == "MultiHash":
-		return nil, 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
+		return 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
 	case def.Kind != "" && def.Kind != "Hash":
-		return nil, 0, badRequest("the kind of a partition key is Hash or MultiHash, not %.40q", def.Kind)
+		return 0, badRequest("the kind of a partition key is Hash or MultiHash, not %.40q", def.Kind)
 	case len(def.Paths) > 1:
-		return nil, 0, badRequest("a partition key of the kind Hash has one path, not %d: use the kind MultiHash for several", len(def.Paths))
+		return 0, badRequest("a partition key of the kind Hash has one path, not %d: use the kind MultiHash for several", len(def.Paths))
 	case version == 1:
-		return def.Paths, engine.HashV1, nil
+		return engine.HashV1, nil
 	case version == 2:
-		return def.Paths, engine.HashV2, nil
+		return engine.HashV2, nil
 	}
-	return nil, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
+	return 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
 }
 
 // uniqueKeyPolicy is the JSON of a container's unique keys: the member uniqueKeyPolicy.
@@ -106,7 +132,7 @@ func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 	}
 	var policy uniqueKeyPolicy
 	if err := json.Unmarshal(v, &policy); err != nil {
-		return nil, badRequest("cannot read the unique key policy of the container: %v; send \"uniqueKeyPolicy\":{\"uniqueKeys\":[{\"paths\":[\"/name\"]}]}", err)
+		return nil, badRequest(`the unique key policy is %.60s; send an object of the form {"uniqueKeys":[{"paths":["/name"]}]}`, v)
 	}
 	keys = [][]string{} // nil would mean that the container keeps its unique keys
 	for _, k := range policy.UniqueKeys {
@@ -115,8 +141,9 @@ func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 	return keys, nil
 }
 
-// completeKey returns the JSON of a partition key with its missing members added, and the
-// version as a number. Without this, SDKs would assume different versions.
+// completeKey returns the JSON of a partition key with its kind, and the version as a
+// number. Like the service, it does not add a version 1 that the client left out. SDKs
+// then hash with the version that they take for the default, as they do with the service.
 func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	m, err := parseObject(v)
 	if err != nil {
@@ -124,7 +151,11 @@ func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	}
 	kind, version := kindOf(hash)
 	m.setDefault("kind", strconv.Quote(kind))
-	m.set("version", number(int(version)))
+	if version == 1 && m.get("version") == nil {
+		m = slices.DeleteFunc(m, func(x member) bool { return x.name == "version" }) // it can be null
+	} else {
+		m.set("version", number(int(version)))
+	}
 	return m.json()
 }
 
@@ -193,7 +224,7 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 
 // replaceProperties replaces the properties of a container by those in the JSON m. The
 // partition key always stays the same.
-func replaceProperties(p *engine.ContainerProperties, m object, versions time.Duration) (err error) {
+func replaceProperties(p *engine.ContainerProperties, m object, versions time.Duration) error {
 	m = slices.Clone(m)
 	e := readExtra(p.Extra)
 	sent := e.sent()
@@ -204,11 +235,13 @@ func replaceProperties(p *engine.ContainerProperties, m object, versions time.Du
 		}
 	}
 	m.set("partitionKey", key)
-	// A replacement without a unique key policy keeps the current one.
-	if v := m.get("uniqueKeyPolicy"); v == nil {
-		m.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(*p, sent))
-	} else if p.UniqueKeys, err = readUniqueKeys(v); err != nil {
+	unique, err := readUniqueKeys(m.get("uniqueKeyPolicy"))
+	switch {
+	case err != nil:
 		return err
+	case !sameUniqueKeys(unique, p.UniqueKeys): // also if the policy is left out
+		return refuse(byBackend, http.StatusForbidden, wire.SubNone,
+			"The unique index cannot be modified. To change the unique index, remove the collection and re-create a new one.")
 	}
 	if err := readSettings(m, p, versions); err != nil {
 		return err
@@ -218,15 +251,29 @@ func replaceProperties(p *engine.ContainerProperties, m object, versions time.Du
 	return err
 }
 
+// sameUniqueKeys reports whether two lists have the same unique keys. Neither their order nor
+// that of their paths matters.
+func sameUniqueKeys(a, b [][]string) bool {
+	sorted := func(keys [][]string) []string {
+		var all []string
+		for _, paths := range keys {
+			all = append(all, strings.Join(slices.Sorted(slices.Values(paths)), "\n"))
+		}
+		slices.Sort(all)
+		return all
+	}
+	return slices.Equal(sorted(a), sorted(b))
+}
+
 // sameKey returns an error if the JSON v of a partition key differs from the container's
 // own key. Members that v does not have are not compared.
 func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value) error {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
-		return badRequest("cannot read the partition key of the container: %v", err)
+		return badRequest("partitionKey is %.60s; send an object of the form %s", v, keyForm)
 	}
 	kind, version := kindOf(p.KeyVersion)
-	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && *def.Version != version {
+	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && *def.Version != version || def.SystemKey && !p.SystemKey {
 		return badRequest("the partition key of a container cannot be changed: it is %s", key)
 	}
 	return nil
@@ -239,7 +286,7 @@ func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 		return v
 	}
 	kind, version := kindOf(p.KeyVersion)
-	return mustJSON(keyDefinition{p.KeyPaths, kind, &version})
+	return mustJSON(keyDefinition{p.KeyPaths, kind, &version, p.SystemKey})
 }
 
 // uniquePolicyOf returns the JSON of a container's unique keys, as the client sent it or
@@ -275,30 +322,80 @@ const (
 	defaultGeography = `{"type":"Geography"}`
 )
 
+// containerMembers are the members of a container that clients may set, in the order of the
+// service's answers. Those after geospatialConfig were never recorded. Other members are
+// accepted and dropped.
+var containerMembers = []string{
+	"indexingPolicy", "partitionKey", "defaultTtl", "uniqueKeyPolicy", "conflictResolutionPolicy", "geospatialConfig",
+	"changeFeedPolicy", "analyticalStorageTtl", "computedProperties", "vectorEmbeddingPolicy", "fullTextPolicy", "clientEncryptionPolicy",
+	"materializedViewDefinition",
+}
+
 // containerBody returns the JSON of a container for an answer. It has the members that
-// the client sent, and defaults for missing ones. Members that the store also holds are
-// written last, with the value in the store. A program can change them through the store,
-// without the server.
-func containerBody(database string, p engine.ContainerProperties) []byte {
-	sent := readExtra(p.Extra).sent()
-	m := object{{"id", jsonString(p.ID)}}
-	for _, s := range sent {
-		if s.value.Kind() != 'n' && s.name != "defaultTtl" && s.name != "changeFeedPolicy" {
-			m = append(m, s)
-		}
+// the client sent, and defaults for missing ones. Members that the store also holds have
+// the value in the store, because a program can change them without the server.
+// A system key is left out for clients that do not know it.
+func (x *request) containerBody(database string, p engine.ContainerProperties) []byte {
+	all := readExtra(p.Extra).sent()
+	policy := all.get("changeFeedPolicy")
+	all.set("changeFeedPolicy", jsontext.Value("null"))
+	all.setRetention(policy, p.Retention)
+	all.set("partitionKey", keyOf(p, all))
+	if p.SystemKey && x.beforeSystemKeys() {
+		all.set("partitionKey", jsontext.Value("null"))
 	}
-	m.setRetention(sent.get("changeFeedPolicy"), p.Retention)
-	m.set("partitionKey", keyOf(p, sent))
-	m.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(p, sent))
-	m.setDefault("indexingPolicy", defaultIndexing)
-	m.setDefault("conflictResolutionPolicy", defaultConflicts)
-	m.setDefault("geospatialConfig", defaultGeography)
+	all.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(p, all))
+	all.set("indexingPolicy", completePolicy(all.get("indexingPolicy")))
+	all.setDefault("conflictResolutionPolicy", defaultConflicts)
+	all.setDefault("geospatialConfig", defaultGeography)
+	all.set("defaultTtl", jsontext.Value("null"))
 	if p.DefaultTTL != 0 {
-		m.set("defaultTtl", number(p.DefaultTTL))
+		all.set("defaultTtl", number(p.DefaultTTL))
 	}
-	m.setSystem(p.RID, containerSelf(database, p.RID), p.ETag, p.Modified.Unix())
+	m := object{{"id", jsonString(p.ID)}}
+	for _, name := range containerMembers {
+		m.setUnlessNil(name, all.get(name))
+	}
+	m.set("_rid", jsonString(p.RID))
+	m.set("_ts", jsontext.Value(strconv.FormatInt(p.Modified.Unix(), 10)))
+	m.set("_self", jsonString(containerSelf(database, p.RID)))
+	m.set("_etag", jsonString(p.ETag))
 	for _, link := range []string{"docs", "sprocs", "triggers", "udfs", "conflicts"} {
 		m.set("_"+link, jsonString(link+"/"))
+	}
+	return m.json()
+}
+
+// completePolicy returns an indexing policy with the members that the client left out, as the
+// service completes it. A policy of the mode none has no paths.
+func completePolicy(sent jsontext.Value) jsontext.Value {
+	if sent == nil {
+		return jsontext.Value(defaultIndexing)
+	}
+	policy, err := parseObject(sent)
+	if err != nil {
+		return sent
+	}
+	whole, err := parseObject([]byte(defaultIndexing))
+	if err != nil {
+		return sent
+	}
+	isNone := strings.EqualFold(string(policy.get("indexingMode")), `"none"`)
+	var m object
+	for _, e := range whole {
+		value := policy.get(e.name)
+		if value == nil && isNone && strings.HasSuffix(e.name, "Paths") {
+			continue
+		}
+		if value == nil {
+			value = e.value
+		}
+		m.set(e.name, value)
+	}
+	for _, e := range policy {
+		if whole.get(e.name) == nil {
+			m.set(e.name, e.value)
+		}
 	}
 	return m.json()
 }

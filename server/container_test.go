@@ -62,20 +62,21 @@ func TestBodiesOfResourcesAreValidated(t *testing.T) {
 func TestContainersShowKindAndVersionOfTheirKey(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for sent, want := range map[string]string{
-		`{"paths":["/a"]}`:                                     `{"paths":["/a"],"kind":"Hash","version":2}`,
+		`{"paths":["/a"]}`:                                     `{"paths":["/a"],"kind":"Hash"}`,
 		`{"paths":["/a"],"version":2}`:                         `{"paths":["/a"],"version":2,"kind":"Hash"}`,
-		`{"kind":"Hash","paths":["/a"]}`:                       `{"kind":"Hash","paths":["/a"],"version":2}`,
+		`{"kind":"Hash","paths":["/a"]}`:                       `{"kind":"Hash","paths":["/a"]}`,
 		`{"paths":["/a"],"version":1}`:                         `{"paths":["/a"],"version":1,"kind":"Hash"}`,
 		`{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`: `{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`,
 		`{"paths":["/t","/u"],"kind":"MultiHash"}`:             `{"paths":["/t","/u"],"kind":"MultiHash","version":2}`,
 		// Java's SDK sends the name of its constant, "V1" or "V2", as the version.
 		`{"paths":["/t","/u"],"version":"V2","kind":"MultiHash"}`: `{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`,
 		`{"paths":["/a"],"version":"V1"}`:                         `{"paths":["/a"],"version":1,"kind":"Hash"}`,
-		`{"paths":["/\"quoted name\"/x"],"kind":"Hash"}`:          `{"paths":["/\"quoted name\"/x"],"kind":"Hash","version":2}`,
-		`{"paths":["/_partitionKey"],"systemKey":true,"kind":""}`: `{"paths":["/_partitionKey"],"systemKey":true,"kind":""` + `,"version":2}`,
+		`{"paths":["/\"quoted name\"/x"],"kind":"Hash"}`:          `{"paths":["/\"quoted name\"/x"],"kind":"Hash"}`,
+		`{"paths":["/_partitionKey"],"systemKey":true,"kind":""}`: `{"paths":["/_partitionKey"],"systemKey":true,"kind":""}`,
+		`{"version":null,"paths":["/a"]}`:                         `{"paths":["/a"],"kind":"Hash"}`,
 	} {
-		ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":`+sent+`}`).want(201).wantBody(`"partitionKey":` + want)
-		ts.do("GET", "/dbs/shop/colls/c", nil, "").want(200).wantBody(`"partitionKey":` + want)
+		ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":`+sent+`}`).want(201).wantBody(`"partitionKey":` + want + `,`)
+		ts.do("GET", "/dbs/shop/colls/c", nil, "").want(200).wantBody(`"partitionKey":` + want + `,`)
 		ts.must("DELETE", "/dbs/shop/colls/c", nil, "")
 	}
 }
@@ -86,7 +87,7 @@ func TestAContainersPropertiesAreReturnedAsSent(t *testing.T) {
 	const settings = `"indexingPolicy":{"indexingMode":"none","automatic":false,"excludedPaths":[{"path":"/<*>"}]},` +
 		`"computedProperties":[{"name":"n","query":"SELECT VALUE 1 FROM c"}],` +
 		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[]},"fullTextPolicy":{"defaultLanguage":"en-US"},"analyticalStorageTtl":-1,` +
-		`"conflictResolutionPolicy":{"mode":"Custom"},"geospatialConfig":{"type":"Geometry"},"number":12345678901234567890.10,` +
+		`"conflictResolutionPolicy":{"mode":"Custom"},"geospatialConfig":{"type":"Geometry"},"materializedViewDefinition":12345678901234567890.10,` +
 		`"defaultTtl":60,"changeFeedPolicy":{"retentionDuration":10}`
 	check := func(a response) {
 		t.Helper()
@@ -101,10 +102,13 @@ func TestAContainersPropertiesAreReturnedAsSent(t *testing.T) {
 			}
 		}
 	}
-	check(ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"_rid":"mine",`+policy+`,`+settings+`}`).want(201).wantBody(policy))
+	check(ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"_rid":"mine","defaultValues":{"/x":1},`+policy+`,`+settings+`}`).want(201).wantBody(policy))
 	read := ts.do("GET", "/dbs/shop/colls/c", nil, "").want(200)
 	check(read.wantBody(policy))
 	body := read.object()
+	if body["defaultValues"] != nil {
+		t.Errorf("a member that the service does not know is kept: %s", read.body)
+	}
 	if body["_rid"] == "mine" || body["_self"] != "dbs/"+read.header.Get(wire.HeaderContentPath)+"/colls/"+body["_rid"].(string)+"/" {
 		t.Errorf("%s", read.body)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -13,15 +14,15 @@ import (
 
 // This file serves /dbs and /dbs/<id>. Supported: create, read, list, delete. Throughput
 // at creation creates an offer (see offer.go) that the containers of the database share.
-// It is stored and shown, but not enforced.
 
-// These are the charges of operations on databases, containers and offers, in request
-// units. As in the service, they do not use up any provisioned throughput. They only
-// appear in the answer.
+// These are the charges of operations on databases, containers, users and offers, in request
+// units, as recorded of the service. They do not use up any provisioned throughput. They
+// only appear in the answer.
 const (
-	metadataReadCharge  = 1
-	metadataWriteCharge = 5
-	listCharge          = 1
+	metadataReadCharge   = 2 // also of a list, and of a missing resource
+	metadataWriteCharge  = 1
+	metadataDropCharge   = 104.0 / 21
+	metadataFailedCharge = 26.0 / 21
 )
 
 // maxMetadataBody limits the body of a request that writes a database, container, offer,
@@ -37,11 +38,11 @@ func (s *Server) createDatabase(x *request) error {
 	if err != nil {
 		return err
 	}
-	e, err := extra{Throughput: t.rate, Autoscale: t.autoscale}.json()
+	e, err := extra{Autoscale: t.autoscale}.json()
 	if err != nil {
 		return err
 	}
-	d, err := s.db.CreateDatabase(x.r.Context(), engine.DatabaseProperties{ID: id, Extra: e})
+	d, err := s.db.CreateDatabase(x.r.Context(), engine.DatabaseProperties{ID: id, Throughput: t.rate, Extra: e})
 	if err != nil {
 		return err
 	}
@@ -85,9 +86,12 @@ func (s *Server) databases(x *request) (resourceList, error) {
 // If a read has an If-None-Match that equals etag, it answers 304.
 func (x *request) sendResource(status int, etag string, body []byte) error {
 	x.charge, x.etag = metadataWriteCharge, etag
+	if about := x.subject(); x.r.Method == http.MethodGet || about == aboutDatabase || about == aboutContainer {
+		x.itemLSN = catalogLSN
+	}
 	if x.r.Method == http.MethodGet {
 		if tag := x.header("If-None-Match"); tag == "*" || tag == etag {
-			x.charge = 0
+			x.charge = metadataReadCharge
 			return engine.ErrNotModified
 		}
 		x.charge = metadataReadCharge
@@ -95,19 +99,23 @@ func (x *request) sendResource(status int, etag string, body []byte) error {
 	return x.send(status, body)
 }
 
-// sendDeleted answers 204, with the charge of a write.
+// sendDeleted answers 204.
 func (x *request) sendDeleted() error {
-	x.charge = metadataWriteCharge
+	x.charge = metadataDropCharge
 	return x.sendEmpty(http.StatusNoContent)
 }
 
 // databaseBody returns the JSON of a database for an answer.
 func databaseBody(d engine.DatabaseProperties) []byte {
-	m := object{{"id", jsonString(d.ID)}}
-	m.setSystem(d.RID, databaseSelf(d.RID), d.ETag, d.Modified.Unix())
-	m.set("_colls", jsonString("colls/"))
-	m.set("_users", jsonString("users/"))
-	return m.json()
+	return object{
+		{"id", jsonString(d.ID)},
+		{"_rid", jsonString(d.RID)},
+		{"_self", jsonString(databaseSelf(d.RID))},
+		{"_etag", jsonString(d.ETag)},
+		{"_colls", jsonString("colls/")},
+		{"_users", jsonString("users/")},
+		{"_ts", jsontext.Value(strconv.FormatInt(d.Modified.Unix(), 10))},
+	}.json()
 }
 
 func databaseSelf(rid string) string { return "dbs/" + rid + "/" }
@@ -153,9 +161,6 @@ type extra struct {
 	// Resource is the JSON of a container as the client sent it, without its ID and the
 	// members that the server writes.
 	Resource json.RawMessage `json:"resource,omitempty"`
-	// Throughput is the throughput of a database in RU/s. 0 means none. The throughput of
-	// a container is not here, but among the store's own properties.
-	Throughput int `json:"throughput,omitempty"`
 	// Autoscale holds the autoscale settings of the throughput, as the client sent them.
 	// nil means that the throughput is manual.
 	Autoscale json.RawMessage `json:"autoscale,omitempty"`
@@ -163,7 +168,7 @@ type extra struct {
 
 // json returns the JSON of e, or nil if e is empty.
 func (e extra) json() (json.RawMessage, error) {
-	if e.Resource == nil && e.Throughput == 0 && e.Autoscale == nil {
+	if e.Resource == nil && e.Autoscale == nil {
 		return nil, nil
 	}
 	var b bytes.Buffer

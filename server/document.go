@@ -61,7 +61,7 @@ func (b *documentBody) release() {
 
 // postDocument creates a document, or upserts it if the request has the upsert header.
 func (s *Server) postDocument(x *request) error {
-	c, key, err := x.documentWrite()
+	c, key, err := x.documentKey()
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,9 @@ func (s *Server) readDocument(x *request) error {
 	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
 		return c.Read(x.r.Context(), key, id, o)
 	})
+	if late := x.checkSession(engine.PartitionEnd{ID: r.Partition, End: r.End}); late != nil {
+		return x.setFailure(r, late)
+	}
 	if err != nil {
 		if errors.Is(err, engine.ErrNotModified) && o.IfNoneMatch != "*" {
 			x.etag = o.IfNoneMatch
@@ -127,7 +130,7 @@ func (s *Server) readDocument(x *request) error {
 }
 
 func (s *Server) replaceDocument(x *request) error {
-	c, key, err := x.documentWrite()
+	c, key, err := x.documentKey()
 	if err != nil {
 		return err
 	}
@@ -159,10 +162,12 @@ func (s *Server) deleteDocument(x *request) error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// documentWrite returns the container in the path and the partition key in the header,
-// for a request that writes a document. The key is nil if only the document has it. It
-// returns an error if the request has triggers.
-func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) {
+// documentKey returns the container in the path and the partition key in the header,
+// for a request that reads or writes a document. It
+// returns an error if the request has triggers, or no key. A request that addresses its
+// container by rid may leave the key to the document, and so may a create of azcosmos for Go,
+// which sends no header for a key whose only value is undefined.
+func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
 		return nil, nil, unsupported("a trigger")
 	}
@@ -170,19 +175,17 @@ func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := x.partitionKey()
-	return c, key, err
-}
-
-// documentKey is like documentWrite, for a request that has no document in its body. It
-// returns an error if the header has no key, unless the container is addressed by rid.
-func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
-	c, key, err := x.documentWrite()
-	if err == nil && key == nil && !x.byRID(c) {
-		err = badRequest("The partition key must be given for this operation: send it as a JSON array in the header x-ms-documentdb-partitionkey")
+	key, err := x.keyIn(c)
+	isFromGo := x.r.Method == http.MethodPost && x.header(wire.HeaderVersion) >= versionOfGo
+	if err == nil && key == nil && !x.byRID(c) && !isFromGo {
+		err = errNoKey
 	}
 	return c, key, err
 }
+
+// versionOfGo is the version of the REST API that azcosmos for Go uses. Other SDKs use older
+// ones.
+const versionOfGo = "2020-11-05"
 
 func (x *request) writeOptions() engine.WriteOptions {
 	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}

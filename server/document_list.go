@@ -12,7 +12,8 @@ import (
 // Supported: x-ms-max-item-count; x-ms-continuation, which remains valid after splits and
 // merges; and a selection of documents. A selection may name a partition, a range of
 // effective partition keys, and a logical key or a prefix of one, in any combination.
-// Documents are sorted by effective partition key and ID. A document that exists
+// Documents come in the order of [engine.ItemsPage], which is that of their first write
+// within a physical partition, and no page spans two partitions. A document that exists
 // throughout the reading is returned exactly once.
 
 func (s *Server) readDocuments(x *request) error {
@@ -29,7 +30,7 @@ func (s *Server) readDocuments(x *request) error {
 	if r.Continuation, err = readToken(x.header(wire.HeaderContinuation), rid); err != nil {
 		return err
 	}
-	if r.MaxItems, err = x.maxItems(); err != nil {
+	if r.MaxItems, err = x.pageItems(); err != nil {
 		return err
 	}
 	if err := x.acquireSlot(readSlots); err != nil {
@@ -44,6 +45,9 @@ func (s *Server) readDocuments(x *request) error {
 		x.continuation = querypage.JoinToken(tokenRead, rid, page.Continuation)
 	}
 	x.setPartitions(page.Served)
+	if err := x.checkSession(page.Served...); err != nil {
+		return err
+	}
 	return x.sendPage(len(page.Items), func(emit func([]byte)) {
 		for i := range page.Items {
 			if i > 0 {

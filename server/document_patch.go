@@ -184,7 +184,7 @@ func (x *request) patched(p *itemPatch, old []byte) ([]byte, error) {
 // the system properties.
 func unpatchable(c *engine.Container) [][]string {
 	return append(slices.Clone(c.KeyPaths()), []string{"id"}, []string{"_rid"}, []string{"_self"}, []string{"_etag"},
-		[]string{"_attachments"}, []string{"_ts"}, []string{"_lsn"})
+		[]string{"_attachments"}, []string{"_ts"})
 }
 
 // patchFailure converts an error of a patch to the answer.

@@ -187,7 +187,7 @@ func TestDotNetQueriesAPrefixOfAHierarchicalKey(t *testing.T) {
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"orders","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2}}`)
 	for _, u := range []string{"b", "a", "c"} {
 		for _, tenant := range []string{"x", "y"} {
-			ts.must("POST", ordersDocs, nil, `{"id":"1","t":"`+tenant+`","u":"`+u+`"}`)
+			ts.must("POST", ordersDocs, pk(`["`+tenant+`","`+u+`"]`), `{"id":"1","t":"`+tenant+`","u":"`+u+`"}`)
 		}
 	}
 	c, err := ts.db.Container(t.Context(), "shop", "orders")

@@ -61,7 +61,7 @@ func (ts *testServer) dotnet(method, path, kind, link, own, body string) respons
 	ts.ServeHTTP(w, r.WithContext(ts.t.Context()))
 	a := response{t: ts.t, what: method + " " + path, status: w.Code, header: w.Header(), body: w.Body.Bytes()}
 	a.checkRules()
-	if got := a.header.Get(wire.HeaderActivityID); got != "5a6f1c2e-1f9b-4a8e-9a55-0f8c8a6d7d11" {
+	if got := a.header.Get(wire.HeaderActivityID); !a.front() && got != "5a6f1c2e-1f9b-4a8e-9a55-0f8c8a6d7d11" {
 		ts.t.Errorf("%s: activity id %s", a.what, got)
 	}
 	return a
@@ -149,7 +149,7 @@ func TestDotNetWorksOnItems(t *testing.T) {
 		key     = `x-ms-documentdb-partitionkey: ["p"]` + "\n"
 		link    = ordersLink + "/docs/1"
 		path    = ordersDocs + "/1"
-		session = "x-ms-session-token: 0:-1#12,1:-1#7\n"
+		session = "x-ms-session-token: 0:-1#2,1:-1#2\n"
 	)
 	created := ts.dotnet("POST", ordersDocs, "docs", ordersLink, key+session, `{"id":"1","pk":"p","v":1}`).want(201).wantBody(`"v":1`)
 	if got := created.header.Get(wire.HeaderAltContentPath); got != ordersLink || strings.Count(created.header.Get(wire.HeaderSessionToken), ":") != 1 {

@@ -11,6 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/aad"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
@@ -18,10 +20,15 @@ import (
 // statusError is an error that determines the answer to the client: the status, the
 // sub-status and the body.
 type statusError struct {
+	// by is the part of the service that refuses such a request.
+	by                refuser
 	status, substatus int
 	// code is the member code of the body. If empty, codeOf derives it from the status.
-	code    string
+	code string
+	// message is the text of the body's message, without what its refuser adds to it.
 	message string
+	// invalid reports that the gateway found the request malformed.
+	invalid bool
 	// info is the member additionalErrorInfo of the body. It holds the plan of a query
 	// that one request cannot serve.
 	info string
@@ -34,7 +41,12 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%d/%d: %s", e.status, e.substatus, e.message)
 }
 
-// failure returns a statusError with a formatted message.
+// refuse returns a statusError of a refuser with the given text.
+func refuse(by refuser, status, substatus int, text string) error {
+	return &statusError{by: by, status: status, substatus: substatus, message: text}
+}
+
+// failure returns a statusError of the gateway with a formatted message.
 func failure(status, substatus int, format string, args ...any) error {
 	return &statusError{status: status, substatus: substatus, message: fmt.Sprintf(format, args...)}
 }
@@ -51,21 +63,16 @@ func unauthorized(format string, args ...any) error {
 	return failure(http.StatusUnauthorized, wire.SubNone, format, args...)
 }
 
-func tooLarge(format string, args ...any) error {
-	return failure(http.StatusRequestEntityTooLarge, wire.SubNone, format, args...)
-}
-
 // unsupported returns a 400 error that names a part of the protocol that the server does
 // not support.
 func unsupported(what string) error {
 	return failure(http.StatusBadRequest, wire.SubNone, "%s is not supported by this server", what)
 }
 
-// ownerNotFound returns a 404 error for a missing database or container, of which the
-// request addresses a part. Its sub-status distinguishes it from a missing item.
-func ownerNotFound(err error) error {
-	return &statusError{status: http.StatusNotFound, substatus: wire.SubOwnerNotFound, message: "Owner resource does not exist: " + err.Error()}
-}
+// errNotFound is the answer to a request for a missing database or container, or for
+// anything in one. As in the service, it has no sub-status, so a client cannot tell a
+// missing container from a missing item by it.
+var errNotFound = refuse(byBackend, http.StatusNotFound, wire.SubNone, "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
 
 // errInternal is the answer to a request whose operation panicked.
 var errInternal = failure(http.StatusInternalServerError, wire.SubNone, "the request failed in the server; the log has the cause under the activity id")
@@ -75,9 +82,10 @@ var errInternal = failure(http.StatusInternalServerError, wire.SubNone, "the req
 const statusClientClosed = 499
 
 // answerTo converts any error to the status, sub-status and body of an answer. The
-// mapping of errors is in statusOf.
-func answerTo(err error) statusError {
-	a := statusOf(err)
+// mapping of errors is in statusOf. onItem reports whether the error is of an operation on
+// an item, and not on a database, container or another resource.
+func answerTo(err error, onItem bool) statusError {
+	a := statusOf(err, onItem)
 	if a.message == "" {
 		a.message = err.Error()
 	}
@@ -87,7 +95,7 @@ func answerTo(err error) statusError {
 	return a
 }
 
-func statusOf(err error) statusError {
+func statusOf(err error, onItem bool) statusError {
 	var (
 		status    *statusError
 		bad       *engine.BadRequestError
@@ -104,40 +112,49 @@ func statusOf(err error) statusError {
 	case errors.As(err, &status):
 		return *status
 	case errors.As(err, &bad):
-		if bad.Kind == engine.KeyMismatch {
-			return statusError{status: http.StatusBadRequest, substatus: wire.SubPartitionKeyMismatch}
-		}
-		return statusError{status: http.StatusBadRequest}
+		return badRequestAnswer(bad)
 	case errors.As(err, &large):
-		return statusError{status: http.StatusRequestEntityTooLarge}
+		return tooLarge
 	case errors.As(err, &token):
 		return statusError{status: http.StatusUnauthorized}
 	case errors.As(err, &wrong):
-		return statusError{status: http.StatusBadRequest, message: wrong.Error()}
+		return statusError{status: http.StatusBadRequest, message: wrong.Error(), by: compilerIf(wrong.Compiled())}
+	case errors.Is(err, query.ErrNotFinite):
+		const form = `{"errors":[{"severity":"Error","code":%d,"message":%s}]}`
+		return statusError{
+			by: byEvaluator, status: http.StatusBadRequest, substatus: wire.SubNotFinite,
+			message: fmt.Sprintf(form, wire.SubNotFinite, jsonString(query.ErrNotFinite.Error())),
+		}
 	case errors.As(err, &throttled):
 		return statusError{
-			status: http.StatusTooManyRequests, substatus: wire.SubThroughput, retryAfter: throttled.RetryAfter,
-			message: "Request rate is large. The provisioned throughput is used up; try again after the time in x-ms-retry-after-ms.",
+			by: byBackend, status: http.StatusTooManyRequests, substatus: wire.SubThroughput, retryAfter: throttled.RetryAfter,
+			message: "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. " +
+				"Learn more: http://aka.ms/cosmosdb-error-429",
 		}
 	case errors.As(err, &gone):
-		return statusError{status: http.StatusGone, substatus: wire.SubPartitionGone}
+		return statusError{by: byBackend, status: http.StatusGone, substatus: wire.SubPartitionGone}
 	case errors.As(err, &lost):
-		return statusError{status: http.StatusBadRequest}
-	case errors.As(err, &unique):
-		// The message does not name the item that already has the value. A resource token
-		// may not permit that item.
-		return statusError{
-			status:  http.StatusConflict,
-			message: fmt.Sprintf("Unique index constraint violation. Another item has the same values at %s.", strings.Join(unique.Paths, ", ")),
+		return statusError{by: byBackend, status: http.StatusBadRequest}
+	case errors.As(err, &unique), errors.Is(err, engine.ErrConflict):
+		if !onItem {
+			return statusError{by: byBackend, status: http.StatusConflict, message: "Resource with specified id, name, or unique index already exists."}
 		}
-	case errors.Is(err, engine.ErrConflict):
-		return statusError{status: http.StatusConflict}
+		return statusError{by: byDocuments, status: http.StatusConflict, message: "Entity with the specified id already exists in the system."}
 	case errors.Is(err, engine.ErrPreconditionFailed):
-		return statusError{status: http.StatusPreconditionFailed}
+		return statusError{
+			by: byDocuments, status: http.StatusPreconditionFailed,
+			message: "Operation cannot be performed because one of the specified precondition is not met.",
+		}
 	case errors.Is(err, engine.ErrNotModified):
-		return statusError{status: http.StatusNotModified}
+		return statusError{by: byBackend, status: http.StatusNotModified}
 	case errors.Is(err, feed.ErrNotFound):
-		return statusError{status: http.StatusNotFound}
+		if !onItem {
+			return *errNotFound.(*statusError) //nolint:errcheck,errorlint // refuse returns no other type
+		}
+		return statusError{
+			by: byDocuments, status: http.StatusNotFound,
+			message: "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found",
+		}
 	case errors.Is(err, feed.ErrUnsupported):
 		return statusError{status: http.StatusBadRequest}
 	case errors.As(err, &disk), errors.Is(err, engine.ErrClosed):
@@ -149,6 +166,46 @@ func statusOf(err error) statusError {
 	}
 	return statusError{status: http.StatusInternalServerError}
 }
+
+func compilerIf(compiled bool) refuser {
+	if compiled {
+		return byCompiler
+	}
+	return byGateway
+}
+
+// tooLarge is the answer to a body that exceeds a limit.
+var tooLarge = statusError{status: http.StatusRequestEntityTooLarge, message: "Request size is too large", by: byBackend, invalid: true}
+
+// badRequestAnswer returns the answer to a request that the store refuses as invalid. Where
+// no text of the service is known, it has the store's own.
+func badRequestAnswer(bad *engine.BadRequestError) statusError {
+	a := statusError{by: byBackend, status: http.StatusBadRequest}
+	var syntax *jsonscan.SyntaxError
+	switch {
+	case errors.Is(bad, engine.ErrFewComponents):
+		return *errNoKey.(*statusError) //nolint:errcheck,errorlint // refuse returns no other type
+	case bad.Kind == engine.KeyMismatch:
+		a.substatus = wire.SubPartitionKeyMismatch
+		a.message = "PartitionKey extracted from document doesn't match the one specified in the header. " +
+			"Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
+	case errors.Is(bad, engine.ErrNotObject):
+		a.message = "One of the specified inputs is invalid"
+	case errors.As(bad, &syntax):
+		a.message = "The request payload is invalid. Ensure to provide a valid request payload."
+	case errors.Is(bad, engine.ErrNoID):
+		a.message = "The input content is invalid because the required properties - 'id; ' - are missing. " +
+			"Learn more: https://aka.ms/CosmosDB/sql/errors/missing-id"
+	case errors.Is(bad, engine.ErrBadName):
+		a.message = "The input name presented contains invalid character."
+	}
+	return a
+}
+
+// errNoKey is the answer to a request that needs the partition key of an item, and has none
+// or a part of one.
+var errNoKey = refuse(byBackend, http.StatusBadRequest, wire.SubPartitionKeyMismatch,
+	"The partition key supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
 
 // statusRetryWith is the service's status 449: the write conflicted with another write,
 // and the client should retry.

@@ -33,6 +33,8 @@ func (d *fullDisk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error
 	return fullDiskFile{f, d}, nil
 }
 
+func (d *fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, nil }
+
 func (f fullDiskFile) Write(p []byte) (int, error) {
 	if f.d.full.Load() {
 		return 0, syscall.ENOSPC
@@ -56,7 +58,7 @@ func TestWritesOnAFullDiskAreAnswered503AndReadsAreServed(t *testing.T) {
 		disk.full.Store(true)
 		started := time.Now()
 		for range 3 {
-			ts.do("POST", orders+"/docs", pk(`["x"]`), `{"id":"2","pk":"x"}`).want(503).wantBody("the disk is full")
+			ts.do("POST", orders+"/docs", pk(`["x"]`), `{"id":"2","pk":"x"}`).want(503).wantBody("the disk is full").wantBody("may need 6").wantBody("and 0 KiB are free")
 		}
 		if took := time.Since(started); took > time.Second {
 			t.Errorf("the answers took %v", took)

@@ -90,7 +90,7 @@ func readOrder(ctx context.Context, endpoint, key string) error {
 		return err
 	}
 	if _, err := shop.CreateContainer(ctx, azcosmos.ContainerProperties{
-		ID: "orders", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/customer"}},
+		ID: "orders", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/customer"}, Version: 2},
 	}, nil); err != nil {
 		return err
 	}

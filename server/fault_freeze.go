@@ -77,6 +77,17 @@ func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.all = kept
 }
 
+// list returns the container and the range of every freeze, in no particular order.
+func (fs *freezes) list() []freeze {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	all := make([]freeze, len(fs.all))
+	for i, f := range fs.all {
+		all[i] = *f
+	}
+	return all
+}
+
 // dropDeleted removes the freezes of containers that no longer exist. Requests that wait
 // for one then find that their container is missing.
 func (fs *freezes) dropDeleted(ctx context.Context) {

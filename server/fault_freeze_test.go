@@ -25,6 +25,7 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 		t.Cleanup(ts.Drain) // if the test fails, this ends the requests that still wait
 		ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
 		ts.plainAdmin("GET", orderPartitions, "").wantBody(`"frozen":true`).wantBody(`"frozen":false`)
+		ts.plainAdmin("GET", "frozen", "").wantBody(`{"frozen":[{"database":"shop","container":"orders","min":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","max":"FF"}]}`)
 		var done atomic.Int32
 		for _, h := range []headers{{wire.HeaderPartitionID: "1"}, nil} {
 			go func() {
@@ -53,7 +54,8 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 		if n := done.Load(); n != 1 { // only the request for partition 1, which no longer exists
 			t.Errorf("%d of the held requests are answered", n)
 		}
-		ts.plainAdmin("POST", orderPartitions+"/3/thaw", "").want(http.StatusNoContent)
+		ts.plainAdmin("DELETE", "frozen", "").want(http.StatusNoContent)
+		ts.plainAdmin("GET", "frozen", "").wantBody(`{"frozen":[]}`)
 		synctest.Wait()
 		if n := done.Load(); n != 2 {
 			t.Errorf("%d of the held requests are answered", n)
@@ -89,7 +91,7 @@ func TestFreezeEndsWithItsContainer(t *testing.T) {
 				t.Fatalf("%s: %d of the held requests are answered", deleted, len(answers))
 			}
 			for range 2 {
-				if a := <-answers; a.status != http.StatusNotFound || a.sub() != wire.SubOwnerNotFound {
+				if a := <-answers; a.status != http.StatusNotFound || a.sub() != wire.SubNone {
 					t.Errorf("%s: %s is answered with %d/%d", deleted, a.what, a.status, a.sub())
 				}
 			}

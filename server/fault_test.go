@@ -295,7 +295,7 @@ func TestFaultKeyIsThatOfTheHeader(t *testing.T) {
 	}
 	id := ts.addFault(Fault{Status: 503, Key: feed.PartitionKey{"ada"}})
 	ts.do("POST", orders+"/docs", pk(`["ada"]`), `{"id":"1","pk":"ada"}`).want(503)
-	ts.do("POST", orders+"/docs", nil, `{"id":"1","pk":"ada"}`).want(201)
+	ts.do("POST", orders+"/docs", pk(""), `{"id":"1","pk":"ada"}`).want(400, 1001)
 	ts.Faults().Remove(id)
 	ts.addFault(Fault{Status: 503, Range: feed.Range{Min: ada.Min, Max: ada.Max}})
 	ts.do("POST", orders+"/docs", nil, `{"id":"2","pk":"ada"}`).want(503)

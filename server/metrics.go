@@ -46,9 +46,10 @@ type outcome struct {
 // range from a read from memory to the usual timeout of a client.
 var durationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
 
-// newMetrics creates the instruments of a server. It returns nil if p is nil, which means
-// no metrics.
-func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
+// newMetrics creates the instruments of a server. The counters of all operations are there
+// from the start, so that the first request shows as growth. It returns nil if p is nil,
+// which means no metrics.
+func newMetrics(p metric.MeterProvider, db *engine.DB, operations []string) (*metrics, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // nil means no metrics
 	}
@@ -64,7 +65,21 @@ func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	m.units, errs[3] = meter.Float64Counter("changefeed.server.request_units", metric.WithUnit("{RU}"),
 		metric.WithDescription("Request units that requests have cost."))
 	errs[4] = observeContainers(meter, db)
-	return m, errors.Join(errs[:]...)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	for _, op := range operations {
+		m.add(context.Background(), op, 0, 0, 0)
+	}
+	return m, nil
+}
+
+// add adds to the counters of an operation.
+func (m *metrics) add(ctx context.Context, op string, received, sent int64, units float64) {
+	byOp := m.label(outcome{op, -1})
+	m.received.Add(ctx, received, byOp)
+	m.sent.Add(ctx, sent, byOp)
+	m.units.Add(ctx, units, byOp)
 }
 
 // observeContainers creates the instruments for the size of the containers. They read the
@@ -133,10 +148,7 @@ func (m *metrics) record(x *request, sent int64) {
 	}
 	ctx := context.WithoutCancel(x.r.Context())
 	m.duration.Record(ctx, time.Since(x.began).Seconds(), m.label(outcome{op, x.status}))
-	byOp := m.label(outcome{op, -1})
-	m.received.Add(ctx, x.received, byOp)
-	m.sent.Add(ctx, sent, byOp)
-	m.units.Add(ctx, x.charge, byOp)
+	m.add(ctx, op, x.received, sent, x.charge)
 }
 
 // label returns the attributes for an outcome, from the cache if possible.

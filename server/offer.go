@@ -23,8 +23,8 @@ import (
 // A replacement takes effect immediately and does not change the number of partitions.
 // The content determines the kind (manual or autoscale). The headers by which some SDKs
 // request the other kind are supported, too. An offer is created and deleted with its
-// resource, so POST and DELETE are not supported. Options.EnforceThroughput enforces the
-// throughput of containers. The throughput of a database is never enforced.
+// resource, so POST and DELETE are not supported. Options.EnforceThroughput enforces
+// throughput.
 
 // offer is the throughput of one database or container, as clients read and replace it.
 type offer struct {
@@ -64,13 +64,12 @@ func offerRID(owner string) (string, error) {
 // databaseOffer returns the offer of a database, or nil if the database was created
 // without throughput.
 func databaseOffer(d engine.DatabaseProperties) (*offer, error) {
-	e := readExtra(d.Extra)
-	if e.Throughput == 0 {
+	if d.Throughput == 0 {
 		return nil, nil //nolint:nilnil // a database without an offer is not an error
 	}
 	rid, err := offerRID(d.RID)
 	return &offer{
-		throughput: throughput{e.Throughput, e.Autoscale}, rid: rid, owner: d.RID, self: databaseSelf(d.RID),
+		throughput: throughput{d.Throughput, readExtra(d.Extra).Autoscale}, rid: rid, owner: d.RID, self: databaseSelf(d.RID),
 		etag: d.ETag, modified: d.Modified.Unix(), database: &d,
 	}, err
 }
@@ -91,13 +90,15 @@ func containerOffer(ctx context.Context, c *engine.Container) (*offer, error) {
 
 // body returns the JSON of the offer for an answer.
 func (o *offer) body() []byte {
-	m := object{{"id", jsonString(o.rid)}}
+	m := object{
+		{"resource", jsonString(o.self)},
+		{"offerType", jsonString("Invalid")},
+		{"offerResourceId", jsonString(o.owner)},
+		{"offerVersion", jsonString("V2")},
+		{"content", o.content()},
+		{"id", jsonString(o.rid)},
+	}
 	m.setSystem(o.rid, "offers/"+o.rid+"/", o.etag, o.modified)
-	m.set("offerVersion", jsonString("V2"))
-	m.set("offerType", jsonString("Invalid"))
-	m.set("resource", jsonString(o.self))
-	m.set("offerResourceId", jsonString(o.owner))
-	m.set("content", o.content())
 	return m.json()
 }
 
@@ -229,7 +230,7 @@ func (x *request) changeDatabase(d engine.DatabaseProperties, t throughput) erro
 			return err
 		}
 		e := readExtra(d.Extra)
-		e.Throughput, e.Autoscale = t.rate, t.autoscale
+		e.Autoscale, d.Throughput = t.autoscale, t.rate
 		var err error
 		if d.Extra, err = e.json(); err != nil {
 			return err
@@ -307,7 +308,7 @@ func autoscaled(settings json.RawMessage) (throughput, error) {
 		MaxThroughput int `json:"maxThroughput"`
 	}
 	if err := json.Unmarshal(settings, &s); err != nil {
-		return throughput{}, badRequest("the autoscale settings are not a JSON object with a number maxThroughput: %v", err)
+		return throughput{}, badRequest("the autoscale settings are %.60s; they must be an object with a number maxThroughput", settings)
 	}
 	if s.MaxThroughput < leastAutoscale || s.MaxThroughput > mostThroughput || s.MaxThroughput%autoscaleStep != 0 {
 		return throughput{}, badRequest("maxThroughput of autoscale must be a number between %d and %d inclusive in increments of %d; it is %d",
@@ -331,7 +332,13 @@ func (t throughput) least() int {
 // settings.
 func (t throughput) content() jsontext.Value {
 	if t.autoscale == nil {
-		return object{{"offerThroughput", number(t.rate)}}.json()
+		// The store does not record what was provisioned before.
+		least := object{{"maxThroughputEverProvisioned", number(t.rate)}, {"maxConsumedStorageEverInKB", number(0)}}
+		return object{
+			{"offerThroughput", number(t.rate)},
+			{"offerIsRUPerMinuteThroughputEnabled", jsontext.Value("false")},
+			{"offerMinimumThroughputParameters", least.json()},
+		}.json()
 	}
 	settings, err := parseObject(t.autoscale)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestOfferOfAContainer(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	path := ts.withOffer(headers{"x-ms-offer-throughput": "400"})
 	c := ts.must("GET", "/dbs/shop/colls/c", nil, "").object()
-	o := ts.do("GET", path, nil, "").want(200).wantBody(`"content":{"offerThroughput":400}`).
+	o := ts.do("GET", path, nil, "").want(200).wantBody(`"content":{"offerThroughput":400,"offerIsRUPerMinuteThroughputEnabled":false`).
 		wantHeader(wire.HeaderMinThroughput, "400").wantHeader(wire.HeaderOfferReplacePending, "false").object()
 	if o["offerResourceId"] != c["_rid"] || o["resource"] != c["_self"] || o["offerVersion"] != "V2" || o["offerType"] != "Invalid" {
 		t.Errorf("%v", o)
@@ -46,8 +46,8 @@ func TestOfferOfAContainer(t *testing.T) {
 	if rid, _ := o["_rid"].(string); len(rid) != 4 || o["id"] != rid {
 		t.Errorf("rid %v, id %v", o["_rid"], o["id"])
 	}
-	ts.do("PUT", path, nil, `{"content":{"offerThroughput":20000}}`).want(200).wantBody(`"content":{"offerThroughput":20000}`)
-	ts.do("GET", path, nil, "").want(200).wantBody(`"content":{"offerThroughput":20000}`)
+	ts.do("PUT", path, nil, `{"content":{"offerThroughput":20000}}`).want(200).wantBody(`"content":{"offerThroughput":20000,"offerIsRUPerMinuteThroughputEnabled":false`)
+	ts.do("GET", path, nil, "").want(200).wantBody(`"content":{"offerThroughput":20000,"offerIsRUPerMinuteThroughputEnabled":false`)
 	if n := partitionsOf(ts, "c"); n != 1 {
 		t.Errorf("%d partitions after the replacement", n)
 	}
@@ -68,7 +68,7 @@ func TestReplacedOffersAreValidated(t *testing.T) {
 		ts.do("PUT", path, nil, body).want(400)
 	}
 	ts.do("PUT", path, headers{"If-Match": `"other"`}, `{"content":{"offerThroughput":500}}`).want(412)
-	ts.do("GET", path, nil, "").want(200).wantBody(`"offerThroughput":400}`)
+	ts.do("GET", path, nil, "").want(200).wantBody(`"offerThroughput":400,`)
 }
 
 func TestOffersChangeBetweenManualAndAutoscale(t *testing.T) {
@@ -78,9 +78,9 @@ func TestOffersChangeBetweenManualAndAutoscale(t *testing.T) {
 		wantBody(`"content":{"offerThroughput":400,"offerAutopilotSettings":{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":10}}}}`)
 	autoscale := `{"content":{"offerThroughput":400,"offerAutopilotSettings":{"maxThroughput":4000}}}`
 	ts.do("PUT", path, nil, `{"content":{"offerAutopilotSettings":{"maxThroughput":8000}}}`).want(200).wantBody(`"maxThroughput":8000`)
-	ts.do("PUT", path, nil, `{"content":{"offerThroughput":600}}`).want(200).wantBody(`"content":{"offerThroughput":600}`)
+	ts.do("PUT", path, nil, `{"content":{"offerThroughput":600}}`).want(200).wantBody(`"content":{"offerThroughput":600,"offerIsRUPerMinuteThroughputEnabled":false`)
 	ts.do("PUT", path, nil, autoscale).want(200).wantBody(`"maxThroughput":4000`)
-	ts.do("PUT", path, headers{"x-ms-cosmos-migrate-offer-to-manual-throughput": "true"}, autoscale).want(200).wantBody(`"content":{"offerThroughput":4000}`)
+	ts.do("PUT", path, headers{"x-ms-cosmos-migrate-offer-to-manual-throughput": "true"}, autoscale).want(200).wantBody(`"content":{"offerThroughput":4000,"offerIsRUPerMinuteThroughputEnabled":false`)
 	ts.do("PUT", path, headers{"x-ms-cosmos-migrate-offer-to-autopilot": "true"}, `{"content":{"offerThroughput":400}}`).
 		want(200).wantBody(`"offerAutopilotSettings":{"maxThroughput":4000}`)
 	c, err := ts.db.Container(t.Context(), "shop", "c")
@@ -108,7 +108,7 @@ func TestOffersOfDatabasesAndContainersAreListed(t *testing.T) {
 		rids[o.RID], owners[o.OfferResourceID] = true, true
 		if o.OfferResourceID == database {
 			ts.do("PUT", "/"+o.Self, nil, `{"content":{"offerThroughput":2000}}`).want(200)
-			ts.do("GET", "/"+o.Self, nil, "").want(200).wantBody(`"content":{"offerThroughput":2000}`)
+			ts.do("GET", "/"+o.Self, nil, "").want(200).wantBody(`"content":{"offerThroughput":2000,"offerIsRUPerMinuteThroughputEnabled":false`)
 			ts.do("PUT", "/"+o.Self, headers{"If-Match": `"other"`}, `{"content":{"offerThroughput":3000}}`).want(412)
 		}
 	}
@@ -152,10 +152,10 @@ func TestConcurrentReplacementsLoseNoChange(t *testing.T) {
 		put("/"+o.Self, `{"content":{"offerThroughput":5000}}`)
 		put("/"+o.Self, `{"content":{"offerThroughput":5000}}`)
 	}
-	put("/dbs/shop/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":60,"mine":"yes"}`)
+	put("/dbs/shop/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":60,"analyticalStorageTtl":-1}`)
 	all.Wait()
-	ts.do("GET", "/dbs/shop/colls/c", nil, "").want(200).wantBody(`"defaultTtl":60`).wantBody(`"mine":"yes"`)
+	ts.do("GET", "/dbs/shop/colls/c", nil, "").want(200).wantBody(`"defaultTtl":60`).wantBody(`"analyticalStorageTtl":-1`)
 	for _, o := range page.Offers {
-		ts.do("GET", "/"+o.Self, nil, "").want(200).wantBody(`"content":{"offerThroughput":5000}`)
+		ts.do("GET", "/"+o.Self, nil, "").want(200).wantBody(`"content":{"offerThroughput":5000,"offerIsRUPerMinuteThroughputEnabled":false`)
 	}
 }

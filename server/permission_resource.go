@@ -127,7 +127,7 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 	key, err := feed.ParsePartitionKey(array)
 	switch {
 	case err != nil:
-		return nil, badRequest("the resourcePartitionKey of the permission is not a partition key: %v", err)
+		return nil, badRequest("the resourcePartitionKey of the permission is not a partition key: %s", keyArray)
 	case len(key) == 0:
 		// In the header of a request, [] means the documents without a key. A user who
 		// writes [] in a permission could also mean all documents, so it is refused.

@@ -44,7 +44,7 @@ func TestUsersAreCreatedReadListedRenamedAndDeleted(t *testing.T) {
 	ts.do("POST", "/dbs/shop/users", headers{wire.HeaderUpsert: "true"}, `{"id":"bob"}`).want(201)
 	ts.do("POST", "/dbs/shop/users", nil, `{}`).want(400)
 	ts.do("POST", "/dbs/shop/users", nil, `{"id":"a/b"}`).want(400)
-	ts.do("POST", "/dbs/none/users", nil, `{"id":"ada"}`).want(404, wire.SubOwnerNotFound)
+	ts.do("POST", "/dbs/none/users", nil, `{"id":"ada"}`).want(404, wire.SubNone)
 
 	read := ts.do("GET", ada, nil, "").want(200)
 	ts.do("GET", ada, headers{"If-None-Match": read.header.Get("Etag")}, "").want(304)
@@ -65,7 +65,7 @@ func TestUsersAreCreatedReadListedRenamedAndDeleted(t *testing.T) {
 	ts.do("DELETE", "/dbs/shop/users/lovelace", headers{"If-Match": `"other"`}, "").want(412)
 	ts.do("DELETE", "/dbs/shop/users/lovelace", nil, "").want(204)
 	ts.do("DELETE", "/dbs/shop/users/lovelace", nil, "").want(404)
-	ts.do("GET", "/dbs/shop/users/lovelace/permissions/p", nil, "").want(404, wire.SubOwnerNotFound)
+	ts.do("GET", "/dbs/shop/users/lovelace/permissions/p", nil, "").want(404, wire.SubNone)
 }
 
 func TestPermissionsAreCreatedReadListedReplacedAndDeletedAndEachAnswerHasAToken(t *testing.T) {
@@ -138,7 +138,7 @@ func TestInvalidPermissionsAreRefusedByName(t *testing.T) {
 		permissionJSON("p", "All", link, `[]`):                          {400, "is [], which names no key"},
 		permissionJSON("p", "All", link, ` [ ]`):                        {400, "is [], which names no key"},
 		permissionJSON("p", "All", link+"/docs/a", `[]`):                {400, "is [], which names no key"},
-		permissionJSON("p", "All", "dbs/shop/colls/none", ""):           {404, "none"},
+		permissionJSON("p", "All", "dbs/shop/colls/none", ""):           {404, "Resource Not Found"},
 		permissionJSON("there", "All", link, ""):                        {409, "already has a permission there"},
 		permissionJSON("p", "All", link, `["x"]`):                       {409, "already has a permission for that resource"},
 		permissionJSON("p", "All", "/dbs/shop/colls/orders/", `[ "x"]`): {409, "already has a permission for that resource and partition key: there"},
@@ -150,7 +150,7 @@ func TestInvalidPermissionsAreRefusedByName(t *testing.T) {
 		ts.do("POST", ada+"/permissions", h, permissionJSON("p", "All", link, "")).want(400).wantBody("10 to 18000")
 		ts.do("GET", ada+"/permissions/there", h, "").want(400)
 	}
-	ts.do("POST", "/dbs/shop/users/none/permissions", nil, permissionJSON("p", "All", link, "")).want(404, wire.SubOwnerNotFound)
+	ts.do("POST", "/dbs/shop/users/none/permissions", nil, permissionJSON("p", "All", link, "")).want(404, wire.SubNone)
 	ts.do("GET", ada+"/permissions/p", nil, "").want(404)
 }
 

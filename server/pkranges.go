@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // This file serves GET pkranges, which lists the live partitions of a container. SDKs
@@ -37,6 +38,7 @@ type keyRange struct {
 	Parents      []string `json:"parents"`
 	Archived     []string `json:"ownedArchivalPKRangeIds"`
 	Timestamp    int64    `json:"_ts"`
+	LSN          int64    `json:"lsn"`
 }
 
 type keyRanges struct {
@@ -52,11 +54,15 @@ func (s *Server) readKeyRanges(x *request) error {
 	}
 	props, err := c.Properties(x.r.Context())
 	if err != nil {
-		return ownerNotFound(err)
+		return errNotFound
 	}
 	live, err := c.Partitions(x.r.Context())
 	if err != nil {
-		return ownerNotFound(err)
+		return errNotFound
+	}
+	ends, err := c.Ends(x.r.Context())
+	if err != nil {
+		return errNotFound
 	}
 	numbers, next := make([]uint32, len(live)), uint32(0)
 	for i, p := range live {
@@ -67,8 +73,9 @@ func (s *Server) readKeyRanges(x *request) error {
 		numbers[i] = uint32(n)
 		next = max(next, numbers[i]+1)
 	}
-	x.etag = keyRangesTag(next, props.RID)
-	x.charge = 1
+	if x.header(wire.HeaderAIM) != "" || x.header("If-None-Match") != "" {
+		x.etag = keyRangesTag(next, props.RID) // the service sends none to a client that reads the list once
+	}
 	since := keyRangesSince(x.header("If-None-Match"), next, props.RID)
 	if since == next {
 		return x.sendNoPage()
@@ -83,6 +90,11 @@ func (s *Server) readKeyRanges(x *request) error {
 			return err
 		}
 		r.Fraction, r.Timestamp = 1/float64(len(live)), props.Modified.Unix()
+		for _, end := range ends { // a split since the list was read leaves 0
+			if end.ID == p.ID {
+				r.LSN = end.End
+			}
+		}
 		answer.Ranges = append(answer.Ranges, r)
 	}
 	answer.Count = len(answer.Ranges)

@@ -231,8 +231,8 @@ func TestKeyRangesByRid(t *testing.T) {
 func TestKeyRangesOfNoContainer(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.made(engine.ContainerProperties{ID: "orders"})
-	ts.do("GET", "/dbs/shop/colls/none/pkranges", nil, "").want(404, 1003)
-	ts.do("GET", "/dbs/none/colls/orders/pkranges", nil, "").want(404, 1003)
+	ts.do("GET", "/dbs/shop/colls/none/pkranges", nil, "").want(404, 0)
+	ts.do("GET", "/dbs/none/colls/orders/pkranges", nil, "").want(404, 0)
 }
 
 // A partition is split, and a request for it is answered 410. The list that the client

@@ -110,7 +110,7 @@ func TestDatabasesAndContainersCanBeQueried(t *testing.T) {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
-	ts.do("POST", "/dbs/none/colls", queryHeaders(), `{"query":"SELECT * FROM c"}`).want(404, wire.SubOwnerNotFound)
+	ts.do("POST", "/dbs/none/colls", queryHeaders(), `{"query":"SELECT * FROM c"}`).want(404, wire.SubNone)
 	ts.do("POST", "/dbs", queryHeaders(), `{"query":"SELECT * FORM c"}`).want(400)
 }
 

@@ -12,7 +12,7 @@ import (
 // azcosmos asks for them with every query, and its own tests fail without them.
 func TestMetricsOfAQueryAreSentOnRequest(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	ts.withItems(2, 40, 8)
+	ts.withItems(1, 40, 8)
 	silent := ts.ask(nil, "SELECT * FROM c").want(200)
 	if silent.header.Get("x-ms-documentdb-query-metrics") != "" || silent.header.Get("x-ms-cosmos-index-utilization") != "" {
 		t.Error("the answer has metrics without a request for them")

@@ -46,7 +46,7 @@ func (s *Server) planQuery(x *request) error {
 	if err := x.planFits(plan); err != nil {
 		return err
 	}
-	x.charge = 1
+	x.front = true
 	return x.sendJSON(http.StatusOK, plan)
 }
 
@@ -60,11 +60,11 @@ func (x *request) planFits(p query.Plan) error {
 	missing := ""
 	for _, feature := range p.Features() {
 		if !known[strings.ToLower(feature)] {
-			missing += fmt.Sprintf("\nQuery contained %s, which the calling client does not support.", feature)
+			missing += fmt.Sprintf("\r\nQuery contained %s, which the calling client does not support.", feature)
 		}
 	}
 	if missing != "" {
-		return failure(http.StatusBadRequest, wire.SubCrossPartitionQuery, "Query contains 1 or more unsupported features. "+
+		return badRequest("Query contains 1 or more unsupported features. "+
 			"Upgrade your SDK to a version that does support the requested features:%s", missing)
 	}
 	if info := p.QueryInfo; info.HasSelectValue && len(info.GroupByExpressions) > 0 && strings.Contains(x.r.UserAgent(), javaAgent) {

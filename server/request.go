@@ -3,12 +3,14 @@ package server
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -42,13 +44,27 @@ type request struct {
 	// items is the budget for the items of a bulk request. It is nil for other requests.
 	items *itemMemory
 
+	// by is the part of the service that refuses the request. front reports whether the
+	// account's front end answers it if it succeeds, and not a replica.
+	by    refuser
+	front bool
+	// c is the container in the path, once it is found, and otherwise nil.
+	c *engine.Container
+
 	// The fields up to content become headers of the answer. charge is in request units.
-	// session is the session token. lsn and count (the number of items) are not sent if
-	// they are negative.
-	charge  float64
-	session string
-	lsn     int64
-	etag    string
+	// session is the session token. lsn, itemLSN and count (the number of items) are not
+	// known if they are negative.
+	charge       float64
+	session      string
+	lsn, itemLSN int64
+	etag         string
+	// uncharged reports whether the answer has no charge, though a replica gives it.
+	// failedBatch reports that the batch was not carried out.
+	uncharged, failedBatch bool
+	// shared reports whether the container has no throughput of its own. descending reports
+	// whether the query sorts its rows in descending order. invalid reports that the gateway
+	// found the request malformed.
+	shared, descending, invalid bool
 	// partition is the ID of the partition that served the request. continuation is the
 	// position of the next page, or empty if there is none.
 	partition    string
@@ -75,7 +91,7 @@ type request struct {
 }
 
 func newRequest(s *Server, w http.ResponseWriter, r *http.Request) *request {
-	x := &request{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1, count: -1}
+	x := &request{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1, itemLSN: -1, count: -1}
 	if s.budget == nil {
 		x.memory = &unlimited
 	} else if conn, ok := r.Context().Value(guardedKey{}).(*guardedConn); ok && conn.g.b == s.budget {
@@ -124,18 +140,38 @@ func (x *request) header(name string) string {
 // "True" or "true".
 func (x *request) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
 
-// maxItems returns the page size in the header of the request. 0 means that the server
-// chooses the size.
+// maxItems returns the page size in the header of the request. 0 means the default, which
+// depends on the operation, and -1 a page that is as large as an answer may be.
 func (x *request) maxItems() (int, error) {
 	text := x.header(wire.HeaderMaxItemCount)
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n == 0 || n < -1 {
-		return 0, badRequest("the header x-ms-max-item-count is %.40q; it must be a positive number, or -1 for the server's choice", text)
+	if err != nil || n < -1 {
+		return 0, &statusError{status: http.StatusBadRequest, invalid: true, message: fmt.Sprintf(
+			"The input PageSize %.40s is invalid. Ensure to pass a valid page size which must be a positive integer or -1 for a dynamic page size.", text)}
 	}
-	return max(n, 0), nil
+	return n, nil
+}
+
+// These are the sizes of pages of documents and of rows, in the service: the default, and
+// that of a dynamic page, unless MaxBytes ends it before.
+const (
+	defaultPageItems = 1000
+	dynamicPageItems = 10_000
+)
+
+// pageItems is maxItems for a page of documents or of rows.
+func (x *request) pageItems() (int, error) {
+	n, err := x.maxItems()
+	switch n {
+	case 0:
+		n = defaultPageItems
+	case -1:
+		n = dynamicPageItems
+	}
+	return n, err
 }
 
 // partitionKey parses the logical partition key in the header of the request. It returns
@@ -147,10 +183,25 @@ func (x *request) partitionKey() (feed.PartitionKey, error) {
 	}
 	key, err := parseKey(text)
 	if err != nil {
-		return nil, badRequest("the header x-ms-documentdb-partitionkey is not a partition key: %v", err)
+		return nil, badRequest("the header x-ms-documentdb-partitionkey is %.60q, which is not a partition key: %s", text, keyArray)
 	}
 	return key, nil
 }
+
+// keyIn is partitionKey for a request to documents of the container c. If c has no partition
+// key and the client's version of the REST API knows such containers, requests name no key,
+// and address the documents without one. Documents with one are out of reach of such a
+// client, as in the service.
+func (x *request) keyIn(c *engine.Container) (feed.PartitionKey, error) {
+	key, err := x.partitionKey()
+	if key == nil && err == nil && c.SystemKey() && x.beforeSystemKeys() {
+		key = feed.PartitionKey{feed.Undefined}
+	}
+	return key, err
+}
+
+// keyArray describes a partition key in a request.
+const keyArray = "a JSON array of strings, numbers, true, false, null or {}"
 
 // parseKey parses a partition key that is a JSON array, as in the header of a request.
 func parseKey(text string) (feed.PartitionKey, error) {

@@ -75,7 +75,7 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 			"a body with Content-Encoding %.40q is not supported by this server; send it without compression", encoding)
 	}
 	if x.r.ContentLength > limit {
-		return nil, tooLarge("the body of the request has %d bytes; at most %d are accepted", x.r.ContentLength, limit)
+		return nil, &tooLarge
 	}
 	// The first buffer has the size in Content-Length, up to 64 KB. It grows only when
 	// bytes have arrived. So a client that announces a large body and sends nothing costs
@@ -105,7 +105,7 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 		x.received = max(x.received, int64(len(buf))) // a delayed request reads its body a second time, from memory
 		switch {
 		case int64(len(buf)) > limit:
-			return nil, tooLarge("the body of the request has more than %d bytes", limit)
+			return nil, &tooLarge
 		case errors.Is(err, io.EOF):
 			x.bodyRead = true
 			return buf, checkText(buf)

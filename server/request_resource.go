@@ -55,7 +55,7 @@ func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.C
 func ownerError(err error) error {
 	var status *statusError
 	if errors.Is(err, feed.ErrNotFound) && !errors.As(err, &status) {
-		return ownerNotFound(err)
+		return errNotFound
 	}
 	return err
 }
@@ -92,6 +92,7 @@ func (x *request) owner() (*engine.Container, error) {
 		return nil, failure(http.StatusBadRequest, wire.SubIncorrectContainer, "container %s has the rid %s now, not %.40q: it was deleted and recreated",
 			id.Container, id.ContainerRID, want)
 	}
+	x.c = c
 	x.alt = "dbs/" + id.Database + "/colls/" + id.Container
 	x.content = id.ContainerRID
 	return c, nil
@@ -117,7 +118,7 @@ func (x *request) selection(c *engine.Container) (selection, error) {
 	if s.partition, err = x.partitionID(c); err != nil {
 		return s, err
 	}
-	if s.key, err = x.partitionKey(); err != nil {
+	if s.key, err = x.keyIn(c); err != nil {
 		return s, err
 	}
 	s.keys, err = x.keyRange()

@@ -20,6 +20,9 @@ import (
 func (x *request) setResult(r engine.Result) {
 	x.charge += r.Charge
 	x.etag = r.ETag
+	if x.r.Method == http.MethodGet {
+		x.itemLSN = r.LSN
+	}
 	x.setPartition(r.Partition, r.End)
 }
 
@@ -29,80 +32,6 @@ func (x *request) setPartition(partition string, end int64) {
 	if partition != "" {
 		x.session, x.lsn, x.partition = wire.SessionToken(partition, end), end, partition
 	}
-}
-
-// These are the values of headers that are the same in every answer. The slices are
-// shared and must not be changed.
-var (
-	serviceVersion  = []string{"version=2.14.0.0"}
-	gatewayVersion  = []string{"version=2.14.0"}
-	jsonContentType = []string{"application/json"}
-)
-
-// start writes the status and the headers of the answer. size is the length of the body
-// in bytes, or -1 if it is unknown.
-func (x *request) start(status, size int) {
-	h := x.w.Header()
-	lower := isHTTP1(x.r)
-	if lower {
-		lowerHeader(h)
-	}
-	setAll := func(name string, values []string) {
-		if lower {
-			name = lowerName(name)
-		}
-		h[name] = values
-	}
-	// All header values share one slice, which saves an allocation for each header. The
-	// names must be in canonical form.
-	values := make([]string, 0, 12)
-	set := func(name, value string) {
-		values = append(values, value)
-		setAll(name, values[len(values)-1:len(values):len(values)])
-	}
-	set("Date", wire.FormatTime(x.s.db.Now()))
-	set(wire.HeaderActivityID, x.activity)
-	set(wire.HeaderRequestCharge, strconv.FormatFloat(x.charge, 'f', -1, 64))
-	setAll(wire.HeaderServiceVersion, serviceVersion)
-	setAll(wire.HeaderGatewayVersion, gatewayVersion)
-	if x.session != "" {
-		set(wire.HeaderSessionToken, x.session)
-	}
-	if x.lsn >= 0 {
-		set(wire.HeaderLSN, strconv.FormatInt(x.lsn, 10))
-	}
-	if x.etag != "" {
-		set("Etag", x.etag)
-	}
-	if x.partition != "" {
-		// SDKs compare this partition with the one they expected, and list the partitions
-		// again if they differ.
-		set(wire.HeaderPartitionID, x.partition)
-	}
-	if x.count >= 0 {
-		set(wire.HeaderItemCount, strconv.Itoa(x.count))
-	}
-	if x.continuation != "" {
-		set(wire.HeaderContinuation, x.continuation)
-	}
-	if x.alt != "" {
-		set(wire.HeaderAltContentPath, escapeHeader(x.alt))
-		set(wire.HeaderContentPath, x.content)
-	}
-	if size > 0 {
-		contentType := jsonContentType
-		if x.contentType != nil {
-			contentType = x.contentType
-		}
-		setAll("Content-Type", contentType)
-	}
-	if size >= 0 {
-		set("Content-Length", strconv.Itoa(size))
-	}
-	x.status = status
-	x.memory.add(ofAnswers, int64(size))
-	x.releaseSlot()
-	x.w.WriteHeader(status)
 }
 
 // escapeHeader percent-encodes the characters of s that a header must not contain. Names
@@ -139,8 +68,7 @@ func (x *request) sendJSON(status int, v any) error {
 	return x.send(status, body)
 }
 
-// sendEmpty answers without a body. It sends a Content-Length of 0, except for the
-// statuses 204 and 304, which must not have this header.
+// sendEmpty answers without a body.
 func (x *request) sendEmpty(status int) error {
 	size := 0
 	if status == http.StatusNoContent || status == http.StatusNotModified {
@@ -152,7 +80,10 @@ func (x *request) sendEmpty(status int) error {
 
 // fail answers with the error err.
 func (x *request) fail(err error) {
-	a := answerTo(err)
+	a := answerTo(err, x.onItem())
+	if x.kind == adminPrefix {
+		a.by = byAdmin
+	}
 	// An error of the disk makes very many requests fail. The store logs it, so it is not
 	// logged again for each request.
 	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
@@ -160,74 +91,37 @@ func (x *request) fail(err error) {
 	}
 	x.releaseSlot()
 	x.discardBody()
-	h := x.w.Header()
-	if a.substatus != 0 {
-		h.Set(wire.HeaderSubStatus, strconv.Itoa(a.substatus))
+	x.by, x.substatus, x.invalid = a.by, a.substatus, a.invalid
+	switch {
+	case x.charge != 0 || !a.by.isBackend():
+	case a.substatus == wire.SubThroughput:
+		x.charge = engine.ThrottledShare * x.s.costs.of(x.c, x.op)
+	case a.status == http.StatusNotFound && a.by == byBackend:
+		x.charge = metadataReadCharge
+	case !x.onItem() && (a.status == http.StatusConflict || a.status == http.StatusPreconditionFailed):
+		x.charge = metadataFailedCharge
 	}
 	if a.retryAfter > 0 {
-		h.Set(wire.HeaderRetryAfter, strconv.FormatInt(max(a.retryAfter.Milliseconds(), 1), 10))
-		h.Set("Retry-After", strconv.FormatInt(int64((a.retryAfter+time.Second-1)/time.Second), 10)) // for proxies and HTTP clients that are not SDKs
+		x.w.Header().Set(wire.HeaderRetryAfter, strconv.FormatInt(max(a.retryAfter.Milliseconds(), 1), 10))
+		if a.substatus != wire.SubThroughput { // this server's own refusals are also for proxies and HTTP clients that are not SDKs
+			x.w.Header().Set("Retry-After", strconv.FormatInt(int64((a.retryAfter+time.Second-1)/time.Second), 10))
+		}
 	}
-	x.substatus = a.substatus
 	if a.status == http.StatusNotModified {
 		x.start(a.status, -1)
 		return
 	}
-	body := wire.ErrorBody{Code: a.code, Message: a.message + "\nActivityId: " + x.activity, AdditionalErrorInfo: a.info}.JSON()
-	x.start(a.status, len(body))
-	_, _ = x.w.Write(body)
-}
-
-// The service sends header names in lower case, and .NET's SDK compares some of them
-// exactly. net/http sends a name as it is in the map of headers, usually capitalised. So
-// the names in this map are changed to lower case for HTTP/1. HTTP/2 always sends lower
-// case. A caller in the same process gets the capitalised names.
-
-// lowerNames maps the usual header names to lower case. The table saves an allocation for
-// each header.
-var lowerNames = lowered(wire.HeaderActivityID, wire.HeaderAltContentPath, wire.HeaderContentPath, wire.HeaderContinuation, wire.HeaderGatewayVersion,
-	wire.HeaderItemCount, wire.HeaderLSN, wire.HeaderPartitionID, wire.HeaderRequestCharge, wire.HeaderRetryAfter, wire.HeaderServiceVersion,
-	wire.HeaderSessionToken, wire.HeaderSubStatus, "Content-Type", "Date", "Etag")
-
-func lowered(names ...string) map[string]string {
-	m := map[string]string{}
-	for _, name := range names {
-		m[name] = strings.ToLower(name)
+	body := wire.ErrorBody{Code: a.code, AdditionalErrorInfo: a.info}
+	if a != *errForbidden {
+		body.Message = a.by.message(a.message, x.activity, x.began, time.Now())
 	}
-	return m
+	text := body.JSON()
+	x.start(a.status, len(text))
+	_, _ = x.w.Write(text)
 }
 
-// lowerName returns a header name in lower case. It does not change the headers that
-// net/http itself evaluates, such as Content-Length.
-func lowerName(name string) string {
-	if lower, known := lowerNames[name]; known {
-		return lower
-	}
-	switch name {
-	case "Connection", "Content-Length", "Trailer", "Transfer-Encoding":
-		return name
-	}
-	return strings.ToLower(name)
-}
-
-// lowerHeader changes the names of an answer's headers to lower case.
-func lowerHeader(h http.Header) {
-	for name, values := range h {
-		if lower := lowerName(name); lower != name {
-			h[lower] = values
-			delete(h, name)
-		}
-	}
-	// net/http adds Date and Content-Type unless these names are in the map. An entry
-	// without values prevents that, and is not sent.
-	h["Date"], h["Content-Type"] = nil, nil
-}
-
-// isHTTP1 reports whether a request arrived over HTTP/1 at an http.Server. Tests may call
-// the handler without one.
-func isHTTP1(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.Context().Value(http.ServerContextKey) != nil
-}
+// onItem reports whether the path addresses an item, or the items of a container.
+func (x *request) onItem() bool { return len(x.path.Types) > 2 && x.path.Types[2] == "docs" }
 
 // The functions below write a page of documents from the stored bytes, without encoding
 // them. They first add up the length, so that the answer has a Content-Length. Small

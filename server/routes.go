@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -100,6 +99,9 @@ func isBatch(x *request) bool { return x.flag(wire.HeaderBatch) }
 func isPlan(x *request) bool { return x.flag(wire.HeaderQueryPlan) }
 
 func isQuery(x *request) bool {
+	if strings.HasPrefix(strings.ToLower(x.header("Content-Type")), "application/json") {
+		return false // as in the service, which takes a query that is sent as JSON for a document
+	}
 	return strings.HasPrefix(strings.ToLower(x.header("Content-Type")), wire.ContentTypeQuery) ||
 		x.flag(wire.HeaderIsQuery) || x.flag(wire.HeaderIsQueryGo)
 }
@@ -127,29 +129,31 @@ func indexRoutes(table []route) (routeIndex, error) {
 	return index, nil
 }
 
-// find returns the route for a request. If there is none, the error names the methods
-// that the path supports.
+// find returns the route for a request, or the error of a path or a method without one.
 func (index routeIndex) find(x *request) (route, error) {
 	routes := index[x.path.Shape()]
 	if len(routes) == 0 {
-		return route{}, failure(http.StatusNotFound, wire.SubNone, "there is nothing at %s", x.path.Shape())
+		return route{}, errURL
 	}
-	var allowed []string
+	if x.r.Method == http.MethodOptions {
+		return route{}, errForbidden
+	}
 	for _, r := range routes {
 		if r.method == x.r.Method && (r.when == nil || r.when(x)) {
 			return r, nil
 		}
-		if !slices.Contains(allowed, r.method) {
-			allowed = append(allowed, r.method)
-		}
 	}
-	if slices.Contains(allowed, x.r.Method) { // with this method the path supports only queries
-		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone,
-			"a %s to %s is a query; send the header Content-Type: %s", x.r.Method, x.path.Shape(), wire.ContentTypeQuery)
-	}
-	return route{}, x.methodNotAllowed(x.path.Shape(), allowed)
+	first := min(1, len(x.r.Method)) // a program that calls the handler itself may leave out the method
+	method := x.r.Method[:first] + strings.ToLower(x.r.Method[first:])
+	return route{}, refuse(byFrontDoor, http.StatusMethodNotAllowed, wire.SubNone, "RequestHandler."+method)
 }
+
+// errURL is the answer to a path that the protocol does not have. errForbidden is the answer
+// to OPTIONS, the only one without a message.
+var (
+	errURL       = badRequest("Request url is invalid.")
+	errForbidden = &statusError{by: byFrontDoor, status: http.StatusForbidden, code: "Forbidden", message: "Forbidden"}
+)
 
 // methodNotAllowed returns the 405 answer to a request whose path supports other methods.
 // allowed are these methods.

@@ -40,15 +40,19 @@ type Options struct {
 	// 1 is used.
 	Partitions int
 	// EnforceThroughput makes the server answer 429 when the provisioned throughput of a
-	// container is used up. The store must also be opened to enforce it. The throughput
-	// of a database, which containers without throughput of their own share, is never
-	// enforced. If false, throughput is only stored and shown.
+	// container is used up, or that of its database, which containers without throughput
+	// of their own share. The store must also be opened to enforce it. If false, throughput
+	// is only stored and shown.
 	EnforceThroughput bool
 	// Versions is the time for which a container keeps all versions if its properties do
 	// not set a retention. It must be a whole number of minutes. It corresponds to an
 	// account with continuous backup, where every container can be read in all versions
 	// and deletes mode. If zero, only containers with a retention keep versions.
 	Versions time.Duration
+	// DeletesWithoutPrevious leaves the previous images of deletes out of all versions and
+	// deletes mode. It corresponds to an account made since December 2024. The id and the
+	// partition key of a delete are in its metadata in any case.
+	DeletesWithoutPrevious bool
 	// ServeAllQueries makes the server answer every query over a whole container itself,
 	// page by page. If false, it answers as the service does. A query whose rows must be
 	// merged over partitions is answered 400 with sub-status 1004 and its plan. Such
@@ -125,6 +129,8 @@ type Server struct {
 	// tokens verifies AAD tokens.
 	tokens *aad.Verifier
 
+	usages     usages
+	costs      costs
 	conditions conditionTimes
 	// conditionSlots limits the number of conditions of patches that are evaluated at
 	// once. It has a slot for half of the processors, so that other requests are served
@@ -188,7 +194,7 @@ func New(st *store.DB, o Options) (*Server, error) {
 			s.faults.operations = append(s.faults.operations, r.op)
 		}
 	}
-	if s.metrics, err = newMetrics(o.Metrics, db); err != nil {
+	if s.metrics, err = newMetrics(o.Metrics, db, s.faults.operations); err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)
 	}
 	return s, nil
@@ -239,6 +245,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	if err := s.serve(x); err != nil {
 		x.fail(err)
+	} else if s.o.EnforceThroughput && x.c != nil {
+		s.costs.learn(x.c, x.op, x.charge)
 	}
 	if s.o.Logger.Enabled(r.Context(), slog.LevelDebug) { // each value of the line is an allocation
 		s.o.Logger.DebugContext(r.Context(), "request", "operation", x.op, "method", r.Method, "path", r.URL.EscapedPath(),
@@ -276,7 +284,7 @@ func (s *Server) serve(x *request) error {
 		if x.header("Authorization") == "" {
 			return errNoAuthorization
 		}
-		return badRequest("%v", err)
+		return errURL
 	}
 	x.path = path
 	route, err := s.routes.find(x)
@@ -295,6 +303,10 @@ func (s *Server) serve(x *request) error {
 	}
 	if err := grant.permits(x, route); err != nil {
 		return err
+	}
+	if level := x.header(wire.HeaderConsistency); strings.EqualFold(level, "Strong") || strings.EqualFold(level, "BoundedStaleness") {
+		return badRequest("ConsistencyLevel %s specified in the request is invalid when service is configured with consistency level Session. "+
+			"Ensure the request consistency level is not stronger than the service consistency level.", level)
 	}
 	return x.checkOwner(s.applyFaults(x, route.serve))
 }

@@ -130,7 +130,7 @@ func (x *request) changeUser(change func(u *user) (name string, err error)) (*us
 		}
 		r, err := x.s.db.ReplaceRecord(x.r.Context(), u.database.ID, old, u.record)
 		if large := (*engine.TooLargeError)(nil); errors.As(err, &large) {
-			return nil, tooLarge("user %s has too many permissions for this server: %d bytes, at most %d; give further ones to another user", name, large.Size, large.Limit)
+			return nil, failure(http.StatusRequestEntityTooLarge, wire.SubNone, "user %s has too many permissions for this server: %d bytes, at most %d; give further ones to another user", name, large.Size, large.Limit)
 		}
 		if !errors.Is(err, engine.ErrPreconditionFailed) {
 			u.record = r

@@ -30,7 +30,8 @@ func (c *Container) Identity() feed.Identity { return c.engine().Identity() }
 // Item is a document as the store returns it.
 type Item struct {
 	// Body is the document with its system properties _rid, _self, _etag, _attachments
-	// and _ts. It belongs to the caller.
+	// and _ts. Its text may differ from the one that was written (see the package's
+	// comment). It belongs to the caller.
 	Body json.RawMessage
 	// ETag identifies this version. It includes its quotes.
 	ETag string
@@ -209,18 +210,23 @@ type ItemsRequest struct {
 	// MaxItems is the largest number of items to return. If zero, [Container.Items] uses
 	// 100, and [Container.VisitItems] sets no limit.
 	MaxItems int
-	// MaxBytes is the size of documents, in bytes, after which the page ends. A page has
-	// at least one item. If zero, Items uses 4 MiB, and VisitItems uses 256 MiB.
+	// MaxBytes limits the documents of a page, in bytes. A page of Items has at most as
+	// many, with a byte between two documents, unless it has a single item. A visit ends
+	// after the document that reaches the limit. If zero, Items uses 4 MiB, and VisitItems
+	// uses 256 MiB.
 	MaxBytes int
 	// MaxTime is the time after which the page ends. If zero, 1 s is used.
 	MaxTime time.Duration
 }
 
-// ItemsPage is a page of a container's items, sorted by effective partition key and id.
+// ItemsPage is a page of a container's items. All of them are in one physical partition,
+// and come in the order in which they were first written. But if the request selects a
+// part of a partition that is more than one key, they are sorted by effective partition
+// key, and only within a key by the time of the first write.
 type ItemsPage struct {
 	Items []Item
-	// Continuation is empty on the last page. A page that ended at MaxTime may have a
-	// continuation and no items.
+	// Continuation is empty on the last page. A page that ended at MaxTime, or at the end
+	// of a partition, may have a continuation and no items.
 	Continuation string
 	// Charge is the cost in request units of reading all documents of the page at once.
 	// See [Result].
@@ -255,7 +261,8 @@ func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error
 // unchanged.
 //
 // The returned page has no Items. Its Continuation is the position after the last visited
-// item.
+// item. A visit ends with its physical partition, so call VisitItems again until the
+// continuation is empty.
 func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(body []byte) (more bool, err error)) (ItemsPage, error) {
 	page, err := c.engine().VisitItems(ctx, r.engine(), func(v *engine.VisitedItem) (bool, error) { return visit(v.Body) })
 	return ItemsPage{Continuation: page.Continuation, Charge: page.Charge}, err
@@ -265,10 +272,15 @@ func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(b
 // than the Read of [DB.Source] does. A Range or a Key may cover several live partitions.
 // Without Partition.ID, Range and Key, the whole container is selected.
 //
-// The page has the changes of all selected partitions, sorted by LSN, from one snapshot.
-// It never divides a transaction. Its continuation is valid for the whole selection:
-// later pages return every later change and no earlier one, also after splits and merges.
-// It is also valid for other parts of the container, and for the Read of DB.Source.
+// The page has changes of the selected partitions from one snapshot: those of one
+// partition after those of another, and each partition's sorted by LSN. It never divides a
+// transaction. Each partition counts its own LSNs, so the continuation has an LSN for each
+// range of keys. It is valid for the whole selection: later pages return every later
+// change and no earlier one, also after splits and merges. It is also valid for any part
+// of the selection, and for the Read of DB.Source there.
+//
+// If the selection is in several partitions, the page's End is -1, and its LSN is -1 unless
+// the continuation has the same LSN for all keys.
 //
 // Feed returns the same errors as Read. It returns a *feed.GoneError only for a
 // Partition.ID that is not live. A page of n partitions may need n seeks. Partitions

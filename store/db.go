@@ -44,7 +44,7 @@ type Options struct {
 // a warning.
 //
 // Open returns a *[LockedError] if a process has the directory open, a *[FormatError] if
-// a newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the
+// another release wrote it in another format, and a *[CorruptError] if a file is damaged or missing. If the
 // disk refuses to write, Open returns an error that wraps the disk's. On a full disk the
 // error names the room that Open needs. Open may then be called again.
 //
@@ -81,8 +81,8 @@ func (db *DB) Now() time.Time { return db.engine().Now() }
 // keys. It reads the whole store from one snapshot. Writers may continue meanwhile. The
 // returned error joins the first 20 findings, each a *[CorruptError].
 //
-// Items with equal values in a unique key are not damage, because formats up to 3 did not
-// enforce unique keys. The error joins the first 20 such pairs, each a *[UniqueKeyError].
+// For items with equal values in a unique key, the error joins the first 20 such pairs, each
+// a *[UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error { return db.engine().Check(ctx) }
 
 // DatabaseProperties describe a database.
@@ -91,11 +91,15 @@ type DatabaseProperties struct {
 	// describe the last write.
 	ID, RID, ETag string
 	Modified      time.Time
+	// Throughput is the provisioned throughput in request units per second that all
+	// containers without one of their own share. If zero, they are unlimited. It is enforced
+	// as that of [ContainerProperties] is.
+	Throughput int
 	// Extra is JSON text of the caller, as in [ContainerProperties].
 	Extra json.RawMessage
 }
 
-// CreateDatabase creates a database with the ID and Extra of p. It returns [ErrConflict]
+// CreateDatabase creates a database with the ID, Throughput and Extra of p. It returns [ErrConflict]
 // if the database exists. It returns a *[BadRequestError] or a *[TooLargeError] if p is
 // not valid.
 func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
@@ -116,7 +120,7 @@ func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	return convert(all, func(p engine.DatabaseProperties) DatabaseProperties { return DatabaseProperties(p) }), err
 }
 
-// ReplaceDatabase replaces the Extra of a database. It returns an error that wraps
+// ReplaceDatabase replaces the Throughput and the Extra of a database. It returns an error that wraps
 // feed.ErrNotFound if the database does not exist. It returns [ErrPreconditionFailed] if
 // p.ETag is neither empty, nor "*", nor the current ETag.
 func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
@@ -137,8 +141,10 @@ type KeyVersion = engine.KeyVersion
 const (
 	// DefaultHash is HashV2 for one key path and MultiHash for more.
 	DefaultHash KeyVersion = engine.DefaultHash
-	// HashV1 is the older hash. Strings that agree in their first 100 characters share an
-	// effective partition key.
+	// HashV1 is the older hash, which looks at the first 100 characters of a string. Keys
+	// that differ only in later ones are one logical partition: an id exists once among
+	// them, and a request for one of the keys reads the documents of all. Use it only for a
+	// container that must behave like an existing one.
 	HashV1 KeyVersion = engine.HashV1
 	// HashV2 is one hash over all components.
 	HashV2 KeyVersion = engine.HashV2
@@ -156,6 +162,12 @@ type ContainerProperties struct {
 	KeyPaths []string
 	// KeyVersion is the version of the hash. It cannot be changed.
 	KeyVersion KeyVersion
+	// SystemKey makes a container without a partition key, as Azure Cosmos DB created them
+	// before 2019 and still serves them. Its KeyPaths are "/_partitionKey", and may be left
+	// out. The key of an item without that property is feed.PartitionKey{feed.Undefined}. The
+	// container has one partition, which cannot be split. Leases of older processors are in
+	// such containers; a new container is better created with a key. It cannot be changed.
+	SystemKey bool
 	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical
 	// partition have equal values at all paths of a list: a write of such an item returns
 	// a *[UniqueKeyError]. A missing value counts as null. Objects and arrays are
@@ -168,9 +180,9 @@ type ContainerProperties struct {
 	// Retention is the time for which the container keeps all versions and deletes. If
 	// zero, the container keeps none and has no all versions and deletes feed.
 	Retention time.Duration
-	// Throughput is the provisioned throughput in request units per second. If zero, it
-	// is unlimited. Requests above it return a *feed.ThrottledError, unless
-	// [Options].IgnoreThroughput is set.
+	// Throughput is the provisioned throughput in request units per second. If zero, the
+	// container shares that of its database. Requests above it return a
+	// *feed.ThrottledError, unless [Options].IgnoreThroughput is set.
 	Throughput int
 	// Partitions is the number of physical partitions to create. If zero, 1 is used.
 	// ReplaceContainer ignores it.
@@ -223,10 +235,11 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 
 // Source returns the change feed of a container.
 //
-// A continuation of the feed is a decimal LSN in double quotes. A continuation of one
-// partition is valid for every partition of the container. A start time in the future
-// means now. A read with Wait returns when the first change arrives. When the store is
-// closed, it returns [ErrClosed].
+// A continuation of the feed is a decimal LSN in double quotes. For a merged partition, it
+// may have an LSN for each range of keys. It is valid for the part of the container that
+// was read, also after splits and merges, and for any part of that. A start time in the
+// future means now. A read with Wait returns when the first change arrives. When the store
+// is closed, it returns [ErrClosed].
 //
 // In all versions and deletes mode, a start from the beginning or from a time returns
 // feed.ErrUnsupported. So does every read of a container without Retention. A position
@@ -238,9 +251,9 @@ func (db *DB) Source(c *Container) feed.Source { return db.engine().Source(c.eng
 // of the .NET change feed processor. It can be read and changed like any other item.
 // [Leases.In] selects another format.
 //
-// The container c must be partitioned by /id or /partitionKey, and its DefaultTTL must
-// not be above zero. Otherwise Open returns a *lease.DialectError. Each write is one
-// request to the store. A write whose condition fails returns the current document. A
+// The container c must be partitioned by /id or /partitionKey, or have no partition key
+// (SystemKey). Its DefaultTTL must not be above zero. Otherwise Open returns a
+// *lease.DialectError. Each write is one request to the store. A write whose condition fails returns the current document. A
 // listing is one request, which reads one snapshot: every id of c, and the documents of
 // the leases. The Now of a listing is [DB.Now].
 func (db *DB) Leases(c *Container) Leases { return Leases(db.engine().Leases(c.engine())) }

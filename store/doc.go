@@ -26,6 +26,23 @@
 //     writers continue. A continuation stays valid across both.
 //   - A document is stored once, in the log that the feed reads.
 //
+// # Documents
+//
+// A document is stored as Azure Cosmos DB stores it, so reads and feeds may return another
+// text than was written:
+//
+//   - White space outside of strings is removed. Members keep their order.
+//   - Integers from -2^63 to 2^64-1 keep their digits. Every other number becomes a
+//     float64 and is written in one form: 1.0 and 1e0 become 1, -0.0 becomes 0, 12.50
+//     becomes 12.5, and 1e19 becomes 1e+019. A number beyond float64, such as 1e400, is a
+//     [BadRequestError]. Write amounts with more digits as strings.
+//   - Half of a surrogate pair ("\ud800") becomes U+FFFD. All other text stays as it was
+//     written, escapes included.
+//   - The properties _rid, _self, _etag, _attachments, _ts and _lsn of the caller are
+//     dropped. The store adds its own.
+//
+// So compare documents by their values, or after they were read back.
+//
 // All methods are safe for concurrent use. [DB.Close] ends every goroutine that the store
 // started. A store in memory works inside a testing/synctest bubble.
 package store

@@ -58,9 +58,9 @@ type UniqueKeyError = engine.UniqueKeyError
 // return it are not stored.
 type DiskError = engine.DiskError
 
-// FormatError reports that a newer release wrote a directory. Its Dir is the directory.
-// Its Found is the directory's format, and its Known the newest format that this release
-// reads.
+// FormatError reports that another release wrote a directory, in a format that this one does
+// not read. Its Dir is the directory. Its Found is the directory's format, and its Known the
+// format that this release reads.
 type FormatError = engine.FormatError
 
 // LockedError reports that a process, perhaps this one, has a directory open. Its Dir is

@@ -135,7 +135,7 @@ func ExampleContainer_Feed() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(page.Changes), "changes, up to", page.Continuation)
+	fmt.Println(len(page.Changes), "changes")
 
 	if _, err := orders.Split(ctx, "1", ""); err != nil {
 		log.Fatal(err)
@@ -144,7 +144,7 @@ func ExampleContainer_Feed() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(page.Changes), "change, up to", page.Continuation)
+	fmt.Println(len(page.Changes), "change")
 
 	bobs := 0
 	_, err = orders.VisitItems(ctx, store.ItemsRequest{}, func(body []byte) (bool, error) {
@@ -158,7 +158,7 @@ func ExampleContainer_Feed() {
 	}
 	fmt.Println("orders of bob:", bobs)
 	// Output:
-	// 2 changes, up to "2"
-	// 1 change, up to "3"
+	// 2 changes
+	// 1 change
 	// orders of bob: 1
 }

@@ -51,6 +51,7 @@ func newFixture(t *testing.T, c feedtest.Container) feedtest.Fixture {
 			_, err := s.Merge(a, b)
 			return err
 		},
+		Beyond:  func(end feed.Continuation) feed.Continuation { return end[:len(end)-1] + `0"` }, // ten times the LSN
 		Advance: func(d time.Duration) { ahead += d },
 	}
 }

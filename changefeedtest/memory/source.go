@@ -1,7 +1,8 @@
 // Package memory is an engine in memory: a container with a change feed, and a lease
 // container. It is for examples, and for tests of handlers that need no document store.
 // It has partitions, splits, merges, transactions and both feed modes, but no time to live
-// and no files.
+// and no files. Changes have documents in the form in which Azure Cosmos DB stores them:
+// without white space, and with canonical numbers, for example 1 for 1.0.
 //
 // [NewSource] returns an empty container, and [NewLeases] an empty lease container:
 //
@@ -19,7 +20,6 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/canonical"
 )
 
 // Options configure a Source. The zero value of a field is its default.
@@ -171,8 +172,9 @@ type Write struct {
 }
 
 // Commit carries out a transaction on the items of one partition key, all writes or none,
-// and returns its LSN in the key's partition. It returns an error that wraps [feed.ErrNotFound] if an item to
-// delete does not exist.
+// and returns its LSN in the key's partition. It returns an error that wraps
+// [feed.ErrNotFound] if an item to delete does not exist. A number that no float64 can
+// hold, such as 1e400, is an error, too.
 func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +196,11 @@ func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 		}
 		switch {
 		case w.Document != nil:
-			e.change.Current = stored(w.Document, e.item, lsn, now.Unix())
+			document, err := canonical.Append(nil, w.Document)
+			if err != nil {
+				return 0, fmt.Errorf("write item %s: %w", w.ID, err)
+			}
+			e.change.Current = stored(document, e.item, lsn, now.Unix())
 		case exists:
 			e.change.Op, e.change.DeletedID, e.change.DeletedKey = feed.Delete, w.ID, key
 		default:
@@ -214,11 +220,10 @@ func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 	return lsn, nil
 }
 
-// stored returns a document as the container stores it: with the system properties added
-// as its last members.
+// stored returns a canonical document as the container stores it: with the system
+// properties added as its last members. It changes document.
 func stored(document []byte, item string, lsn, ts int64) json.RawMessage {
-	document = bytes.TrimSpace(document)
-	b := slices.Clone(document[:len(document)-1])
+	b := document[:len(document)-1]
 	if len(b) > 1 {
 		b = append(b, ',')
 	}

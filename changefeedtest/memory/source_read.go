@@ -14,7 +14,7 @@ import (
 // Read implements [feed.Source]. A continuation is a decimal LSN in double quotes, as the
 // embedded store's.
 func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
-	begin := time.Now()
+	begin, since := time.Now(), r.From.Since()
 	var timer *time.Timer
 	for {
 		if err := ctx.Err(); err != nil {
@@ -31,6 +31,9 @@ func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 		}
 		// A read from now waits for changes after the moment of the request.
 		r.From = feed.After(continuation(from))
+		if !since.IsZero() {
+			r.From = feed.AfterSince(continuation(from), since)
+		}
 		if timer == nil {
 			timer = time.NewTimer(left)
 			defer timer.Stop()
@@ -58,10 +61,10 @@ func (s *Source) page(r feed.Request) (page feed.Page, from int64, err error) {
 	if maxItems <= 0 {
 		maxItems = 100
 	}
-	page.LSN, page.End = max(from, p.lsn), p.lsn
-	prefix := EPK(r.Key)
+	page.LSN, page.End = p.lsn, p.lsn
+	prefix, since := EPK(r.Key), r.From.Since()
 	for _, e := range p.log[p.after(from):] {
-		if !keys.Holds(e.epk) || !strings.HasPrefix(e.epk, prefix) || !s.visible(r.Mode, e) {
+		if !keys.Holds(e.epk) || !strings.HasPrefix(e.epk, prefix) || !s.visible(r.Mode, e) || e.change.Time.Before(since) {
 			continue
 		}
 		if n := len(page.Changes); n >= maxItems && page.Changes[n-1].LSN != e.change.LSN {
@@ -113,7 +116,15 @@ func (s *Source) start(r feed.Request, p *partition) (int64, error) {
 		}
 		return p.lsn, nil
 	case feed.StartContinuation:
-		return position(start.Continuation())
+		lsn, err := position(start.Continuation())
+		if err == nil && lsn > p.lsn {
+			err = &feed.HistoryLostError{
+				Reason: fmt.Sprintf("the log of partition %s ends at LSN %d, before the position %d, as after the restore of an older copy", p.ID, p.lsn, lsn),
+				Ended:  true,
+				Oldest: continuation(p.lsn),
+			}
+		}
+		return lsn, err
 	case feed.StartNow:
 	}
 	return p.lsn, nil

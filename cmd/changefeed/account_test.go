@@ -321,15 +321,18 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 		t.Fatalf("status %d: %s%s", code, out, errOut)
 	}
 	code, out, errOut = command(t, append([]string{"partitions", "ls", "--json"}, args...)...)
-	var live []map[string]any
-	if err := json.Unmarshal([]byte(out), &live); err != nil || code != exitOK || len(live) != 4 || len(live[0]) != 8 {
+	var list struct{ Partitions []map[string]any }
+	err := json.Unmarshal([]byte(out), &list)
+	live := list.Partitions
+	if err != nil || code != exitOK || len(live) != 4 || len(live[0]) != 8 {
 		t.Fatalf("status %d: %v: %s%s", code, err, out, errOut)
 	}
 	// The JSON of new partitions must omit their sizes, which are unknown, and not
 	// contain zeros.
 	code, out, errOut = command(t, append([]string{"partitions", "split", live[0]["id"].(string), "--json"}, args...)...)
-	var made []map[string]any
-	err := json.Unmarshal([]byte(out), &made)
+	list.Partitions = nil
+	err = json.Unmarshal([]byte(out), &list)
+	made := list.Partitions
 	if err != nil || code != exitOK || len(made) != 2 || len(made[0]) != 4 || made[1]["max"] != live[0]["max"] || made[0]["parents"] == nil {
 		t.Errorf("status %d: %v: %s%s", code, err, out, errOut)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -13,7 +14,7 @@ import (
 // completion.
 var offered = map[string][]cobra.Completion{
 	"dialect": dialects(), "mode": {modeLatest, modeAVAD}, "tls": {"self-signed", "off"}, "log-level": {"debug", "info", "warn", "error"},
-	"from": {"beginning", "now", "after:0"}, "start": {"beginning", "marker"},
+	"operation": admin.Operations(), "from": {"beginning", "now", "after:0"}, "start": {"beginning", "marker"},
 }
 
 func dialects() []cobra.Completion {
@@ -39,8 +40,13 @@ func completed(cmd *cobra.Command) *cobra.Command {
 				return
 			}
 			values := offered[f.Name]
-			if f.Name == "from" && cmd.Name() == "replicate" {
+			switch {
+			case f.Name == "from" && cmd.Name() == "replicate":
 				values = nil
+			case f.Name == "to" && cmd.Name() == "convert":
+				values = dialects()
+			case f.Name == "to" && cmd.Name() == "reset":
+				values = offered["from"]
 			}
 			directive := cobra.ShellCompDirectiveNoFileComp
 			switch {

@@ -27,7 +27,8 @@ document by document. The exit status is 1 if a document is missing or wrong.
 Without --input the records are 20,000 flights. They are moved from the key origin to the key
 destination. You can use your own records, as a JSON array of objects or as one object per line:
 
-    changefeed demo --input orders.ndjson --id number --key customer --new-key product
+    changefeed demo --input orders.ndjson --id number --key customer \
+      --new-key product
 
 With --processes each host is a process of its own and reaches the containers through a server.
 The host that crashes is killed (SIGKILL).

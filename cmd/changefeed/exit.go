@@ -81,6 +81,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		usage   *usageError
 		account *connect.UsageError
 		address *listen.Error
+		aside   *replicate.SetAsideError
 	)
 	switch {
 	case err == nil && errors.Is(context.Cause(ctx), errUnread):
@@ -92,6 +93,9 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	case errors.As(err, &usage), errors.As(err, &account), errors.As(err, &address):
 		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for usage.\n", connect.Secretless(err.Error()), cmd.CommandPath())
 		return exitUsage
+	case errors.As(err, &aside): // also after a signal
+		cmd.PrintErrf("changefeed: %s\n", plainText(err))
+		return exitFailed
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		code, text := interruption(ctx, err)
 		if text != "" {

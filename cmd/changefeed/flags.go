@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,8 +111,7 @@ func flagError(err error) error {
 	return &usageError{err}
 }
 
-// These are the values of --mode. retiredMode is the former name of modeAVAD, which the
-// next release will no longer accept.
+// These are the values of --mode. retiredMode is the former name of modeAVAD.
 const (
 	modeLatest  = "latest"
 	modeAVAD    = "avad"
@@ -123,22 +121,25 @@ const (
 // modeHelp is the help of --mode in every command.
 const modeHelp = "`mode`: latest, or avad for all versions and deletes"
 
-// parseMode returns the mode for a value of --mode. If the value is the former name of a
-// mode, it writes a warning.
-func parseMode(text string, warnings io.Writer) (feed.Mode, error) {
+// parseMode returns the mode for a value of --mode.
+func parseMode(text string) (feed.Mode, error) {
 	switch text {
 	case modeLatest:
 		return feed.LatestVersion, nil
-	case retiredMode:
-		warn(warnings, "--mode %s is deprecated, and the next release refuses it; use --mode %s", retiredMode, modeAVAD)
-		return feed.AllVersionsAndDeletes, nil
 	case modeAVAD:
 		return feed.AllVersionsAndDeletes, nil
+	case retiredMode:
+		return 0, fmt.Errorf("--mode %s has another name now; use --mode %s", retiredMode, modeAVAD)
 	}
 	return 0, fmt.Errorf("--mode is %q: it must be %s or %s", text, modeLatest, modeAVAD)
 }
 
-// warn prints a warning. A failure to print it is not an error.
-func warn(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, "changefeed: warning: "+format+"\n", args...)
+// parseRange parses a value of --range.
+func parseRange(text string) (feed.Range, error) {
+	lower, upper, ok := strings.Cut(strings.ToUpper(text), "-")
+	r := feed.Range{Min: lower, Max: upper}
+	if !ok || r.IsEmpty() {
+		return r, fmt.Errorf("--range is %q: it must be MIN-MAX, two effective partition keys in hexadecimal, for instance -80 or 80-FF", text)
+	}
+	return r, nil
 }

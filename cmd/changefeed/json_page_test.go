@@ -31,8 +31,17 @@ var jsonTables = map[string]string{
 	"A finding of leases check":       "internal/leases/damage.go Finding",
 	"leases export and leases import": "internal/leases/file.go File",
 	"The container of leases export":  "internal/leases/file.go fileIdentity",
-	"partitions ls --json":            "internal/admin/client.go Partition",
-	"partitions split --json":         "partitions.go barePartition",
+	"partitions ls --json":            "internal/admin/client.go PartitionList",
+	"A partition of partitions ls":    "internal/admin/client.go Partition",
+	"fault ls --json":                 "internal/admin/fault.go Faults",
+	"A fault":                         "internal/admin/fault.go Fault",
+	"A frozen range":                  "internal/admin/fault.go Frozen",
+	"restore --json":                  "restore.go restoration",
+	"A container of restore":          "restore.go restoredContainer",
+	"A partition of restore":          "restore.go restoredPartition",
+	"serve --health-listen":           "internal/serve/health.go status",
+	"partitions split --json":         "partitions.go barePartitionList",
+	"A partition of partitions split": "partitions.go barePartition",
 	"tail --mode avad":                "tail.go version",
 	"The metadata of a change":        "tail.go metadata",
 	"tail --position":                 "../../feed/reader_position.go position",
@@ -40,6 +49,7 @@ var jsonTables = map[string]string{
 	"A cursor of a position":          "../../feed/reader_position.go positionCursor",
 	"replicate":                       "internal/replicate/state.go state",
 	"An end of replicate":             "internal/replicate/state.go stateEnd",
+	"replicate --set-aside":           "internal/replicate/aside.go asideRecord",
 }
 
 // jsonExamples maps each heading that has an example but no table to the struct type of
@@ -148,7 +158,7 @@ func jsonType(e ast.Expr) (typ, nested string) {
 		switch e.Name {
 		case "string", "State", "Kind", "Continuation", "Step":
 			return "string", ""
-		case "int", "int64":
+		case "int", "int64", "uint64":
 			return "integer", ""
 		case "float64":
 			return "number", ""

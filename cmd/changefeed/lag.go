@@ -88,7 +88,7 @@ func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 		Source:     c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
 		Leases:     c.connection.Leases.Leases(cmp.Or(o.leaseDatabase, o.database), o.leases, cosmos.LeaseOptions{Dialect: d}),
 		Expiration: o.expiration,
-		Watch:      o.watch, Interval: o.interval, JSON: o.json, Terminal: terminal(cmd.OutOrStdout()), Metrics: provider,
+		Watch:      o.watch, Interval: o.interval, JSON: o.json, Terminal: terminalOf(cmd.OutOrStdout()), Metrics: provider,
 		Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(),
 	})
 }

@@ -44,10 +44,10 @@ func (a *account) handled() {
 type measurement struct {
 	Processor string
 	Leases    []struct {
-		Lease, Partition, From, To, State, Owner, Continuation, Error string
-		Lag, AgeSeconds                                               *int64
-		Reference                                                     int64
-		Splitting, Unstarted                                          bool
+		Lease, Partition, Min, Max, Position, State, Owner, Continuation, Error string
+		Lag, AgeSeconds                                                         *int64
+		Reference                                                               int64
+		Splitting, Unstarted                                                    bool
 	}
 	Total struct {
 		Leases, Owned, Live, Expired, Unknown, Failed, Splitting int
@@ -73,12 +73,12 @@ func TestLagShowsEachLeaseAndTheTotal(t *testing.T) {
 	a.handled()
 	code, out, errOut := a.run("lag")
 	if want := regexp.MustCompile(`^LEASE +PARTITION +STATE +OWNER +LAG +AGE +POSITION\n` +
-		`0 +0 +free +- +0 +- +"\d+"\n1 +1 +free +- +0 +- +"\d+"\n2 leases, 0 live; nothing is unread \([0-9.]+ RU\)\n$`); code != exitOK || !want.MatchString(out) {
+		`0 +0 +free +- +0 +- +LSN \d+\n1 +1 +free +- +0 +- +LSN \d+\n2 leases, 0 live; nothing is unread \([0-9.]+ RU\)\n$`); code != exitOK || !want.MatchString(out) {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 	a.order(20)
 	code, out, errOut = a.run("lag")
-	if want := regexp.MustCompile(`\n[01] +[01] +free +- +1 +\S+ +"\d+"\n(.|\n)*2 leases, 0 live; 1 transaction unread`); code != exitOK || !want.MatchString(out) {
+	if want := regexp.MustCompile(`\n[01] +[01] +free +- +1 +\S+ +LSN \d+\n(.|\n)*2 leases, 0 live; 1 transaction unread`); code != exitOK || !want.MatchString(out) {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 	code, out, errOut = a.run("lag", "--json")
@@ -86,19 +86,89 @@ func TestLagShowsEachLeaseAndTheTotal(t *testing.T) {
 	if code != exitOK || m.Processor != "p" || len(m.Leases) != 2 || *m.Total.Lag != 1 || m.Total.Reference != 1 || m.Total.RequestUnits <= 0 {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
-	if l := m.Leases; *l[0].Lag+*l[1].Lag != 1 || l[0].Partition != "0" || l[0].From != "" || l[1].To != "FF" || l[0].Continuation == "" || l[0].AgeSeconds == nil {
+	if l := m.Leases; *l[0].Lag+*l[1].Lag != 1 || l[0].Partition != "0" || l[0].Min != "" || l[1].Max != "FF" || l[0].Position == "" || l[0].Continuation == "" || l[0].AgeSeconds == nil {
 		t.Errorf("%s", out)
 	}
 	if _, err := a.orders.Split(t.Context(), "1", ""); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errOut = a.run("lag")
-	if want := regexp.MustCompile(`\n1 +- +free +- +\? +\? +"\d+" +its partition was split or merged\n2 leases, .*unknown for 1 lease; 1 lease of a partition that was split or merged`); code != exitOK || !want.MatchString(out) {
+	if want := regexp.MustCompile(`\n1 +- +free +- +\? +\? +LSN \d+ +its partition was split or merged\n2 leases, .*unknown for 1 lease; 1 lease of a partition that was split or merged`); code != exitOK || !want.MatchString(out) {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 	_, out, _ = a.run("lag", "--json")
 	if m := measured(t, out); m.Leases[1].Lag != nil || m.Leases[1].Reference != 1 || !m.Leases[1].Splitting || m.Total.Splitting != 1 {
 		t.Errorf("%s", out)
+	}
+}
+
+// Each partition counts its own LSNs, so many writes to one partition do not change the lag
+// of another. After a merge, a position may have an LSN for each former partition.
+func TestLagCountsOnlyTheWritesOfItsPartition(t *testing.T) {
+	a := newAccount(t)
+	a.order(0)
+	a.handled()
+	parts, err := a.orders.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := 0, 0 // the unread orders of each partition
+	for i := 1; low < 2 || high < 300; i++ {
+		key, err := a.orders.KeyRange(feed.PartitionKey{fmt.Sprint("c", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &high
+		if parts[0].Range.Holds(key.Min) {
+			n = &low
+		}
+		if n == &low && low == 2 {
+			continue
+		}
+		a.order(i)
+		*n++
+	}
+	wantLag := func(want string) {
+		t.Helper()
+		code, out, errOut := a.run("lag")
+		if !regexp.MustCompile(want).MatchString(out) || code != exitOK {
+			t.Errorf("status %d: %s%s; want %s", code, out, errOut, want)
+		}
+	}
+	wantLag(fmt.Sprintf(`\n0 +0 +free +- +2 +\S+ +\S+ *\S*\n1 +1 +free +- +%d +\S+ +LSN 1\n2 leases, 0 live; %d transactions unread`, high, 2+high))
+
+	merged, err := a.orders.Merge(t.Context(), "0", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := a.db.Source(a.orders).Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, err := a.db.Leases(a.leases).In(lease.DotNet).Open(t.Context(), lease.Key{Processor: "p", Identity: identity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listing, err := leases.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lease.ForPartition(merged)
+	l.Continuation = feed.Continuation(`"2;7F:3"`)
+	for _, old := range listing.Leases {
+		if err := leases.Delete(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := leases.Create(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	wantLag(`\n2 +2 +free +- +[1-9]\d* +\S+ +"2;7F:3"\n1 lease, 0 live; `)
+	if code, out, errOut := a.run("leases", "ls"); code != exitOK || !strings.Contains(out, ` "2;7F:3" `) {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	if code, out, errOut := a.run("leases", "check"); code != exitOK {
+		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 }
 
@@ -122,8 +192,8 @@ func TestLagReadsJavasLeases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range s.live {
-			s.put(db, codec.Encode(lease.Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range, Continuation: feed.Continuation(`"0"`)}))
+		for i, p := range s.live {
+			s.put(db, codec.Encode(whole(p, 10*(i+1))))
 		}
 	})
 	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "java")
@@ -219,7 +289,7 @@ func TestLagReportsInALineWhyALeaseCannotBeRead(t *testing.T) {
 		if !strings.Contains(printed.Text(), "not read: ") {
 			continue
 		}
-		if !strings.HasPrefix(printed.Text(), "0 ") || !strings.Contains(printed.Text(), "the account answers 404/1003: ") {
+		if !strings.HasPrefix(printed.Text(), "0 ") || !strings.Contains(printed.Text(), "the account answers 404: ") {
 			t.Errorf("lease 0 is %q", printed.Text())
 		}
 		if !printed.Scan() || !strings.HasPrefix(printed.Text(), "1 ") {
@@ -297,8 +367,8 @@ func TestLagOfAProcessorWithoutAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.edit(func(db *store.DB) {
-		for _, p := range s.live[:2] {
-			s.put(db, nameless.Encode(whole(p, 0)))
+		for i, p := range s.live[:2] {
+			s.put(db, nameless.Encode(whole(p, 10*(i+1))))
 		}
 		s.put(db, nameless.Marker())
 	})

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,12 +38,15 @@ const maxExpiration = 365 * 24 * time.Hour
 func leasesCommand() *cobra.Command {
 	var o leasesOptions
 	cmd := &cobra.Command{
-		Use:   "leases ls|check|release|reset|delete|export|import|convert --database NAME --container NAME",
+		Use:   "leases COMMAND --database NAME --container NAME",
 		Short: "Inspect, repair and move the leases of a processor",
 		Long: `Leases shows and changes the lease documents of a processor: this project's, .NET's or Java's.
-It changes a document only if it has not changed since it was read. --dry-run prints the changes
-and makes none. Leases that a live host owns are not changed. Stop the hosts first, or use
---force, after which changes are delivered again.
+It changes a document only if it has not changed since it was read. Leases that a live host owns
+are not changed. Stop the hosts first, or use --force, after which changes are delivered again.
+
+Commands that move, delete or overwrite leases print their plan first, and how many transactions
+of unread changes it skips. On a terminal they ask before they carry it out. Elsewhere they need
+--yes. --dry-run only prints the plan, also while hosts work.
 
 The command finds the processor by its leases. If several processors share the lease container,
 use --processor.`,
@@ -137,62 +138,12 @@ func (o *leasesOptions) with(cmd *cobra.Command, f func(ctx context.Context, c *
 // of --all. If it is empty, the command has no such flag.
 func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the changes and make none")
+	addYes(cmd, &o.yes)
 	cmd.Flags().BoolVar(&o.force, "force", false, "change leases that a live host owns; the host continues until its next write, and changes are delivered again")
 	if all != "" {
 		cmd.Flags().BoolVar(&o.all, "all", false, all)
 	}
 	return cmd
-}
-
-// carryOut carries out the steps of a plan. With --dry-run it only prints them.
-func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, plan []leases.Step) error {
-	out := cmd.OutOrStdout()
-	switch {
-	case len(plan) == 0:
-		_, err := fmt.Fprintln(out, "there is nothing to do")
-		return err
-	case o.dryRun:
-		return printSteps(out, "", "would ", plan)
-	case o.force && len(s.Live()) > 0:
-		cmd.PrintErrf("changefeed: forced: %s\n", leases.ForceCosts)
-	}
-	return c.Apply(ctx, s, plan, printDone(out))
-}
-
-// printSteps prints title, and then one line per step, which begins with prefix.
-func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
-	var b strings.Builder
-	b.WriteString(title)
-	for _, step := range steps {
-		b.WriteString(prefix + step.Text + "\n")
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-// printDone returns a function that prints a step as done.
-func printDone(out io.Writer) func(leases.Step) error {
-	return func(step leases.Step) error { return printSteps(out, "", "done: ", []leases.Step{step}) }
-}
-
-// confirm asks the user a question, and reports whether the answer is yes. With --yes it
-// does not ask. It returns an error if it must ask and the input is not a terminal.
-func (o *leasesOptions) confirm(cmd *cobra.Command, question string) (bool, error) {
-	if o.yes {
-		return true, nil
-	}
-	if !terminal(cmd.InOrStdin()) {
-		return false, &usageError{errors.New("cannot ask for confirmation: the input is not a terminal; use --yes to carry out the plan, or --dry-run to see it")}
-	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s [y/N] ", question); err != nil {
-		return false, err
-	}
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
 }
 
 // atStart matches the token of a lease whose range begins at the first key, as `ls`

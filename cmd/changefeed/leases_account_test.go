@@ -69,16 +69,16 @@ func TestLeasesReleaseAsksTheOwnerAndWaitsUntilTheLeaseIsFree(t *testing.T) {
 	}
 	code, out, errOut = a.run("leases", "ls", "--json")
 	var listing struct {
-		Leases []struct{ Token, State, Owner, WantedBy string }
+		Leases []struct{ Lease, State, Owner, WantedBy string }
 	}
 	if err := json.Unmarshal([]byte(out), &listing); err != nil || code != exitOK {
 		t.Fatalf("status %d: %v: %s%s", code, err, out, errOut)
 	}
 	for _, l := range listing.Leases {
-		switch want := map[string]string{"0": "free", "1": "live"}[l.Token]; {
+		switch want := map[string]string{"0": "free", "1": "live"}[l.Lease]; {
 		case l.State != want:
-			t.Errorf("lease %s is %s, owned by %q", l.Token, l.State, l.Owner)
-		case l.Token == "0" && !(strings.HasPrefix(l.WantedBy, "changefeed leases release on ") && lease.Ours(l.WantedBy)):
+			t.Errorf("lease %s is %s, owned by %q", l.Lease, l.State, l.Owner)
+		case l.Lease == "0" && !(strings.HasPrefix(l.WantedBy, "changefeed leases release on ") && lease.Ours(l.WantedBy)):
 			t.Errorf("it was asked for by %q", l.WantedBy)
 		}
 	}
@@ -147,6 +147,7 @@ func TestLeasesCheckRepairsTwoDocumentsOfOneId(t *testing.T) {
 		}
 	}
 	for i, p := range live {
+		writeTo(t, a.orders, p, 10*(i+1))
 		put(codec.Encode(whole(p, 10*(i+1))))
 	}
 	put(codec.Marker())
@@ -275,7 +276,7 @@ func TestHostsResumeAfterAConversion(t *testing.T) {
 		if hop.convert == nil {
 			break
 		}
-		if code, out, errOut := a.run(append([]string{"leases", "convert"}, hop.convert...)...); code != exitOK {
+		if code, out, errOut := a.run(append([]string{"leases", "convert", "--yes"}, hop.convert...)...); code != exitOK {
 			t.Fatalf("%v: status %d: %s%s", hop.convert, code, out, errOut)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -23,15 +24,14 @@ func (o *leasesOptions) check() *cobra.Command {
 		Long: fmt.Sprintf("Check finds %d kinds of damage and repairs %d of them:\n\n%s", len(leases.Kinds), leases.Repairs(), kindLines()) + `
 TROUBLESHOOTING.md explains each kind under its name.
 
---repair prints its plan, and carries it out after you confirm it. It never moves a position
-forward. If two leases cover the same keys, the older position wins. Changes may therefore be
+--repair prints its plan, and asks before it carries it out. It never moves a position forward. If two leases cover the same keys, the older position wins. Changes may therefore be
 delivered again, but none is lost. A lease that fills a hole starts at --start. While a live host
 owns a lease, only the lock and the marker are repaired.
 
 The exit status is 0 if no damage was found, or if none is left after the repair. Otherwise it is 1.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, err := checkOptions(mode, start, covered, cmd.ErrOrStderr())
+			options, err := checkOptions(mode, start, covered)
 			if err != nil {
 				return &usageError{err}
 			}
@@ -41,7 +41,6 @@ The exit status is 0 if no damage was found, or if none is left after the repair
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair the damage, after showing the plan and asking for confirmation")
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "carry out the plan without asking")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON (not with --repair)")
 	cmd.Flags().StringVar(&mode, "mode", "", modeHelp+" (default: the mode of most leases)")
 	cmd.Flags().StringVar(&covered, "range", "", "the part `MIN-MAX` of the container that the processor covers, if its hosts are configured with a range (default: everything)")
@@ -55,9 +54,9 @@ func kindLines() string {
 	for _, k := range leases.Kinds {
 		note := ""
 		if !k.Repaired {
-			note = " (not repaired)"
+			note = ", not repaired"
 		}
-		fmt.Fprintf(&b, "    %-24s %s%s\n", k.Kind, k.Meaning, note)
+		fmt.Fprintf(&b, "    %-20s %s%s\n", k.Kind, k.Meaning, note)
 	}
 	return b.String()
 }
@@ -67,16 +66,16 @@ const atMarker = "marker"
 
 // checkOptions checks the values of the command's flags. The returned function computes
 // the options, for which it also needs the survey.
-func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.Survey) (leases.Options, error), error) {
+func checkOptions(mode, start, covered string) (func(leases.Survey) (leases.Options, error), error) {
 	var o leases.Options
 	if covered != "" {
-		lower, upper, ok := strings.Cut(strings.ToUpper(covered), "-")
-		if o.Range = (feed.Range{Min: lower, Max: upper}); !ok || o.Range.IsEmpty() {
-			return nil, fmt.Errorf("--range is %q: it must be MIN-MAX, two effective partition keys in hexadecimal, for instance -80 or 80-FF", covered)
+		var err error
+		if o.Range, err = parseRange(covered); err != nil {
+			return nil, err
 		}
 	}
 	if mode != "" {
-		m, err := parseMode(mode, warnings)
+		m, err := parseMode(mode)
 		if err != nil {
 			return nil, err
 		}
@@ -105,6 +104,7 @@ func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.
 
 // checked finds damage and prints it. With --repair it also repairs the damage.
 func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, options func(leases.Survey) (leases.Options, error), repair bool) error {
+	c.TryPositions(ctx, &s)
 	with, err := options(s)
 	if err != nil {
 		return &usageError{err}
@@ -122,25 +122,9 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	if !repair || len(report.Plan) == 0 {
 		return verdict(report)
 	}
-	if !o.dryRun {
-		if err := s.MayRepair(report.Plan, o.force); err != nil {
-			return err
-		}
-		if err := printSteps(out, "\nthe plan:\n", "  ", report.Plan); err != nil {
-			return err
-		}
-		yes, err := o.confirm(cmd, "Carry it out?")
-		if err != nil {
-			return err
-		}
-		if !yes {
-			return verdict(report)
-		}
-	}
-	if err := o.carryOut(ctx, cmd, c, s, report.Plan); err != nil {
+	if err := o.carryOut(cmd, o.repairing(ctx, cmd, c, s, report.Plan)); err != nil && !errors.Is(err, errUnchanged) {
 		return err
-	}
-	if o.dryRun {
+	} else if err != nil || o.dryRun {
 		return verdict(report)
 	}
 	// If some damage is left after the repair, the exit status is a failure.
@@ -171,13 +155,13 @@ func verdict(r leases.Report) error {
 func reportText(s leases.Survey, r leases.Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s: %s\n", f.Kind, f.Text)
+		fmt.Fprintf(&b, "%s: %s\n", f.Kind, view.OneLine(f.Text))
 		if f.Remedy != "" {
-			fmt.Fprintf(&b, "  not repaired: %s\n", f.Remedy)
+			fmt.Fprintf(&b, "  not repaired: %s\n", view.OneLine(f.Remedy))
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
+		fmt.Fprintf(&b, "note: %s\n", view.OneLine(n))
 	}
 	if r.OK {
 		fmt.Fprintln(&b, s.Right())

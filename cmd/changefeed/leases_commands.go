@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
 func (o *leasesOptions) list() *cobra.Command {
+	var watch bool
+	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the leases: their ranges, owners and positions",
@@ -31,18 +35,84 @@ POSITION is where reading resumes. LSNs of different partitions cannot be compar
 shows how many changes are unread.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd, func(_ context.Context, _ *opened, s leases.Survey) error {
-				listing := leases.List(s)
-				if o.json {
-					warn(cmd.ErrOrStderr(), `the key "token" of leases ls --json is deprecated, and the next release leaves it out; use "lease"`)
-					return leases.WriteJSON(cmd.OutOrStdout(), listing)
+			if interval <= 0 {
+				return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", interval)}
+			}
+			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
+				if watch {
+					return o.watch(ctx, cmd, c, s, interval)
 				}
-				return listing.Write(cmd.OutOrStdout())
+				return o.show(cmd, s)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON; with --watch, one object per line")
+	cmd.Flags().BoolVar(&watch, "watch", false, "list repeatedly, until interrupted")
+	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "`time` between two lists of --watch")
 	return cmd
+}
+
+// show prints the leases of a survey once.
+func (o *leasesOptions) show(cmd *cobra.Command, s leases.Survey) error {
+	if o.json {
+		return leases.WriteJSON(cmd.OutOrStdout(), leases.List(s))
+	}
+	return leases.List(s).Write(cmd.OutOrStdout())
+}
+
+// watch prints the leases every interval until ctx ends. A failed read is reported, and
+// the next one follows.
+func (o *leasesOptions) watch(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, interval time.Duration) error {
+	out := cmd.OutOrStdout()
+	choice := c.choice
+	choice.Processor = &s.Processor // later lists may have another processor, too
+	for {
+		if err := o.showAgain(cmd, s); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return nil
+		}
+		var err error
+		for s, err = c.Survey(ctx, choice); err != nil; s, err = c.Survey(ctx, choice) {
+			if ctx.Err() != nil {
+				return nil
+			}
+			cmd.PrintErrf("changefeed: %s; retrying in %s\n", connect.Text(err), interval)
+			select {
+			case <-time.After(interval):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if !o.json && terminalOf(out) == nil {
+			if _, err := fmt.Fprintln(out); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// showAgain prints the leases of a survey for --watch. On a terminal they replace those
+// before.
+func (o *leasesOptions) showAgain(cmd *cobra.Command, s leases.Survey) error {
+	out := cmd.OutOrStdout()
+	if o.json {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		return e.Encode(leases.List(s))
+	}
+	if t := terminalOf(out); t != nil {
+		if _, err := io.WriteString(t, view.ClearScreen); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(out, s.Now.UTC().Format(time.RFC3339)); err != nil {
+		return err
+	}
+	return leases.List(s).Write(out)
 }
 
 func (o *leasesOptions) release() *cobra.Command {
@@ -115,11 +185,11 @@ Stop the hosts first: a lease that a live host owns is not changed.`,
 				if err != nil {
 					return &usageError{err}
 				}
-				plan, err := leases.ResetPlan(s, items, start, o.force)
+				plan, err := leases.ResetPlan(s, items, start)
 				if err != nil {
 					return err
 				}
-				return o.carryOut(ctx, cmd, c, s, plan)
+				return o.carryOut(cmd, o.moving(ctx, cmd, c, s, "reset", plan))
 			})
 		},
 	}
@@ -142,15 +212,11 @@ again.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
-				plan, err := leases.DeletePlan(s, args, o.all, o.force)
-				var live *leases.LiveError
-				if err != nil && !errors.As(err, &live) {
+				plan, err := leases.DeletePlan(s, args, o.all)
+				if err != nil {
 					return &usageError{err}
 				}
-				if err != nil {
-					return err
-				}
-				return o.carryOut(ctx, cmd, c, s, plan)
+				return o.carryOut(cmd, o.moving(ctx, cmd, c, s, "delete", plan))
 			})
 		},
 	}
@@ -246,7 +312,7 @@ positions. Leases that a live host owns are not changed.`,
 			if err != nil {
 				return err
 			}
-			return o.carryOut(cmd.Context(), cmd, c, s, plan)
+			return o.carryOut(cmd, o.moving(cmd.Context(), cmd, c, s, "import", plan))
 		},
 	}
 	return o.changes(cmd, "")

@@ -15,13 +15,14 @@ import (
 func (o *leasesOptions) convert() *cobra.Command {
 	var to, processor, container, database string
 	cmd := &cobra.Command{
-		Use:   "convert --to DIALECT [--to-processor NAME] [--to-leases NAME]",
+		Use:   "convert --to DIALECT [--to-processor NAME]",
 		Short: "Convert leases to another dialect while no host runs",
 		Long: `Convert moves the leases of a processor to another dialect:
 
     dotnet               this project's default, .NET, Azure Functions, KEDA
     java-handle-changes  Java's handleChanges
-    java-latest-version  Java's handleLatestVersionChanges and handleAllVersionsAndDeletesChanges
+    java-latest-version  Java's handleLatestVersionChanges and
+                         handleAllVersionsAndDeletesChanges
 
 The leases keep their positions. If a lease cannot be converted, the command names it and writes
 nothing. --dry-run prints the changes in each document.
@@ -58,11 +59,23 @@ processor name (Java's lease prefix) or another lease container.`,
 				if err != nil {
 					return err
 				}
-				plan, err := leases.PlanConversion(s, t, target.Name == c.Name, o.force)
+				refusal := leases.Conversion{Source: s, Target: t}.Refuse(o.force)
+				if refusal != nil && !o.dryRun {
+					return refusal
+				}
+				plan, err := leases.PlanConversion(s, t, target.Name == c.Name)
 				if err != nil {
 					return err
 				}
-				return o.converted(ctx, cmd, c.Container, target, plan)
+				for _, n := range plan.Notes {
+					cmd.PrintErrf("changefeed: note: %s\n", n)
+				}
+				for _, token := range plan.Unchanged {
+					cmd.Printf("lease %s exists already\n", token)
+				}
+				return o.carryOut(cmd, change{plan: plan.Plan(o.dryRun), refusal: refusal, apply: func() error {
+					return leases.Convert(ctx, c.Container, target, plan, printDone(cmd.OutOrStdout()))
+				}})
 			})
 		},
 	}
@@ -81,21 +94,4 @@ func (o *leasesOptions) target(ctx context.Context, c *opened, database, contain
 	}
 	return leases.Open(ctx, c.connection, leases.Names{Database: o.database, Container: o.container},
 		leases.Names{Database: cmp.Or(database, o.leaseDatabase, o.database), Container: cmp.Or(container, o.leases)})
-}
-
-// converted carries out a conversion. With --dry-run it only prints the plan.
-func (o *leasesOptions) converted(ctx context.Context, cmd *cobra.Command, from, to *leases.Container, plan leases.Conversion) error {
-	out := cmd.OutOrStdout()
-	for _, n := range plan.Notes {
-		cmd.PrintErrf("changefeed: note: %s\n", n)
-	}
-	if !o.dryRun {
-		return leases.Convert(ctx, from, to, plan, printDone(out))
-	}
-	there := ""
-	for _, token := range plan.Unchanged {
-		there += fmt.Sprintf("lease %s exists already\n", token)
-	}
-	written := append(plan.Steps, leases.Step{Text: "create the target's marker, and read the new leases again"})
-	return printSteps(out, there, "would ", append(written, plan.Remove...))
 }

@@ -35,7 +35,7 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 		if code, out, errOut := s.run("import", file, "--dry-run"); code != exitOK || strings.Count(out, "would ") != 5 {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
-		if code, out, errOut := s.run("import", file); code != exitOK {
+		if code, out, errOut := s.run("import", file, "--yes"); code != exitOK {
 			t.Fatalf("status %d: %s%s", code, out, errOut)
 		}
 		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -46,7 +46,7 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 		}
 		// An import under another processor's name creates new leases. The leases of the
 		// first processor remain.
-		if code, out, errOut := s.run("import", file, "--processor", "q"); code != exitOK || strings.Count(out, "done: create") != 4 {
+		if code, out, errOut := s.run("import", file, "--processor", "q", "--yes"); code != exitOK || strings.Count(out, "done: create") != 4 {
 			t.Errorf("another processor: status %d: %s%s", code, out, errOut)
 		}
 		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, `--processor "p"`) || !strings.Contains(errOut, `--processor "q"`) {
@@ -103,11 +103,11 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 		for to, want := range map[string]string{
 			"beginning": "beginning", "after:7": "LSN 7", "2000-01-01": "2000-01-01T00:00:00Z",
 		} {
-			if code, out, errOut := s.run("reset", id, "--to", to); code != exitOK || s.positions()[id] != want {
+			if code, out, errOut := s.run("reset", id, "--to", to, "--yes"); code != exitOK || s.positions()[id] != want {
 				t.Errorf("to %s: status %d, at %s: %s%s", to, code, s.positions()[id], out, errOut)
 			}
 		}
-		if code, out, errOut := s.run("reset", "--all", "--to", "now"); code != exitOK {
+		if code, out, errOut := s.run("reset", "--all", "--to", "now", "--yes"); code != exitOK {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		var highest int64
@@ -125,7 +125,7 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 		if code, _, errOut := s.run("reset", s.live[0].ID, "--to", "beginning"); code != exitFailed || !strings.Contains(errOut, "waits for the end of its parent "+s.retired.ID) {
 			t.Errorf("a child: status %d: %s", code, errOut)
 		}
-		if code, out, errOut := s.run("delete", s.retired.ID); code != exitOK || len(s.positions()) != 3 {
+		if code, out, errOut := s.run("delete", s.retired.ID, "--yes"); code != exitOK || len(s.positions()) != 3 {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "lease nonsense does not exist; the existing ones are ") {
@@ -137,10 +137,10 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 		if _, out, _ := s.run("check"); !strings.Contains(out, "the document "+broken+" cannot be read") {
 			t.Errorf("check says %s", out)
 		}
-		if code, out, errOut := s.run("delete", broken); code != exitOK || !strings.Contains(out, broken) {
+		if code, out, errOut := s.run("delete", broken, "--yes"); code != exitOK || !strings.Contains(out, broken) {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
-		if code, out, errOut := s.run("delete", "--all"); code != exitOK || !strings.HasPrefix(out, "done: delete the marker\n") || strings.Count(out, "done: ") != 4 {
+		if code, out, errOut := s.run("delete", "--all", "--yes"); code != exitOK || !strings.HasPrefix(out, "the plan:\n  delete the marker\n") || !strings.Contains(out, "\ndone: delete the marker\ndone: delete lease ") || strings.Count(out, "done: ") != 4 {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, "there are no leases of shop/orders in shop/leases") {
@@ -170,7 +170,7 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 			{"--processor", "j", "--to", "java-handle-changes"},
 			{"--processor", "j", "--dialect", "java-handle-changes", "--to", "dotnet", "--to-processor", "back"},
 		} {
-			if code, out, errOut := s.run(append([]string{"convert"}, hop...)...); code != exitOK || strings.Count(out, "done: create lease") != 3 || strings.Count(out, "done: delete lease") != 3 {
+			if code, out, errOut := s.run(append([]string{"convert", "--yes"}, hop...)...); code != exitOK || strings.Count(out, "done: create lease") != 3 || strings.Count(out, "done: delete lease") != 3 {
 				t.Fatalf("%v: status %d: %s%s", hop, code, out, errOut)
 			}
 		}
@@ -186,7 +186,7 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-latest-version", "--to-processor", "j"); code != exitFailed || out != "" || !strings.Contains(errOut, "`changefeed "+hint+"`") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
-		if code, out, errOut := s.run(strings.Fields(hint)[1:]...); code != exitOK || out != "done: delete the marker\n" {
+		if code, out, errOut := s.run(append(strings.Fields(hint)[1:], "--yes")...); code != exitOK || out != "the plan:\n  delete the marker\nit skips no changes\ndone: delete the marker\n" {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -217,11 +217,11 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 		s.put(db, s.codec.Encode(part("", s.live[0].Range.Max, 10)))
 	})
 	for _, args := range [][]string{
-		{"reset", token, s.live[1].ID, "--to", "after:5"},
+		{"reset", token, s.live[1].ID, "--to", "after:5", "--yes"},
 		{"release", token},
 		{"release", "--dry-run", token, "--timeout", "5s"},
 		{"delete", token, "--dry-run"},
-		{"delete", token},
+		{"delete", token, "--yes"},
 	} {
 		if code, out, errOut := s.run(args...); code != exitOK || !strings.Contains(out, "lease "+token) {
 			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
@@ -245,7 +245,7 @@ func TestLeasesConvertResumesAfterAnInterruption(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		convert := []string{"convert", "--to", "java-handle-changes"}
+		convert := []string{"convert", "--to", "java-handle-changes", "--yes"}
 		// Create the state after a kill at which one new lease and the lock existed.
 		s.edit(func(db *store.DB) {
 			s.put(db, to.Encode(whole(s.live[0], 10)))
@@ -301,16 +301,16 @@ func TestLeasesOfAProcessorWithoutANameAreMovedToOneWithAName(t *testing.T) {
 		}
 		s.edit(func(db *store.DB) {
 			for i, p := range s.live {
-				s.put(db, nameless.Encode(whole(p, 100+i)))
+				s.put(db, nameless.Encode(whole(p, 1+i)))
 			}
 			s.put(db, nameless.Marker())
 		})
 		file := filepath.Join(t.TempDir(), "leases.json")
 		for _, args := range [][]string{
 			{"export", "--processor", "", "-o", file},
-			{"import", file, "--processor", "named"},
+			{"import", file, "--processor", "named", "--yes"},
 			{"check", "--processor", "named"},
-			{"delete", "--all", "--processor", ""},
+			{"delete", "--all", "--processor", "", "--yes"},
 		} {
 			if code, out, errOut := s.run(args...); code != exitOK {
 				t.Fatalf("%v: status %d: %s%s", args, code, out, errOut)
@@ -319,7 +319,7 @@ func TestLeasesOfAProcessorWithoutANameAreMovedToOneWithAName(t *testing.T) {
 		if code, _, errOut := s.run("ls", "--processor", ""); code != exitFailed || !strings.Contains(errOut, `of the processor ""`) {
 			t.Errorf("status %d: %s", code, errOut)
 		}
-		if code, out, _ := s.run("ls", "--processor", "named"); code != exitOK || !strings.Contains(out, "LSN 102") {
+		if code, out, _ := s.run("ls", "--processor", "named"); code != exitOK || !strings.Contains(out, "LSN 3") {
 			t.Errorf("status %d: %s", code, out)
 		}
 	})

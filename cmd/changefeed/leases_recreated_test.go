@@ -59,7 +59,7 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 			t.Errorf("convert: status %d: %s%s", code, out, errOut)
 		}
 		// The remedy is to reset the leases to a position in the new container.
-		if code, out, errOut := ofJava("reset", "--all", "--to", "beginning"); code != exitOK {
+		if code, out, errOut := ofJava("reset", "--all", "--to", "beginning", "--yes"); code != exitOK {
 			t.Fatalf("reset: status %d: %s%s", code, out, errOut)
 		}
 		if code, out, errOut := ofJava("check"); code != exitOK {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -32,6 +33,13 @@ type leaseScene struct {
 // 10, 20 and 30.
 func leasesOf(t *testing.T) *leaseScene {
 	t.Helper()
+	return leasesIn(t, store.ContainerProperties{KeyPaths: []string{"/id"}})
+}
+
+// leasesIn is like leasesOf, with a lease container that has the properties p.
+func leasesIn(t *testing.T, p store.ContainerProperties) *leaseScene {
+	t.Helper()
+	p.ID = "leases"
 	s := &leaseScene{t: t, dir: filepath.Join(t.TempDir(), "data")}
 	checkStore(t, s.dir, func(db *store.DB) {
 		ctx := t.Context()
@@ -42,7 +50,7 @@ func leasesOf(t *testing.T) *leaseScene {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}); err != nil {
+		if _, err := db.CreateContainer(ctx, "shop", p); err != nil {
 			t.Fatal(err)
 		}
 		before, err := orders.Partitions(ctx)
@@ -64,11 +72,29 @@ func leasesOf(t *testing.T) *leaseScene {
 			t.Fatal(err)
 		}
 		for i, p := range s.live {
+			writeTo(t, orders, p, 10*(i+1))
 			s.put(db, s.codec.Encode(whole(p, 10*(i+1))))
 		}
 		s.put(db, s.codec.Marker())
 	})
 	return s
+}
+
+// writeTo writes to a partition until its last LSN is end.
+func writeTo(t *testing.T, c *store.Container, p feed.Partition, end int) {
+	t.Helper()
+	key := 0
+	for found := false; !found; {
+		key++
+		point, _ := epk.V2.Prefix([]epk.Component{epk.OfString(fmt.Sprint(key))})
+		found = p.Range.Holds(point)
+	}
+	for range end {
+		body := fmt.Appendf(nil, `{"id":"1","customer":"%d"}`, key)
+		if _, err := c.Upsert(t.Context(), nil, body, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // whole returns a free lease of a whole partition at an LSN. part returns one of a range.
@@ -125,14 +151,14 @@ func (s *leaseScene) positions() map[string]string {
 		s.t.Fatalf("ls: status %d: %s", code, errOut)
 	}
 	var listing struct {
-		Leases []struct{ Token, Position, State string }
+		Leases []struct{ Lease, Position, State string }
 	}
 	if err := json.Unmarshal([]byte(out), &listing); err != nil {
 		s.t.Fatalf("%v in %s", err, out)
 	}
 	m := map[string]string{}
 	for _, l := range listing.Leases {
-		m[l.Token] = l.Position
+		m[l.Lease] = l.Position
 	}
 	return m
 }
@@ -190,6 +216,11 @@ func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 			l.Range = feed.Range{}
 			s.put(db, s.codec.Encode(l))
 		}, "@0:LSN 10 @1:LSN 20 @2:LSN 30"},
+		{"wrong range", func(s *leaseScene, db *store.DB) { // the other leases wait for this one
+			l := whole(s.live[1], 20)
+			l.Range = feed.Full()
+			s.put(db, s.codec.Encode(l))
+		}, "@0:LSN 10 @1:LSN 20 @2:LSN 30"},
 		{"missing marker", func(s *leaseScene, db *store.DB) {
 			s.drop(db, s.codec.MarkerID())
 		}, "@0:LSN 10 @1:LSN 20 @2:LSN 30"},
@@ -244,21 +275,6 @@ func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 	}
 }
 
-// `leases check` must report why a lock remains. Either the lease container lets nothing
-// expire, or the lock has no time to live.
-func TestLeasesCheckReportsWhyALockStays(t *testing.T) {
-	for ttl, why := range map[string]string{`,"ttl":30`: "the lease container's time to live is off", "": "the lock has no time to live of its own"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := leasesOf(t)
-			s.edit(func(db *store.DB) { s.put(db, fmt.Appendf(nil, `{"id":%q%s}`, s.codec.LockID(), ttl)) })
-			time.Sleep(long)
-			if code, out, errOut := s.run("check"); code != exitFailed || !strings.HasSuffix(out, why+"\n") {
-				t.Errorf("status %d: %s%s; want %q", code, out, errOut, why)
-			}
-		})
-	}
-}
-
 // In the JSON of `leases ls`, the key of a number must contain its unit, as in
 // ageSeconds. `lag` uses the same key.
 func TestLeasesLsNamesTheUnitOfAnAge(t *testing.T) {
@@ -275,21 +291,6 @@ func TestLeasesLsNamesTheUnitOfAnAge(t *testing.T) {
 	})
 }
 
-func TestLeasesCheckCountsOneLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := leasesOf(t)
-		s.edit(func(db *store.DB) {
-			for _, p := range s.live[1:] {
-				s.drop(db, s.codec.LeaseID(p.ID))
-			}
-		})
-		code, out, errOut := s.run("check", "--range", "-"+s.live[0].Range.Max)
-		if code != exitOK || out != "no damage found in the 1 lease of the processor \"p\"\n" {
-			t.Errorf("status %d: %s%s", code, out, errOut)
-		}
-	})
-}
-
 // pairs splits a text such as "token:LSN n token:beginning" into its pairs of token and
 // position.
 func pairs(s string) []string {
@@ -298,71 +299,6 @@ func pairs(s string) []string {
 		all[i] = strings.ReplaceAll(all[i], "\x00", " ")
 	}
 	return all
-}
-
-// Among .NET's leases there is a document of Java's second dialect, whose ids have the
-// same form. Hosts of either implementation would fail or start over. `leases check` must
-// name the dialect, and a conversion that helps.
-func TestLeasesCheckNamesAForeignDialectAndTheConversionThatHelps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := leasesOf(t)
-		java, err := lease.NewCodec(lease.JavaLatestVersion, lease.Key{Processor: "p", Identity: s.identity}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := s.live[1].Range
-		s.edit(func(db *store.DB) {
-			s.drop(db, s.codec.LeaseID(s.live[1].ID))
-			s.put(db, java.Encode(part(r.Min, r.Max, 20)))
-		})
-		time.Sleep(long)
-		for _, args := range [][]string{{"check"}, {"check", "--repair", "--yes"}} {
-			code, out, errOut := s.run(args...)
-			if code != exitFailed || !strings.HasPrefix(out, "foreign dialect: 1 lease is in the dialect of Java's handleLatestVersionChanges") ||
-				!strings.Contains(out, "`changefeed leases convert --dialect java-latest-version --to dotnet --to-processor NAME`") || strings.Contains(out, "done: ") {
-				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
-			}
-		}
-		// If --dialect is Java's, the message must count all leases in .NET's dialect.
-		if code, out, _ := s.run("check", "--dialect", "java-latest-version"); code != exitFailed || !strings.Contains(out, "2 leases are in .NET's dialect") {
-			t.Errorf("status %d: %s", code, out)
-		}
-		// The command that the message suggests must work.
-		code, out, errOut := s.run("convert", "--dialect", "java-latest-version", "--to", "dotnet", "--to-processor", "q")
-		if code != exitOK || !strings.Contains(out, "done: create lease "+s.live[1].ID) {
-			t.Fatalf("status %d: %s%s", code, out, errOut)
-		}
-		if code, out, errOut := s.run("check", "--processor", "p"); code != exitFailed || strings.Contains(out, "foreign") || !strings.Contains(out, "hole") {
-			t.Errorf("status %d: %s%s", code, out, errOut)
-		}
-	})
-}
-
-func TestLeasesCheckLeavesASplitUnderWayAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := leasesOf(t)
-		s.edit(func(db *store.DB) {
-			s.put(db, s.codec.Encode(whole(s.retired, 4)))
-			for i := range 2 { // leases that were created just now
-				s.put(db, s.codec.Encode(whole(s.live[i], 4)))
-			}
-		})
-		code, out, errOut := s.run("check", "--repair", "--yes")
-		if code != exitOK || !strings.Contains(out, "note: lease "+s.retired.ID+" is beside") {
-			t.Errorf("status %d: %s%s", code, out, errOut)
-		}
-		if got := s.positions(); len(got) != 4 {
-			t.Errorf("the leases are %v", got)
-		}
-		time.Sleep(119 * time.Second)
-		if code, out, _ := s.run("check"); code != exitOK {
-			t.Errorf("a second before two expirations: %s", out)
-		}
-		time.Sleep(2 * time.Second)
-		if code, out, _ := s.run("check"); code != exitFailed || !strings.HasPrefix(out, "child beside its parent: ") {
-			t.Errorf("after two expirations: status %d: %s", code, out)
-		}
-	})
 }
 
 // owned sets the owner of the n-th lease, as if that host had written it just now.
@@ -409,7 +345,7 @@ func TestLeasesThatAHostWorksOnAreNotChangedUnlessForced(t *testing.T) {
 				t.Errorf("an expired lease: status %d: %s%s", code, out, errOut)
 			}
 			s.owned(1, owner)
-			code, out, errOut := s.run("reset", id, "--to", "after:3", "--force")
+			code, out, errOut := s.run("reset", id, "--to", "after:3", "--force", "--yes")
 			if code != exitOK || !strings.Contains(errOut, "delivers changes until then") {
 				t.Errorf("forced: status %d: %s%s", code, out, errOut)
 			}
@@ -422,55 +358,4 @@ func TestLeasesThatAHostWorksOnAreNotChangedUnlessForced(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestLeasesCheckRepairsNoLeaseWhileAHostWorks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := leasesOf(t)
-		s.edit(func(db *store.DB) {
-			s.drop(db, s.codec.LeaseID(s.live[0].ID))
-		})
-		s.owned(1, "host-1/0123abcd")
-		code, out, errOut := s.run("check", "--repair", "--yes")
-		if code != exitFailed || !strings.HasPrefix(out, "hole: ") || !strings.Contains(errOut, "cannot repair: lease "+s.live[1].ID) || len(s.positions()) != 2 {
-			t.Errorf("status %d: %s%s", code, out, errOut)
-		}
-		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(whole(s.live[0], 1))); s.drop(db, s.codec.MarkerID()) })
-		s.owned(1, "host-1/0123abcd")
-		if code, out, errOut := s.run("check", "--repair", "--yes"); code != exitOK || !strings.Contains(out, "done: create the marker") {
-			t.Errorf("the marker: status %d: %s%s", code, out, errOut)
-		}
-	})
-}
-
-func TestLeasesCheckAsksBeforeItRepairs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := leasesOf(t)
-		s.edit(func(db *store.DB) { s.drop(db, s.codec.MarkerID()) })
-		code, out, errOut := s.run("check", "--repair") // without a terminal, the command cannot ask for confirmation
-		if code != exitUsage || !strings.Contains(out, "the plan:\n  create the marker") || !strings.Contains(errOut, "use --yes") {
-			t.Errorf("status %d: %s%s", code, out, errOut)
-		}
-		if code, out, _ := s.run("check", "--json"); code != exitFailed || !strings.Contains(out, `"kind": "missing marker"`) || !strings.Contains(out, `"repairable": true`) {
-			t.Errorf("status %d: %s", code, out)
-		}
-	})
-}
-
-func TestLeasesCheckLooksAtTheProcessorsRangeAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := leasesOf(t)
-		s.edit(func(db *store.DB) { s.drop(db, s.codec.LeaseID(s.live[2].ID)) })
-		if code, out, _ := s.run("check"); code != exitFailed || !strings.HasPrefix(out, "hole: no lease covers "+s.live[2].Range.String()) {
-			t.Errorf("status %d: %s", code, out)
-		}
-		if code, out, _ := s.run("check", "--range", "-"+s.live[1].Range.Max); code != exitOK {
-			t.Errorf("status %d: %s", code, out)
-		}
-		for _, r := range []string{"80", "80-20", "FF-"} {
-			if code, _, errOut := s.run("check", "--range", r); code != exitUsage || !strings.Contains(errOut, "--range is") {
-				t.Errorf("%s: status %d: %s", r, code, errOut)
-			}
-		}
-	})
 }

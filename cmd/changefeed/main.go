@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetArgs(tokensLast(root, args))
 	root.SetIn(in)
 	root.SetOut(&output{Writer: out, unread: end})
-	root.SetErr(errOut)
+	root.SetErr(harmless{errOut})
 	cmd, err := root.ExecuteContextC(ctx)
 	return exit(ctx, cmd, err)
 }
@@ -68,8 +68,9 @@ stops them. Their status is then 0; that of replicate only if the copy caught up
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(demoCommand(), demoHostCommand(), lagCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand())
+	root.AddCommand(demoCommand(), demoHostCommand(), faultCommand(), lagCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), restoreCommand(), serveCommand(), tailCommand(), versionCommand())
 	checkBuiltins(root)
+	wrapHelp(root)
 	return completed(root)
 }
 

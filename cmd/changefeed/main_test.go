@@ -2,9 +2,15 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // command runs the changefeed command with these arguments in this process.
@@ -21,10 +27,10 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"nonsense"}, `unknown command "nonsense"; the commands are demo, lag, leases, partitions, replicate, serve, tail, version`},
+		{[]string{"nonsense"}, `unknown command "nonsense"; the commands are demo, fault, lag, leases, partitions, replicate, restore, serve, tail, version`},
 		{[]string{"replica"}, `unknown command "replica" (did you mean replicate?)`},
 		{[]string{"leases", "list"}, "unknown command \"list\" of `changefeed leases`"},
-		{[]string{"help", "nosuch"}, `unknown command "nosuch"; the commands are demo, lag`},
+		{[]string{"help", "nosuch"}, `unknown command "nosuch"; the commands are demo, fault, lag`},
 		{[]string{"help", "leases", "nosuch"}, "unknown command \"nosuch\" of `changefeed leases`; the commands are check"},
 		{[]string{"help", "tail", "nosuch"}, "unknown command \"nosuch\": `changefeed tail` has no subcommands"},
 		{[]string{"completion", "foo"}, "unknown command \"foo\" of `changefeed completion`; the commands are bash, fish, powershell, zsh"},
@@ -87,8 +93,8 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"serve", "--listen", "192.0.2.1:0"}, "no interface of this machine has the address"},
 		{[]string{"serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:99999"}, `--metrics is "127.0.0.1:99999": its port must be a number`},
 		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--endpoint", "localhost"}, "--endpoint is"},
-		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--key", "?"}, "--key is invalid"},
-		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--certificate", "no.crt"}, "no.crt"},
+		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--endpoint", "https://127.0.0.1:8081/", "--key", "?"}, "--key is invalid"},
+		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--endpoint", "https://127.0.0.1:8081/", "--certificate", "no.crt"}, "no.crt"},
 	} {
 		code, out, errOut := command(t, c.args...)
 		if code != exitUsage || !strings.Contains(errOut, c.want) || out != "" {
@@ -107,6 +113,27 @@ func TestHelpIsNotAnError(t *testing.T) {
 			t.Errorf("%v: status %d, output %q, error output %q", args, code, out, errOut)
 		}
 	}
+}
+
+// A narrow terminal would break lines within words and columns.
+func TestHelpFitsEightyColumns(t *testing.T) {
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+		if c.Name() == "completion" || c.HasParent() && c.Parent().Name() == "completion" {
+			return // of cobra
+		}
+		path := strings.Fields(c.CommandPath())[1:]
+		_, out, _ := command(t, append(path, "--help")...)
+		for line := range strings.SplitSeq(out, "\n") {
+			if len([]rune(line)) > helpWidth {
+				t.Errorf("%v: %q", path, line)
+			}
+		}
+	}
+	check(rootCommand())
 }
 
 func TestABadInputFailsWithStatusOneAndNamesTheRecord(t *testing.T) {
@@ -149,6 +176,10 @@ func TestShellsOfferTheValuesOfFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"leases", "ls", "--dialect", ""}, "dotnet\njava-handle-changes\njava-latest-version\n:4\n"},
+		{[]string{"lag", "--dialect", ""}, "dotnet\njava-handle-changes\njava-latest-version\n:4\n"},
+		{[]string{"leases", "convert", "--to", ""}, "dotnet\njava-handle-changes\njava-latest-version\n:4\n"},
+		{[]string{"leases", "reset", "--to", ""}, "beginning\nnow\nafter:0\n:4\n"},
+		{[]string{"replicate", "--to", ""}, ":4\n"},
 		{[]string{"tail", "--mode", ""}, "latest\navad\n:4\n"},
 		{[]string{"tail", "--key", ""}, ":4\n"},
 		{[]string{"tail", "--key-file", ""}, ":0\n"},
@@ -157,6 +188,34 @@ func TestShellsOfferTheValuesOfFlags(t *testing.T) {
 		code, out, errOut := command(t, append([]string{"__complete"}, c.args...)...)
 		if code != exitOK || out != c.want {
 			t.Errorf("%v: status %d: %q, want %q; %s", c.args, code, out, c.want, errOut)
+		}
+	}
+}
+
+// The port is that of some other web server, which answers every request with a page. It must
+// be named by every command, also by one that only looks at the status.
+func TestAnotherWebServerIsNotTakenForAChangefeedServer(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNotFound} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte("<html>hello</html>"))
+		}))
+		defer other.Close()
+		at := []string{"--endpoint", other.URL, "--key", wire.EmulatorKey}
+		for _, args := range [][]string{
+			{"partitions", "ls", "--database", "d", "--container", "c"},
+			{"partitions", "split", "0", "--database", "d", "--container", "c"},
+			{"fault", "ls"},
+			{"fault", "clear"},
+			{"fault", "throttle"},
+			{"fault", "set", "--drop"},
+			{"lag", "--database", "d", "--container", "c"},
+			{"leases", "ls", "--database", "d", "--container", "c"},
+		} {
+			code, out, errOut := command(t, append(args, at...)...)
+			if code != exitFailed || out != "" || !strings.Contains(errOut, "is not an Azure Cosmos DB endpoint") {
+				t.Errorf("%v, status %d: %d, %s%s", args, status, code, out, errOut)
+			}
 		}
 	}
 }

@@ -220,7 +220,19 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 		"of their values.\n\n" +
 		"A Prometheus endpoint shows an instrument under a changed name. It replaces dots by\n" +
 		"underscores, appends the unit, and appends `_total` to counters. It shows the attributes\n" +
-		"as labels.\n\n" +
+		"as labels. Every counter exists from the start, with the value 0.\n\n" +
+		"This shows the metrics of a program at /metrics. [The example of lag](../examples/lag/main.go)\n" +
+		"is a whole program:\n\n" +
+		"```go\n" +
+		"registry := prometheus.NewRegistry()                                         // github.com/prometheus/client_golang/prometheus\n" +
+		"exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry)) // go.opentelemetry.io/otel/exporters/prometheus\n" +
+		"if err != nil {\n" +
+		"\treturn err\n" +
+		"}\n" +
+		"config.Metrics = metric.NewMeterProvider(metric.WithReader(exporter))        // go.opentelemetry.io/otel/sdk/metric\n" +
+		"http.Handle(\"/metrics\", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))\n" +
+		"go http.ListenAndServe(\"127.0.0.1:9090\", nil)\n" +
+		"```\n\n" +
 		"The monitored container is the container whose changes are read. A lease is a document\n" +
 		"that names a range of its keys, the host that owns the range, and the position reached\n" +
 		"in it. The lag of a lease is the number of transactions after that position.\n")
@@ -346,7 +358,7 @@ func recordCommands(t *testing.T, r *instrumentRecorder) {
 			t.Error(err)
 		}
 	}()
-	source, err := countReads(account.Source("shop", "orders", cosmos.SourceOptions{}), r)
+	source, err := countReads(t.Context(), account.Source("shop", "orders", cosmos.SourceOptions{}), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ type output struct {
 }
 
 func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
+	n, err := harmless{o.Writer}.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
 		err = errUnread
 		o.unread(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // partitionsOptions are the flags of `changefeed partitions`.
@@ -27,15 +29,15 @@ func partitionsCommand() *cobra.Command {
 	var o partitionsOptions
 	cmd := &cobra.Command{
 		Use:   "partitions ls|split|merge --database NAME --container NAME",
-		Short: "List, split and merge the physical partitions of a container of a running server",
+		Short: "List, split and merge the partitions of a container",
 		Long: `Partitions lists, splits and merges the physical partitions of a container. It does so in a running
 "changefeed serve", while clients read and write, or in an embedded store (--data) that no other process
-has opened. If no account is given, it uses the server at https://127.0.0.1:8081/.`,
+has opened.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
-	o.account = connect.NewAccount("").OrLocal()
+	o.account = connect.NewAccount("")
 	o.account.Add(flags)
 	o.account.AddData(flags)
 	flags.StringVar(&o.database, "database", "", "`name` of the database")
@@ -124,9 +126,14 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 	if err != nil {
 		return err
 	}
-	err = f(client)
+	return notFound(cmd.Context(), account, o.database, o.container, f(client))
+}
+
+// notFound returns an error that names the container, if err reports that something does
+// not exist and that is the container.
+func notFound(ctx context.Context, account *connect.Opened, database, container string, err error) error {
 	if _, ok := errors.AsType[*admin.NotFoundError](err); ok { // the container or one of its partitions does not exist
-		if _, read := keyPaths(cmd.Context(), account, o.database, o.container); connect.Missing(read) {
+		if _, read := keyPaths(ctx, account, database, container); connect.Missing(read) {
 			return read
 		}
 	}
@@ -136,20 +143,19 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 // print prints partitions as a table or as JSON. counted reports whether their counts are
 // known.
 func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bool) error {
-	if o.json {
-		var listed any = all
-		if !counted {
-			listed = bare(all)
-		}
-		return leases.WriteJSON(w, listed)
+	switch {
+	case o.json && counted:
+		return leases.WriteJSON(w, admin.PartitionList{Partitions: all})
+	case o.json:
+		return leases.WriteJSON(w, barePartitionList{bare(all)})
 	}
-	columns := []string{"ID", "FROM", "TO", "PARENTS"}
+	columns := []string{"ID", "RANGE", "PARENTS"}
 	if counted {
 		columns = append(columns, "DOCUMENTS", "BYTES", "LSN", "")
 	}
 	rows := [][]string{columns}
 	for _, p := range all {
-		cells := []string{p.ID, cmp.Or(p.Min, "-"), p.Max, cmp.Or(strings.Join(p.Parents, ","), "-")}
+		cells := []string{p.ID, view.RangeName(feed.Range{Min: p.Min, Max: p.Max}), cmp.Or(strings.Join(p.Parents, ","), "-")}
 		if counted {
 			frozen := ""
 			if p.Frozen {
@@ -160,6 +166,11 @@ func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bo
 		rows = append(rows, cells)
 	}
 	return view.Table(w, rows)
+}
+
+// barePartitionList is the JSON form of new partitions.
+type barePartitionList struct {
+	Partitions []barePartition `json:"partitions"`
 }
 
 // barePartition is the JSON form of a partition whose counts are unknown.

@@ -38,8 +38,8 @@ const replicateMemory = 192 << 20
 func replicateCommand() *cobra.Command {
 	var o replicateOptions
 	cmd := &cobra.Command{
-		Use:   "replicate --from [URL/]DATABASE/CONTAINER --to [URL/]DATABASE/CONTAINER",
-		Short: "Copy a container, if needed under another partition key, and keep the copy up to date",
+		Use:   "replicate --from CONTAINER --to CONTAINER",
+		Short: "Copy a container, and keep the copy up to date",
 		Long: `Replicate copies every document of a container into another one, and then every change. It runs
 until it is interrupted or, with --until-caught-up, until the copy has caught up. When you run it
 again, it resumes where it ended. Several processes, on one machine or many, share the work
@@ -47,10 +47,12 @@ through leases.
 
 The target may have another partition key. When a document's new key changes, the document is
 moved: replicate finds the old copy by its id and deletes it. --no-moves skips that lookup. If two
-documents have the same id and the same new key, the run ends and its error names them.
+documents have the same id and the same new key, the run ends and its error names them. It also
+ends at a document that the target refuses. With --set-aside FILE it appends such documents to the
+file, one JSON object a line with id, key and reason, and goes on. Its status is then 1.
 
     changefeed replicate --from https://a.documents.azure.com/shop/orders \
-      --to https://b.documents.azure.com/shop/orders-by-product --key /product --create
+      --to https://b.documents.azure.com/shop/by-product --key /product --create
 
 --create creates the target with the source's time to live, indexing and throughput. On a
 changefeed server it also gets as many partitions as the source. An existing target is not
@@ -66,7 +68,11 @@ first copies the existing documents, and then every later version and delete.
 Each side has its own credentials: --from-key-file, --from-connection-string, COSMOS_FROM_KEY and
 so on, and the same with "to". Without credentials, Microsoft Entra ID is used. A side without a URL
 uses the account of COSMOS_ENDPOINT, or the embedded store of --data. System properties are not
-copied. A document's "ttl" starts again when it is copied.`,
+copied. A document's "ttl" starts again when it is copied. Nor is the order kept in which documents
+were first written, by which reads and queries without ORDER BY return them: the target has the order
+in which replicate has written them. Members keep their order and their
+values, but the target stores them in its own form: Azure and changefeed remove white space and
+write 1.0 as 1 and 12.50 as 12.5.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := o.run(cmd)
@@ -95,6 +101,7 @@ copied. A document's "ttl" starts again when it is copied.`,
 	flags.BoolVar(&o.Create, "create", false, "create the target, like the source, and the lease container if they do not exist")
 	flags.IntVar(&o.Throughput, "throughput", 0, "throughput in `RU/s` of a target that is created, or -1 for no throughput of its own (default: the source's)")
 	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when every change older than a few seconds is copied")
+	flags.StringVar(&o.SetAside, "set-aside", "", "append documents that the target refuses to this `file`, and go on (default: end at the first one)")
 	flags.StringVar(&o.Processor, "processor", "", "`name` of the replication: processes of one name share the work (default: made from the target's database and container)")
 	flags.IntVar(&o.Hosts, "hosts", 1, "`number` of hosts that this process runs")
 	flags.DurationVar(&o.Expiration, "expiration", time.Minute, "lease expiration `interval`: how long the other processes wait before they take over from one that was killed; use the same in all processes")
@@ -115,7 +122,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 		}
 	}()
 	account := func(a *connect.Account, urlAndNames string) (side replicate.Container, err error) {
-		side, s, err := o.side(a, urlAndNames)
+		side, a, s, err := o.side(a, urlAndNames)
 		if err != nil {
 			return side, err
 		}
@@ -125,7 +132,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 				return side, nil
 			}
 		}
-		if side.Account, err = connect.OpenSettings(ctx, s); err != nil {
+		if side.Account, err = a.OpenSettings(ctx, s); err != nil {
 			return side, err
 		}
 		open = append(open, side.Account)
@@ -170,7 +177,7 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 	if err := dataGiven(cmd, o.data); err != nil {
 		return err
 	}
-	mode, err := parseMode(o.mode, cmd.ErrOrStderr())
+	mode, err := parseMode(o.mode)
 	if err != nil {
 		return err
 	}
@@ -206,36 +213,37 @@ const maxThroughput = 1_000_000
 // that is answered late and for a second one.
 const minExpiration = 8 * time.Second
 
-// side returns the container on one side of the copy, and the settings of its account.
-func (o *replicateOptions) side(a *connect.Account, text string) (side replicate.Container, s connect.Settings, err error) {
+// side returns the container on one side of the copy, and its account with the settings.
+// The account is a, or that of the variables without a prefix.
+func (o *replicateOptions) side(a *connect.Account, text string) (side replicate.Container, of *connect.Account, s connect.Settings, err error) {
 	flag := "from"
 	if a == o.target {
 		flag = "to"
 	}
 	endpoint, database, container, err := parseContainer(text)
 	if err != nil {
-		return side, s, &usageError{fmt.Errorf("--%s is %w", flag, err)}
+		return side, a, s, &usageError{fmt.Errorf("--%s is %w", flag, err)}
 	}
 	side = replicate.Container{Database: database, Container: container}
 	named := o.flags.Changed(flag+"-endpoint") || o.flags.Changed(flag+"-connection-string") || o.flags.Changed(flag+"-data")
 	switch {
 	case endpoint != "" && named:
-		return side, s, &usageError{fmt.Errorf("--%s has a URL, and another flag names its account", flag)}
+		return side, a, s, &usageError{fmt.Errorf("--%s has a URL, and another flag names its account", flag)}
 	case endpoint != "":
-		if err := o.flags.Set(flag+"-endpoint", endpoint); err != nil {
-			return side, s, err
+		if err := a.SetEndpoint(endpoint, "--"+flag); err != nil {
+			return side, a, s, err
 		}
 	case o.data != "" && !named: // a flag overrides every variable
-		return side, connect.Settings{Data: o.data}, nil
+		return side, a, connect.Settings{Data: o.data}, nil
 	case !a.Given():
 		if a = connect.NewAccount(""); !a.Given() { // the account of the environment variables
 			env := strings.ToUpper(flag)
-			return side, s, &usageError{fmt.Errorf("--%s is %q, and its account is missing; give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
+			return side, a, s, &usageError{fmt.Errorf("--%s is %q, and its account is missing; give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
 				"or COSMOS_%[3]s_ENDPOINT, COSMOS_ENDPOINT for both sides, or --data DIR for an embedded store", flag, text, env)}
 		}
 	}
 	s, err = a.Settings()
-	return side, s, err
+	return side, a, s, err
 }
 
 // parseContainer splits the argument [URL/]DATABASE/CONTAINER into its parts.

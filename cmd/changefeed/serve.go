@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/serve"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 func serveCommand() *cobra.Command {
@@ -24,11 +27,12 @@ func serveCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "serve [--data DIR | --memory]",
-		Short: "Serve the Cosmos DB REST protocol over a store, for the official SDKs",
+		Short: "Serve a store over the protocol of Azure Cosmos DB",
 		Long: `Serve makes an embedded store available to the official SDKs of Azure Cosmos DB: databases,
-containers, documents, queries and the change feed. It prints the endpoint, the key, a line to
-paste for each SDK, and then "ready". It prints a key that you gave only with --print-key.
-SIGTERM or Ctrl-C ends it after it has answered the requests in flight. A second signal ends it
+containers, documents, queries and the change feed. It prints the endpoint, the key, code for
+each SDK, a line to paste into a shell, and then "ready". The line sets the variables that the
+code and the other commands read. A key that you gave is printed only with --print-key. SIGTERM
+or Ctrl-C ends it after it has answered the requests in flight. A second signal ends it
 at once.
 
 Without --key, the key is the well-known key of the local emulators. That key is public, so the
@@ -50,7 +54,7 @@ or in memory if that directory cannot be written. Only its owner can read the da
 			if err := cfg.LogLevel.UnmarshalText([]byte(level)); err != nil {
 				return &usageError{fmt.Errorf("--log-level is %q: it must be debug, info, warn or error", level)}
 			}
-			if err := files.read(&cfg); err != nil {
+			if err := files.read(&cfg, cmd.ErrOrStderr()); err != nil {
 				return &usageError{err}
 			}
 			_, rest, _ := strings.Cut(versionLine(), " ")
@@ -78,12 +82,17 @@ or in memory if that directory cannot be written. Only its owner can read the da
 	flags.BoolVar(&cfg.AllowWellKnownKey, "allow-well-known-key", false, "accept clients on other machines although the key is the well-known one")
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` by which clients reach the server (default: the one that each client uses)")
 	flags.StringArrayVar(&cfg.Hosts, "host", nil, "host `name` by which clients reach the server, besides localhost, IP addresses and --public-endpoint; may be repeated")
+	flags.StringArrayVar(&cfg.Origins, "allow-origin", nil, "`origin` of web pages that may use the server, for instance http://localhost:3000, or * for all; may be repeated (default: none)")
+	flags.StringVar(&cfg.Init, "init", "", "JSON `file` with databases, containers and documents to create before the server is ready; what exists already stays as it is (docs/json.md has its form)")
+	flags.StringVar(&cfg.Health, "health-listen", "", "`address` of a health endpoint with /alive, /ready and /status, which accepts every client without a signature (default: none)")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "minimum number of physical partitions of a new container")
 	flags.IntVar(&cfg.Cache, "cache", 0, "size in `MiB` of the cache for documents that were read or written recently; reads from it are several times faster (default: 128, or an eighth of --memory-limit if that is less)")
 	flags.IntVar(&cfg.Memory, "memory-limit", 0, "memory in `MiB` that the process may use; a request that needs more gets status 429 (default: four fifths of the control group's limit, or half of the machine's memory)")
 	flags.IntVar(&cfg.MaxHeader, "max-header", serve.DefaultMaxHeader, "maximum size in `KiB` of a request's line and headers; a longer request gets status 431")
-	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's own throughput is used up; the throughput of a database, which its containers share, is not enforced")
+	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when the throughput of a container is used up, or that of its database, which containers without one of their own share")
 	flags.DurationVar(&cfg.Versions, "keep-versions", 0, "default retention `time` (whole minutes) of all versions, for containers that do not set one; all versions and deletes mode needs it (default: none)")
+	flags.BoolVar(&cfg.DeletesWithoutPrevious, "deletes-without-previous", false,
+		"leave the previous images of deletes out of all versions and deletes mode, as accounts made since December 2024 do")
 	flags.BoolVar(&cfg.ServeAllQueries, "serve-all-queries", false,
 		"answer every cross-partition query in the server; Azure Cosmos DB rejects queries that an SDK must merge, and some SDKs cannot merge them")
 	metrics.Add(flags, &cfg.Metrics)
@@ -107,8 +116,9 @@ type keyFiles struct{ keys, readOnly []string }
 
 // read sets the keys of c from the files that flags name. If no flag names a key, it
 // reads environment variables. They are not the variables of the clients. With those, a
-// server could print the key of a real account.
-func (f keyFiles) read(c *serve.Config) error {
+// server could print the key of a real account. An error names the file or the variable.
+// Files that other users can read get a warning.
+func (f keyFiles) read(c *serve.Config, warnings io.Writer) error {
 	for _, k := range []struct {
 		flag, variable string
 		files          []string
@@ -122,9 +132,18 @@ func (f keyFiles) read(c *serve.Config) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.flag, err)
 			}
+			if _, err := wire.ParseKey(key); err != nil {
+				return fmt.Errorf("%s %s is invalid: %w", k.flag, file, err)
+			}
+			if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+				_, _ = fmt.Fprintf(warnings, "warning: other users can read the key in %s (mode %#o); use chmod 600\n", file, info.Mode().Perm())
+			}
 			*k.keys = append(*k.keys, key)
 		}
 		if key := strings.TrimSpace(os.Getenv(k.variable)); key != "" && len(*k.keys) == 0 {
+			if _, err := wire.ParseKey(key); err != nil {
+				return fmt.Errorf("%s is invalid: %w", k.variable, err)
+			}
 			*k.keys = []string{key}
 		}
 	}

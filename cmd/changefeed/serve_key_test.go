@@ -60,14 +60,54 @@ func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
 		{"flag", nil, []string{"--key", key, "--read-only-key", readOnly}},
 	} {
 		if text := printedAtStart(t, c.env, c.args...); strings.Contains(text, key) || strings.Contains(text, readOnly) ||
-			!strings.Contains(text, "AccountKey=KEY;") || !strings.Contains(text, "--print-key") || !strings.Contains(text, "ready\n") {
+			!strings.Contains(text, " COSMOS_KEY=KEY\n") || !strings.Contains(text, "--print-key") || !strings.Contains(text, "ready\n") {
 			t.Errorf("%s: %s", c.name, text)
 		}
-		if text := printedAtStart(t, c.env, append(c.args, "--print-key")...); !strings.Contains(text, "AccountKey="+key) || !strings.Contains(text, readOnly) {
+		if text := printedAtStart(t, c.env, append(c.args, "--print-key")...); !strings.Contains(text, " COSMOS_KEY="+key) || !strings.Contains(text, readOnly) {
 			t.Errorf("%s, --print-key: %s", c.name, text)
 		}
 	}
-	if text := printedAtStart(t, nil); !strings.Contains(text, "AccountKey=C2y6yDjf5") || strings.Contains(text, "--print-key") {
+	if text := printedAtStart(t, nil); !strings.Contains(text, " COSMOS_KEY=C2y6yDjf5") || strings.Contains(text, "--print-key") {
 		t.Errorf("the well-known key is no secret: %s", text)
+	}
+}
+
+// A key file that other users can read is no secret, and the server says so.
+func TestServeWarnsOfAKeyFileThatOthersCanRead(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o644: true} {
+		file := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if text := printedAtStart(t, nil, "--key-file", file); strings.Contains(text, "other users can read the key in "+file) != warned {
+			t.Errorf("mode %#o: %s; want a warning: %t", mode, text, warned)
+		}
+	}
+}
+
+// An invalid key must be reported under the name of the file or the variable that holds it,
+// because the user gave no --key.
+func TestInvalidKeyIsReportedUnderItsOwnName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("no base64!"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct{ env, args []string }{
+		"--key-file " + file + " is invalid":           {nil, []string{"--key-file", file}},
+		"--read-only-key-file " + file + " is invalid": {nil, []string{"--read-only-key-file", file}},
+		"CHANGEFEED_SERVE_KEY is invalid":              {[]string{"CHANGEFEED_SERVE_KEY=no base64!"}, nil},
+		"CHANGEFEED_SERVE_READ_ONLY_KEY is invalid":    {[]string{"CHANGEFEED_SERVE_READ_ONLY_KEY=no base64!"}, nil},
+		"--key is invalid":                             {nil, []string{"--key", "no base64!"}},
+	} {
+		cmd := process(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--tls", "off"}, c.args...)...)
+		cmd.Env = append(cmd.Env, c.env...)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "no base64!") {
+			t.Errorf("%v: %v, %s; want %q, without the key", c, err, out, want)
+		}
 	}
 }

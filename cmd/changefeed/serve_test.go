@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -72,6 +72,24 @@ func TestServeEndsInGoodOrderBySignal(t *testing.T) {
 	}
 }
 
+func TestServeWithAnInitFileHasItsContainers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shop.json")
+	if err := os.WriteFile(path, []byte(`{"databases":[{"id":"shop","containers":[{"id":"orders","partitionKey":{"paths":["/pk"]},"throughput":20000}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	endpoint, end := served(t, "--tls", "off", "--init", path)
+	code, out, errOut := command(t, "partitions", "--endpoint", endpoint, "--database", "shop", "--container", "orders", "ls")
+	if code != exitOK || strings.Count(out, "\n") != 3 {
+		t.Errorf("partitions ls: status %d, %s%s; want two partitions", code, out, errOut)
+	}
+	if code, errOut := end(syscall.SIGTERM); code != exitOK {
+		t.Errorf("status %d, %s", code, errOut)
+	}
+	if code, _, errOut := command(t, "serve", "--init", path+"x"); code != exitUsage || !strings.Contains(errOut, "--init: cannot read the file") {
+		t.Errorf("without the file: status %d, %s", code, errOut)
+	}
+}
+
 func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	dir := t.TempDir()
 	checkStore(t, dir, func(db *store.DB) {
@@ -88,12 +106,12 @@ func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	}
 	ids := func() string {
 		t.Helper()
-		var all []admin.Partition
-		if err := json.Unmarshal([]byte(call(exitOK, "ls", "--json")), &all); err != nil {
+		var list struct{ Partitions []struct{ ID string } }
+		if err := json.Unmarshal([]byte(call(exitOK, "ls", "--json")), &list); err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		for _, p := range all {
+		for _, p := range list.Partitions {
 			b.WriteString(p.ID + " ")
 		}
 		return b.String()
@@ -101,10 +119,10 @@ func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	if out := call(exitOK, "ls", "--json"); !strings.Contains(out, `"parents": []`) {
 		t.Errorf("ls of the partition that a container was made with prints %s", out)
 	}
-	if out := call(exitOK, "split", "0", "--at", "2f"); !regexp.MustCompile(`(?m)^1 +- +2F +0$`).MatchString(out) {
+	if out := call(exitOK, "split", "0", "--at", "2f"); !regexp.MustCompile(`(?m)^1 +-2F +0$`).MatchString(out) {
 		t.Errorf("split prints %s", out)
 	}
-	if out := call(exitOK, "ls"); !regexp.MustCompile(`(?m)^2 +2F +FF +0 +0 +0 +0$`).MatchString(out) {
+	if out := call(exitOK, "ls"); !regexp.MustCompile(`(?m)^2 +2F-FF +0 +0 +0 +0$`).MatchString(out) {
 		t.Errorf("ls prints %s", out)
 	}
 	call(exitOK, "split", "2")

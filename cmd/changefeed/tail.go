@@ -46,8 +46,8 @@ mode it is an object with current, previous and metadata, as in the protocol of 
 feed of that mode has no beginning. Use "--from after:0" for all retained changes.
 
 Lines of one partition key are in the order of their writes. Lines of different partitions are
-interleaved. after:LSN means the same LSN in every partition. In an embedded store, LSNs count the
-writes of the whole container, so after:LSN is one moment. In an account it is not.
+interleaved. after:LSN means the same LSN in every partition. Each partition counts its own LSNs, so
+after:LSN is not one moment, and a partition that ends before it is an error.
 
 With --position the position is saved in a file, and the next run resumes after it. Lines of the last
 second before a crash are printed again. The position survives splits, merges and restarts. It is valid
@@ -57,7 +57,7 @@ Only one process can open a store at a time. If another process has opened the d
 names that process and fails.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := o.reader(time.Now(), cmd.ErrOrStderr())
+			cfg, err := o.reader(time.Now())
 			if err != nil {
 				return &usageError{err}
 			}
@@ -79,13 +79,13 @@ names that process and fails.`,
 }
 
 // reader checks the flags and returns the configuration of the feed's reader.
-func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConfig, error) {
+func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
 	cfg := feed.ReaderConfig{MaxItems: 1000, Parallel: 4}
 	err := required("--database", o.database, "--container", o.container)
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.Mode, err = parseMode(o.mode, warnings); err != nil {
+	if cfg.Mode, err = parseMode(o.mode); err != nil {
 		return cfg, err
 	}
 	if cfg.Start, err = parseStart(o.from, now); err != nil {
@@ -179,7 +179,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 		return err
 	}
 	defer stop()
-	source, err := countReads(connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), provider)
+	source, err := countReads(ctx, connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), provider)
 	if err != nil {
 		return err
 	}

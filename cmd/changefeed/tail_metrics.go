@@ -25,7 +25,7 @@ type countedSource struct {
 
 // countReads returns a source that counts the reads of s with instruments of p. If p is
 // nil, it returns s.
-func countReads(s *cosmos.Source, p metric.MeterProvider) (feed.Source, error) {
+func countReads(ctx context.Context, s *cosmos.Source, p metric.MeterProvider) (feed.Source, error) {
 	if p == nil {
 		return s, nil
 	}
@@ -35,7 +35,20 @@ func countReads(s *cosmos.Source, p metric.MeterProvider) (feed.Source, error) {
 	c.reads, errs[0] = meter.Int64Counter("changefeed.tail.reads", metric.WithUnit("{read}"), metric.WithDescription("Reads, by outcome."))
 	c.changes, errs[1] = meter.Int64Counter("changefeed.tail.changes", metric.WithUnit("{change}"), metric.WithDescription("Changes read."))
 	c.units, errs[2] = meter.Float64Counter("changefeed.tail.request_units", metric.WithUnit("{RU}"), metric.WithDescription("Request units of the reads."))
-	return c, errors.Join(errs[:]...)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	// The counters are there from the start, so that the first failure shows as growth.
+	for _, outcome := range []string{"changes", "nothing", "throttled", "gone", "error"} {
+		c.reads.Add(ctx, 0, withOutcome(outcome))
+	}
+	c.changes.Add(ctx, 0)
+	c.units.Add(ctx, 0)
+	return c, nil
+}
+
+func withOutcome(outcome string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("outcome", outcome))
 }
 
 // Read implements [feed.Source].
@@ -44,7 +57,7 @@ func (c *countedSource) Read(ctx context.Context, r feed.Request) (feed.Page, er
 	if err != nil && ctx.Err() != nil {
 		return page, err
 	}
-	c.reads.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", readOutcome(page, err))))
+	c.reads.Add(ctx, 1, withOutcome(readOutcome(page, err)))
 	c.changes.Add(ctx, int64(len(page.Changes)))
 	c.units.Add(ctx, page.Charge)
 	return page, err

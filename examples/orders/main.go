@@ -79,7 +79,7 @@ func container(ctx context.Context) (*azcosmos.ContainerClient, error) {
 	}
 	properties := azcosmos.ContainerProperties{
 		ID:                     "orders",
-		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/customer"}},
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/customer"}, Version: 2},
 	}
 	if _, err := shop.CreateContainer(ctx, properties, nil); err != nil && !exists(err) {
 		return nil, err

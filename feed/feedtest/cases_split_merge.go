@@ -3,6 +3,7 @@ package feedtest
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -18,6 +19,7 @@ func topologyCases() []testCase {
 		{name: "a range over two children is gone", container: onePartition, needs: split, run: splitRange},
 		{name: "merged partitions are gone and the result is listed", container: onePartition, needs: both, run: mergeShows},
 		{name: "continuations of both parents are valid in a merged partition", container: onePartition, needs: both, run: mergeContinuation},
+		{name: "a start time leaves out older changes of a merged partition", container: onePartition, needs: needs{split: true, merge: true, advance: true}, run: mergeTimeAlong},
 		{name: "a parent's continuation is valid after a split and a merge", container: onePartition, needs: both, run: splitMergeContinuation},
 		{name: "all versions continue after a split and a merge", container: versioned, needs: both, run: versionsOverSplitAndMerge},
 		{name: "a partition that is gone is no longer listed", container: fourPartitions, needs: both, run: goneIsUnlisted},
@@ -202,6 +204,24 @@ func mergeContinuation(s *suite) {
 		all = append(all, changes...)
 	}
 	s.wantItems("both ranges in the merged partition", all, 0, 60, 1)
+}
+
+// mergeTimeAlong reads a merged partition after a position that is before all changes, with
+// the time of the second half of them beside it. SDKs send their start time with every
+// position, which may be another parent's.
+func mergeTimeAlong(s *suite) {
+	root := s.only()
+	start := s.page(feed.Request{Partition: root, From: feed.Beginning()}).Continuation
+	children := s.split(root)
+	s.writeMany(0, 20, 1)
+	s.Advance(5 * time.Second)
+	s.writeMany(20, 40, 1)
+	newest, _ := s.drain(feed.Request{Key: s.key(39), From: feed.Beginning()})
+	at := newest[len(newest)-1].Time.Add(-2 * time.Second)
+	merged := s.merge(children[0], children[1])
+	s.writeMany(40, 60, 1)
+	changes, _ := s.drain(feed.Request{Partition: merged, From: feed.AfterSince(start, at), MaxItems: 4})
+	s.wantItems("after a position, with a time", changes, 20, 60, 1)
 }
 
 func splitMergeContinuation(s *suite) {

@@ -2,6 +2,7 @@ package feedtest
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -18,6 +19,7 @@ func startCases() []testCase {
 		{name: "a time before the container's creation is the beginning", container: onePartition, run: fromLongAgo},
 		{name: "a read from a time in a sub-range and in a key", container: onePartition, needs: advance, run: fromTimeScopes},
 		{name: "a position with a time returns all newer changes", container: onePartition, needs: advance, run: timeAlong},
+		{name: "a position after the end of the feed is lost history", container: versioned, needs: needs{beyond: true}, run: fromBeyond},
 		{name: "a read from a time across a split", container: onePartition, needs: needs{advance: true, split: true}, run: fromTimeSplit},
 	}
 }
@@ -150,6 +152,29 @@ func timeAlong(s *suite) {
 	s.want("after the end", s.page(feed.Request{Partition: p, From: feed.AfterSince(end, at)}).Changes, "")
 	s.write(s.key(1), "d", 4)
 	s.readWant("later changes", feed.Request{Partition: p, From: feed.AfterSince(end, at)}, "d=4")
+}
+
+// fromBeyond reads from a position that the feed has not reached. Neither an empty page nor
+// a wait for the position is right: both would skip the next changes without a word.
+func fromBeyond(s *suite) {
+	p := s.only()
+	s.writeMany(0, 10, 1)
+	_, end := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
+	for _, mode := range []feed.Mode{feed.LatestVersion, feed.AllVersionsAndDeletes} {
+		for _, r := range []feed.Request{{Partition: p}, {Range: feed.Full()}, {Key: s.key(1)}} {
+			r.Mode, r.From, r.Wait = mode, feed.After(s.Beyond(end)), time.Hour
+			_, err := s.Source.Read(s.ctx, r)
+			lost, ok := errors.AsType[*feed.HistoryLostError](err)
+			if !ok || lost.Reason == "" || !lost.Ended {
+				s.Fatalf("%s, %s: a read from %s, and the feed ends at %s: %v; want a HistoryLostError with its reason, and Ended", mode, where(r), s.Beyond(end), end, err)
+			}
+			if lost.Oldest != end {
+				s.Errorf("%s, %s: the oldest position is %s; want the end of the feed, %s", mode, where(r), lost.Oldest, end)
+			}
+		}
+	}
+	s.write(s.key(1), "a", 1)
+	s.readWant("the changes after the end of the feed", feed.Request{Partition: p, From: feed.After(end)}, "a=1")
 }
 
 func fromTimeSplit(s *suite) {

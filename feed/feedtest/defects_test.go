@@ -54,6 +54,7 @@ var defects = []struct{ name, caught string }{
 	{"the end is the page's", "a page has its LSN and the End of the partition"},
 	{"now is the beginning", "a read from now returns only later changes"},
 	{"the beginning is now", "a read from the beginning returns everything"},
+	{"a position after the end is the end", "a position after the end of the feed is lost history"},
 	{"a start time is exclusive", "a read from a time returns that second and later"},
 	{"all versions from the beginning starts from now", "an unsupported request is named"},
 	{"the unsupported request has no name", "an unsupported request is named"},
@@ -64,6 +65,7 @@ var defects = []struct{ name, caught string }{
 	{"a waiting read never ends", "a waiting read ends after its wait"},
 	{"a read with changes waits", "a read with changes does not wait"},
 	{"a merged partition starts at its first parent's position", "continuations of both parents are valid in a merged partition"},
+	{"the time beside a continuation is ignored", "a start time leaves out older changes of a merged partition"},
 	{"the parts of a range leave a gap", "a range is split into equal parts for workers"},
 	{"the parts of a range overlap", "a hierarchical container is split for workers"},
 	{"the parts of a range are unequal", "a range is split into equal parts for workers"},
@@ -177,6 +179,10 @@ func (d *defective) request(r feed.Request) feed.Request {
 		if r.From.Kind() == feed.StartTime {
 			r.From = feed.At(r.From.Time().Add(time.Second))
 		}
+	case "the time beside a continuation is ignored":
+		if !r.From.Since().IsZero() {
+			r.From = feed.After(r.From.Continuation())
+		}
 	case "all versions from the beginning starts from now":
 		if r.Mode == feed.AllVersionsAndDeletes && r.From.Kind() == feed.StartBeginning {
 			r.From = feed.Now()
@@ -210,6 +216,11 @@ func (d *defective) failed(r feed.Request, page feed.Page, err error) (feed.Page
 	case "gone is not typed":
 		if errors.As(err, &gone) {
 			return page, errors.New(err.Error())
+		}
+	case "a position after the end is the end":
+		var lost *feed.HistoryLostError
+		if errors.As(err, &lost) {
+			return feed.Page{Continuation: r.From.Continuation(), LSN: 1, End: 1}, nil
 		}
 	case "the unsupported request has no name":
 		if errors.Is(err, feed.ErrUnsupported) {

@@ -133,5 +133,6 @@ func newFixture(t *testing.T, want feedtest.Container, defect string) feedtest.F
 			_, err := c.Merge(ctx, a, b)
 			return err
 		},
+		Beyond: func(end feed.Continuation) feed.Continuation { return end[:len(end)-1] + `0"` }, // ten times the LSN
 	}
 }

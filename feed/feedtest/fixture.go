@@ -58,6 +58,10 @@ type Fixture struct {
 	// partitions.
 	Split func(ctx context.Context, partition string) error
 	Merge func(ctx context.Context, a, b string) error
+	// Beyond returns a position that is at least one transaction after the given end of a
+	// partition's feed. A reader has such a position after an older copy of the data was
+	// restored.
+	Beyond func(end feed.Continuation) feed.Continuation
 	// Drop deletes the container.
 	Drop func(ctx context.Context) error
 	// Advance advances the container's clock by d. It may be nil for [RunInBubble], where
@@ -67,7 +71,7 @@ type Fixture struct {
 
 // needs lists the functions of a Fixture without which a case is skipped.
 type needs struct {
-	transaction, delete, split, merge, drop, advance bool
+	transaction, delete, split, merge, drop, advance, beyond bool
 	// bubble is true for a case that measures time. Such a case runs only in a synctest
 	// bubble.
 	bubble bool
@@ -130,6 +134,7 @@ func (c testCase) try(t *testing.T, create New, bubble bool) {
 		{"Merge", f.Merge == nil, c.needs.merge},
 		{"Drop", f.Drop == nil, c.needs.drop},
 		{"Advance", f.Advance == nil, c.needs.advance},
+		{"Beyond", f.Beyond == nil, c.needs.beyond},
 	} {
 		if missing.is && missing.asked {
 			t.Skipf("the fixture has no %s", missing.name)

@@ -210,7 +210,9 @@ func (s *suite) drain(r feed.Request) ([]feed.Change, feed.Continuation) {
 	for range 10_000 {
 		page := s.page(r)
 		before := r.From
-		r.From = feed.After(page.Continuation)
+		if r.From = feed.After(page.Continuation); !before.Since().IsZero() {
+			r.From = feed.AfterSince(page.Continuation, before.Since())
+		}
 		if n := len(changes); n > 0 && len(page.Changes) > 0 && page.Changes[0].LSN <= changes[n-1].LSN {
 			s.Fatalf("a page begins with LSN %d, and the one before ended with %d", page.Changes[0].LSN, changes[n-1].LSN)
 		}

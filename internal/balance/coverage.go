@@ -13,9 +13,9 @@ import (
 // depends only on the ranges, which only splits and merges change. So one coverage serves
 // many listings. It is immutable.
 type coverage struct {
-	covered  feed.Range   // the part of the container that the processor covers
-	leases   []leaseRange // the ranges of the leases, in the listing's order
-	shadowed map[string]struct{}
+	covered  feed.Range        // the part of the container that the processor covers
+	leases   []leaseRange      // the ranges of the leases, in the listing's order
+	shadowed map[string]string // by the ID of a shadowed lease: the ID of its widest ancestor
 	gaps     []feed.Range
 	overlaps []Overlap
 }
@@ -76,7 +76,7 @@ func (p *coverage) compute() {
 		}
 		return 1
 	})
-	p.shadowed = map[string]struct{}{}
+	p.shadowed = map[string]string{}
 	reached := "" // the highest upper bound of the leases before this one
 	widest := ""  // the ID of the lease with that bound
 	end := p.covered.Min
@@ -87,7 +87,7 @@ func (p *coverage) compute() {
 		}
 		for ; i < len(sorted) && sorted[i].r == first.r && sorted[i].whole == first.whole; i++ {
 			if reached >= first.r.Max {
-				p.shadowed[sorted[i].id] = struct{}{}
+				p.shadowed[sorted[i].id] = widest
 			}
 		}
 		if reached < first.r.Max {

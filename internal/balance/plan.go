@@ -216,6 +216,10 @@ func (p *Plan) Remove(id string) {
 // neither acquired nor run.
 func (p *Plan) Shadowed(id string) bool { return p.shadowed(id) }
 
+// Shadows returns the ID of the widest ancestor by the ID of each lease that the listing
+// shows to be shadowed. The map must not be changed.
+func (p *Plan) Shadows() map[string]string { return p.coverage.shadowed }
+
 // Overlaps returns the keys that two leases of the listing cover, though neither covers the
 // other.
 func (p *Plan) Overlaps() []Overlap { return p.coverage.overlaps }

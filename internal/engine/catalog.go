@@ -21,7 +21,7 @@ func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (Databas
 	return db.putDatabase(ctx, p, (*group).createDatabase)
 }
 
-// ReplaceDatabase replaces the Extra of a database. It returns an error that wraps
+// ReplaceDatabase replaces the Throughput and the Extra of a database. It returns an error that wraps
 // feed.ErrNotFound if the database does not exist. It returns [ErrPreconditionFailed] if
 // p.ETag is neither empty, nor "*", nor the current ETag.
 func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
@@ -43,14 +43,14 @@ func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*g
 	if err != nil {
 		return DatabaseProperties{}, err
 	}
-	return d.properties(), nil
+	return db.propertiesOf(d), nil
 }
 
 func (g *group) createDatabase(p DatabaseProperties) (*database, error) {
 	if g.currentCatalog().databases[p.ID] != nil {
 		return nil, fmt.Errorf("database %q: %w", p.ID, ErrConflict)
 	}
-	d := &database{number: g.db.numbers.Database + 1, id: p.ID, modified: g.ts, revision: 1, extra: p.Extra}
+	d := &database{number: g.db.numbers.Database + 1, id: p.ID, modified: g.ts, revision: 1, extra: p.Extra, throughput: p.Throughput, bucket: new(bucket)}
 	g.db.numbers.Database = d.number
 	if err := g.putNumbers(); err != nil {
 		return nil, err
@@ -63,10 +63,10 @@ func (g *group) replaceDatabase(p DatabaseProperties) (*database, error) {
 	if old == nil {
 		return nil, notFound("database %q", p.ID)
 	}
-	if p.ETag != "" && p.ETag != "*" && p.ETag != old.properties().ETag {
+	if p.ETag != "" && p.ETag != "*" && p.ETag != g.db.propertiesOf(old).ETag {
 		return nil, fmt.Errorf("%w: database %q has another etag", ErrPreconditionFailed, p.ID)
 	}
-	d := &database{number: old.number, id: old.id, modified: g.ts, revision: old.revision + 1, extra: p.Extra}
+	d := &database{number: old.number, id: old.id, modified: g.ts, revision: old.revision + 1, extra: p.Extra, throughput: p.Throughput, bucket: old.bucket}
 	return d, g.setDatabase(d)
 }
 
@@ -81,6 +81,7 @@ func (g *group) setDatabase(d *database) error {
 		return err
 	}
 	g.changeCatalog().databases[d.id] = d
+	g.db.provision(d)
 	return nil
 }
 
@@ -92,7 +93,7 @@ func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, erro
 		return DatabaseProperties{}, err
 	}
 	defer v.release()
-	return d.properties(), nil
+	return db.propertiesOf(d), nil
 }
 
 // Databases returns the properties of all databases, sorted by name.
@@ -104,7 +105,7 @@ func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	defer v.release()
 	all := make([]DatabaseProperties, 0, len(v.catalog.databases))
 	for _, d := range v.catalog.databases {
-		all = append(all, d.properties())
+		all = append(all, db.propertiesOf(d))
 	}
 	slices.SortFunc(all, func(a, b DatabaseProperties) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
@@ -134,6 +135,9 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 // and an error that wraps feed.ErrNotFound if the database does not exist. It returns a
 // *[BadRequestError] or a *[TooLargeError] if p is not valid.
 func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
+	if p.SystemKey && p.KeyPaths == nil {
+		p.KeyPaths = []string{SystemKeyPath}
+	}
 	hash, paths, err := p.validate()
 	if err != nil {
 		return nil, err
@@ -155,7 +159,8 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 		if db.numbers.Container >= maxContainerNumber {
 			return ErrFull
 		}
-		c = db.newContainer(db.numbers.Container+1, d.number, d.id, p.ID, paths, hash, unique)
+		c = db.newContainer(db.numbers.Container+1, d, p.ID, paths, hash, unique)
+		c.systemKey = p.SystemKey
 		m, err := newMeta(c, p, g.ts)
 		if err != nil {
 			return err
@@ -266,7 +271,7 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 
 func (g *group) deleteContainer(c *Container) error {
 	l := g.db.writeState(c)
-	for _, space := range []byte{spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique} {
+	for _, space := range containerSpaces {
 		prefix := appendContainerKey(nil, space, c.number)
 		if err := g.batch.DeleteRange(prefix, successor(prefix), nil); err != nil {
 			return err
@@ -345,13 +350,21 @@ type Container struct {
 
 	paths keyPaths
 	hash  epk.Hash
-	tail  *tailFormat
+	// systemKey reports whether the container has no partition key of its own.
+	systemKey bool
+	tail      *tailFormat
 	// unique is nil if the container has no unique keys.
 	unique *uniquePolicy
 
-	bucket bucket
-	// changed wakes the feed reads that cover several partitions. It stores the
-	// container's last LSN.
+	// bucket is the container's own throughput, if dedicated is true. Otherwise shared, the
+	// throughput of its database, bounds its requests.
+	bucket    bucket
+	dedicated atomic.Bool
+	shared    *bucket
+	// arranging has an element while a split or a merge runs, since only one may run.
+	arranging chan struct{}
+	// changed wakes the feed reads that cover several partitions. It stores the version
+	// of the container's last published state.
 	changed signal
 	// useTTL reports whether the container has a time to live. Goroutines other than the
 	// sequencer use it to check the ttl of new documents.

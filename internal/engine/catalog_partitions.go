@@ -22,7 +22,7 @@ import (
 //	merge     3 [""-FF)  segments 0, 1, 2, 3
 //
 // A partition writes to its own segment. It reads all segments in its list, but only keys
-// in its range. The sequencer makes the change between two groups of writes, so no write
+// in its range. Only the order of its items is copied, see orderCopy. The sequencer makes the change between two groups of writes, so no write
 // sees a part of it. Readers see it in the next view, which has the new partitions and
 // not the old one.
 
@@ -42,117 +42,117 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 
 // Split divides the partition id in two at the effective partition key at (hexadecimal).
 // If at is empty, the middle of the range is used. Readers and writers continue
-// meanwhile. The ID id is retired and never used again.
+// meanwhile. The ID id is retired and never used again. Split takes time in proportion to
+// the number of items, about a second for a million. If ctx ends before, nothing changes.
 //
 // Split returns the two new partitions. It returns a *feed.GoneError if the partition is
-// not live, and a *[BadRequestError] if at is not inside its range.
+// not live, and a *[BadRequestError] if at is not inside its range or the container has no
+// partition key (SystemKey).
 func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition, error) {
-	var made []*partition
-	err := c.db.do(ctx, func(g *group) (err error) {
-		made, err = g.split(c, id, at)
-		return err
-	})
+	made, err := c.rearrange(ctx, func(l *writeState) (int, int, []feed.Range, error) { return l.planSplit(id, at) })
 	if err != nil {
 		return nil, fmt.Errorf("split partition %s: %w", id, err)
 	}
 	return []feed.Partition{made[0].public(), made[1].public()}, nil
 }
 
-func (g *group) split(c *Container, id, at string) ([]*partition, error) {
-	l := g.db.writeState(c)
-	if l == nil {
-		return nil, notFound("container %s", c.name)
+// planSplit returns the index of the partition id, and the ranges into which a split at
+// the key at divides it.
+func (l *writeState) planSplit(id, at string) (index, n int, ranges []feed.Range, err error) {
+	if index = l.meta.byID(id); index < 0 {
+		return 0, 0, nil, gone(id, feed.Range{})
 	}
-	index := l.meta.byID(id)
-	if index < 0 {
-		return nil, gone(id, feed.Range{})
+	if l.c.systemKey {
+		return 0, 0, nil, badRequest(BadRange, "container %s has no partition key, so it cannot be split; use a container with a key", l.c.name)
 	}
 	old := l.meta.partitions[index]
 	if at == "" {
-		mid, err := c.hash.Midpoint(old.keys.Min, old.keys.Max)
+		mid, err := l.c.hash.Midpoint(old.keys.Min, old.keys.Max)
 		if err != nil {
-			return nil, badRequest(BadRange, "%v", err)
+			return 0, 0, nil, badRequest(BadRange, "%v", err)
 		}
 		at = mid
 	}
 	at = evenHex(at) // whole bytes, so that the new ranges can be halved again
 	if !isHex(at) || at <= old.keys.Min || at >= old.keys.Max {
-		return nil, badRequest(BadRange, "%q is not an upper-case hexadecimal key inside %s", at, old.keys)
+		return 0, 0, nil, badRequest(BadRange, "%q is not an upper-case hexadecimal key inside %s", at, old.keys)
 	}
-	return g.rearrange(l, index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}})
+	return index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}}, nil
 }
 
 // Merge merges the neighbouring partitions a and b and returns the new partition. It
-// returns a *feed.GoneError if one of them is not live, and a *[BadRequestError] if they
-// are not neighbours.
+// takes as long as a split of that partition. It returns a *feed.GoneError if one of them
+// is not live, and a *[BadRequestError] if they are not neighbours.
 func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, error) {
-	var made []*partition
-	err := c.db.do(ctx, func(g *group) (err error) {
-		made, err = g.merge(c, a, b)
-		return err
-	})
+	made, err := c.rearrange(ctx, func(l *writeState) (int, int, []feed.Range, error) { return l.planMerge(a, b) })
 	if err != nil {
 		return feed.Partition{}, fmt.Errorf("merge partitions %s and %s: %w", a, b, err)
 	}
 	return made[0].public(), nil
 }
 
-func (g *group) merge(c *Container, a, b string) ([]*partition, error) {
-	l := g.db.writeState(c)
-	if l == nil {
-		return nil, notFound("container %s", c.name)
-	}
+// planMerge returns the index of the first of the partitions a and b, and the range of
+// both.
+func (l *writeState) planMerge(a, b string) (index, n int, ranges []feed.Range, err error) {
 	first, second := l.meta.byID(a), l.meta.byID(b)
 	if first < 0 {
-		return nil, gone(a, feed.Range{})
+		return 0, 0, nil, gone(a, feed.Range{})
 	}
 	if second < 0 {
-		return nil, gone(b, feed.Range{})
+		return 0, 0, nil, gone(b, feed.Range{})
 	}
 	if first > second {
 		first, second = second, first
 	}
 	if first+1 != second {
-		return nil, badRequest(BadRange, "partitions %s and %s are not neighbours", a, b)
+		return 0, 0, nil, badRequest(BadRange, "partitions %s and %s are not neighbours", a, b)
 	}
 	parts := l.meta.partitions
-	return g.rearrange(l, first, 2, []feed.Range{{Min: parts[first].keys.Min, Max: parts[second].keys.Max}})
+	return first, 2, []feed.Range{{Min: parts[first].keys.Min, Max: parts[second].keys.Max}}, nil
 }
 
-// rearrange replaces the n partitions from the given index on by new ones with the given
-// ranges. It returns the new partitions, which also read the segments of the old ones.
-func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*partition, error) {
+// replacePartitions replaces the old partitions of cp, whose order was copied, by the new
+// ones. These also read the segments of the old ones.
+func (g *group) replacePartitions(c *Container, cp *orderCopy) error {
+	l := g.db.writeState(c)
+	if l == nil {
+		return notFound("container %s", c.name)
+	}
+	if l.copying != cp {
+		return errCopyLost
+	}
+	index, n := l.meta.byID(cp.from[0].id), len(cp.from)
 	m := l.meta.change()
 	old := l.meta.partitions[index : index+n]
 	end := slices.Max(l.ends[index : index+n])
 	segments, parents, losses := m.retire(old, l.ends[index:index+n])
-	made := make([]*partition, len(ranges))
-	ends := make([]int64, len(ranges))
-	for i, keys := range ranges {
-		own := m.next
-		m.next++
-		p, err := newPartition(own, keys, append(slices.Clone(segments), own), slices.Clone(parents))
-		if err != nil {
-			return nil, err
-		}
+	ends := make([]int64, len(cp.to))
+	for i, p := range cp.to {
+		p.segments, p.parents = append(slices.Clone(segments), p.number), slices.Clone(parents)
 		// A new partition starts at the last LSN of the old ones, so that LSNs never
 		// decrease.
 		p.changed.advance(end)
-		made[i], ends[i] = p, end
+		ends[i] = end
 		for _, lost := range losses {
-			p.losses = addLoss(p.losses, lost.keys().Intersect(keys), lost.LSN)
+			p.losses = addLoss(p.losses, lost.keys().Intersect(p.keys), lost.LSN)
 		}
-		m.segments[own] = segment{From: end, Min: keys.Min, Max: keys.Max}
+		m.segments[p.number] = segment{From: end, Min: p.keys.Min, Max: p.keys.Max}
 	}
+	var retired []uint32
 	for _, p := range old {
 		if err := g.batch.Delete(partitionKeyOf(l.c.number, p.number), nil); err != nil {
-			return nil, err
+			return err
 		}
 		g.retired = append(g.retired, p.changed)
+		retired = append(retired, p.number)
 	}
-	m.partitions = slices.Replace(m.partitions, index, index+n, made...)
+	if err := g.dropOrders(c, retired); err != nil {
+		return err
+	}
+	l.copying, m.prepared = nil, nil
+	m.partitions = slices.Replace(m.partitions, index, index+n, cp.to...)
 	l.replace(g, m, slices.Replace(slices.Clone(l.ends), index, index+n, ends...))
-	return made, nil
+	return nil
 }
 
 // retire ends the own segments of partitions that are being replaced. It returns the data
@@ -210,6 +210,11 @@ type meta struct {
 	partitions []*partition
 	// segments has the log segments that live partitions read, by number.
 	segments map[uint32]segment
+	// prepared has the numbers of the partitions for which a copy of the order is or was
+	// in progress. See orderCopy.
+	prepared []uint32
+	// holes are the LSNs that restores left out.
+	holes []hole
 }
 
 // partition is a physical partition. It writes to its own log segment, which has its
@@ -269,6 +274,11 @@ func newPartition(number uint32, keys feed.Range, segments []uint32, parents []s
 	}, nil
 }
 
+// has reports whether the partition has the items with a point.
+func (p *partition) has(point []byte) bool {
+	return between(point, p.lower, p.upper)
+}
+
 func (p *partition) public() feed.Partition {
 	return feed.Partition{ID: p.id, Range: p.keys, Parents: slices.Clone(p.parents)}
 }
@@ -320,18 +330,20 @@ func (m *meta) change() *meta {
 }
 
 // etagOf returns the ETag of a database, container or record. It is made of the object's
-// number, its revision, and the second of its last change.
-func etagOf(number uint32, revision uint64, modified int64) string {
-	return fmt.Sprintf("\"%08x-%04x-%04x-0000-%012x\"", number, revision>>16&0xffff, revision&0xffff, modified)
+// number, its revision, the store's incarnation, and the second of the object's last
+// change. Without the incarnation, a change that was lost and one after the restore could
+// have the same ETag.
+func (db *DB) etagOf(number uint32, revision uint64, modified int64) string {
+	return fmt.Sprintf("\"%08x-%04x-%04x-%04x-%012x\"", number, revision>>16&0xffff, revision&0xffff, db.incarnation, modified)
 }
 
 // The stored forms of catalog entries.
 type (
 	databaseRecord struct {
-		ID       string `json:"id"`
-		Modified int64  `json:"modified"`
-		// Revision counts the changes. It is absent in format 1, which means 1.
-		Revision uint64 `json:"revision,omitempty"`
+		ID         string `json:"id"`
+		Modified   int64  `json:"modified"`
+		Revision   uint64 `json:"revision"` // the number of changes, from 1
+		Throughput int    `json:"throughput,omitempty"`
 		// Extra is a []byte here and in containerRecord, so it is stored as base64. If it
 		// were stored as a JSON value, its white space and escapes would change.
 		Extra []byte `json:"extra,omitempty"`
@@ -340,15 +352,18 @@ type (
 		Database  uint32 `json:"database"`
 		Container uint32 `json:"container"`
 		Record    uint32 `json:"record,omitempty"`
+		// Incarnation is a random number that each restore changes. It is 0 before the
+		// first one. Restored is the time of the last one.
+		Incarnation uint32 `json:"incarnation,omitempty"`
+		Restored    int64  `json:"restored,omitempty"`
 	}
 	containerRecord struct {
-		Database   uint32     `json:"database"`
-		ID         string     `json:"id"`
-		KeyPaths   []string   `json:"keyPaths"`
-		UniqueKeys [][]string `json:"uniqueKeys,omitempty"`
-		// Format is the format in which the record was last written. 0 means 3 or older.
-		Format     int                `json:"format,omitempty"`
+		Database   uint32             `json:"database"`
+		ID         string             `json:"id"`
+		KeyPaths   []string           `json:"keyPaths"`
+		UniqueKeys [][]string         `json:"uniqueKeys,omitempty"`
 		Hash       epk.Hash           `json:"hash"`
+		SystemKey  bool               `json:"systemKey,omitempty"`
 		DefaultTTL int                `json:"defaultTtl,omitempty"`
 		Retention  time.Duration      `json:"retention,omitempty"` // in nanoseconds
 		Throughput int                `json:"throughput,omitempty"`
@@ -358,6 +373,8 @@ type (
 		Next       uint32             `json:"next"`
 		Partitions []partitionRecord  `json:"partitions"`
 		Segments   map[uint32]segment `json:"segments"`
+		Prepared   []uint32           `json:"prepared,omitempty"`
+		Holes      []hole             `json:"holes,omitempty"`
 	}
 	partitionRecord struct {
 		Number   uint32   `json:"number"`
@@ -373,9 +390,10 @@ type (
 func (m *meta) record(c *Container) ([]byte, error) {
 	r := containerRecord{
 		Database: c.database, ID: m.props.ID, KeyPaths: m.props.KeyPaths, Hash: c.hash,
-		UniqueKeys: m.props.UniqueKeys, Format: formatVersion,
+		SystemKey: m.props.SystemKey, UniqueKeys: m.props.UniqueKeys,
 		DefaultTTL: m.props.DefaultTTL, Retention: m.props.Retention, Throughput: m.props.Throughput,
 		Extra: m.props.Extra, Modified: m.props.Modified.Unix(), Revision: m.revision, Next: m.next, Segments: m.segments,
+		Prepared: m.prepared, Holes: m.holes,
 	}
 	for _, p := range m.partitions {
 		r.Partitions = append(r.Partitions, partitionRecord{
@@ -391,7 +409,7 @@ func (m *meta) record(c *Container) ([]byte, error) {
 
 // record returns the JSON text in which database d is stored.
 func (d *database) record() ([]byte, error) {
-	b, err := json.Marshal(databaseRecord{ID: d.id, Modified: d.modified, Revision: d.revision, Extra: d.extra})
+	b, err := json.Marshal(databaseRecord{ID: d.id, Modified: d.modified, Revision: d.revision, Throughput: d.throughput, Extra: d.extra})
 	if err != nil {
 		return nil, fmt.Errorf("encode database %q: %w", d.id, err)
 	}
@@ -400,15 +418,15 @@ func (d *database) record() ([]byte, error) {
 
 // load returns the database that the stored record describes. number is its number.
 func (r *databaseRecord) load(number uint32) *database {
-	return &database{number: number, id: r.ID, modified: r.Modified, revision: max(r.Revision, 1), extra: r.Extra}
+	return &database{number: number, id: r.ID, modified: r.Modified, revision: r.Revision, throughput: r.Throughput, extra: r.Extra, bucket: new(bucket)}
 }
 
 // load returns the meta that the stored record describes. number is the container's
 // number. It returns a *[CorruptError] if the record is not valid.
 func (r *containerRecord) load(number uint32) (*meta, error) {
-	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments}
+	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments, prepared: r.Prepared, holes: r.Holes}
 	m.props = ContainerProperties{
-		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: KeyVersion(r.Hash), UniqueKeys: r.UniqueKeys, DefaultTTL: r.DefaultTTL,
+		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: KeyVersion(r.Hash), SystemKey: r.SystemKey, UniqueKeys: r.UniqueKeys, DefaultTTL: r.DefaultTTL,
 		Retention: r.Retention, Throughput: r.Throughput, Extra: r.Extra, Modified: time.Unix(r.Modified, 0).UTC(),
 	}
 	for _, p := range r.Partitions {

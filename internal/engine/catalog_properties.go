@@ -18,6 +18,10 @@ type DatabaseProperties struct {
 	// describe the last write.
 	ID, RID, ETag string
 	Modified      time.Time
+	// Throughput is the provisioned throughput in request units per second that all
+	// containers without one of their own share. If zero, they are unlimited. It is enforced
+	// as that of [ContainerProperties] is.
+	Throughput int
 	// Extra is JSON text of the caller, as in [ContainerProperties].
 	Extra json.RawMessage
 }
@@ -29,8 +33,9 @@ type KeyVersion int
 const (
 	// DefaultHash is HashV2 for one key path and MultiHash for more.
 	DefaultHash KeyVersion = iota
-	// HashV1 is the older hash. Strings that agree in their first 100 characters share an
-	// effective partition key.
+	// HashV1 is the older hash, which looks at the first 100 characters of a string. Keys
+	// that differ only in later ones are one logical partition: an id exists once among
+	// them, and a request for one of the keys reads the documents of all.
 	HashV1
 	// HashV2 is one hash over all components.
 	HashV2
@@ -48,6 +53,12 @@ type ContainerProperties struct {
 	KeyPaths []string
 	// KeyVersion is the version of the hash. It cannot be changed.
 	KeyVersion KeyVersion
+	// SystemKey makes a container without a partition key, as Azure Cosmos DB created them
+	// before 2019 and still serves them. Its KeyPaths are "/_partitionKey", and may be left
+	// out. The key of an item without that property is feed.PartitionKey{feed.Undefined}. The
+	// container has one partition, which cannot be split. Leases of older processors are in
+	// such containers; a new container is better created with a key. It cannot be changed.
+	SystemKey bool
 	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical
 	// partition have equal values at all paths of a list: a write of such an item returns
 	// a *[UniqueKeyError]. A missing value counts as null. Objects and arrays are
@@ -60,9 +71,9 @@ type ContainerProperties struct {
 	// Retention is the time for which the container keeps all versions and deletes. If
 	// zero, the container keeps none and has no all versions and deletes feed.
 	Retention time.Duration
-	// Throughput is the provisioned throughput in request units per second. If zero, it
-	// is unlimited. Requests above it return a *feed.ThrottledError, unless
-	// [Options].IgnoreThroughput is set.
+	// Throughput is the provisioned throughput in request units per second. If zero, the
+	// container shares that of its database. Requests above it return a
+	// *feed.ThrottledError, unless [Options].IgnoreThroughput is set.
 	Throughput int
 	// Partitions is the number of physical partitions to create. If zero, 1 is used.
 	// ReplaceContainer ignores it.
@@ -76,6 +87,9 @@ type ContainerProperties struct {
 	RID, ETag string
 	Modified  time.Time
 }
+
+// SystemKeyPath is the key path of a container without a partition key.
+const SystemKeyPath = "/_partitionKey"
 
 // Limits of names and containers.
 const (
@@ -92,7 +106,11 @@ const (
 // container.
 func checkName(id string) error {
 	if id == "" || len(id) > MaxNameSize || !utf8.ValidString(id) || strings.ContainsAny(id, `/\?#`) {
-		return badRequest(BadProperties, `the name %.300q is empty, longer than %d bytes, not UTF-8, or contains one of / \ ? #`, id, MaxNameSize)
+		var cause error
+		if strings.ContainsAny(id, `/\?#`) {
+			cause = ErrBadName
+		}
+		return badRequestBy(cause, BadProperties, `the name %.300q is empty, longer than %d bytes, not UTF-8, or contains one of / \ ? #`, id, MaxNameSize)
 	}
 	return nil
 }
@@ -102,6 +120,9 @@ func checkName(id string) error {
 func (p ContainerProperties) validate() (epk.Hash, keyPaths, error) {
 	if err := checkName(p.ID); err != nil {
 		return 0, nil, err
+	}
+	if p.SystemKey && (!slices.Equal(p.KeyPaths, []string{SystemKeyPath}) || p.KeyVersion == MultiHash || p.Partitions > 1) {
+		return 0, nil, badRequest(BadProperties, "a container without a partition key has the key path %s, no MultiHash and one partition; leave out the other values", SystemKeyPath)
 	}
 	paths, err := parseKeyPaths(p.KeyPaths)
 	if err != nil {
@@ -144,6 +165,9 @@ func (p DatabaseProperties) validate() error {
 	if err := checkName(p.ID); err != nil {
 		return err
 	}
+	if p.Throughput < 0 {
+		return badRequest(BadProperties, "the throughput is negative: %d RU/s", p.Throughput)
+	}
 	return checkExtra(p.Extra)
 }
 
@@ -182,10 +206,10 @@ func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 	return m, nil
 }
 
-func (d *database) properties() DatabaseProperties {
+func (db *DB) propertiesOf(d *database) DatabaseProperties {
 	return DatabaseProperties{
-		ID: d.id, RID: databaseRID(d.number), ETag: etagOf(d.number, d.revision, d.modified), Modified: unixTime(d.modified),
-		Extra: slices.Clone(d.extra),
+		ID: d.id, RID: databaseRID(d.number), ETag: db.etagOf(d.number, d.revision, d.modified), Modified: unixTime(d.modified),
+		Throughput: d.throughput, Extra: slices.Clone(d.extra),
 	}
 }
 
@@ -197,7 +221,7 @@ func (c *Container) properties(m *meta) ContainerProperties {
 	p.UniqueKeys = cloneUniqueKeys(p.UniqueKeys)
 	p.Partitions = len(m.partitions)
 	p.RID = containerRID(c.database, c.number)
-	p.ETag = etagOf(c.number, m.revision, p.Modified.Unix())
+	p.ETag = c.db.etagOf(c.number, m.revision, p.Modified.Unix())
 	return p
 }
 
@@ -206,11 +230,21 @@ func (c *Container) properties(m *meta) ContainerProperties {
 // opening of the store call it.
 func (c *Container) applySettings(m *meta) {
 	c.useTTL.Store(m.props.DefaultTTL != ttlOff)
-	rate := m.props.Throughput
-	if c.db.options.IgnoreThroughput {
-		rate = 0
-	}
+	rate := c.db.enforced(m.props.Throughput)
 	c.bucket.provision(rate, c.db.clock.now())
+	c.dedicated.Store(m.props.Throughput > 0)
+}
+
+// provision sets the rate of a database's bucket. Only the sequencer and the opening of the
+// store call it.
+func (db *DB) provision(d *database) { d.bucket.provision(db.enforced(d.throughput), db.clock.now()) }
+
+// enforced returns the rate of a bucket for a provisioned throughput.
+func (db *DB) enforced(rate int) int {
+	if db.options.IgnoreThroughput {
+		return 0
+	}
+	return rate
 }
 
 // Properties returns the container's current properties. Their Partitions is the current

@@ -42,10 +42,10 @@ type storedRecord struct {
 	Revision uint64 `json:"revision"`
 }
 
-func (s storedRecord) public(number uint32) Record {
+func (db *DB) publicRecord(s storedRecord, number uint32) Record {
 	return Record{
 		Name: s.Name, Value: s.Value, Number: number,
-		ETag: etagOf(number, s.Revision, s.Modified), Modified: unixTime(s.Modified),
+		ETag: db.etagOf(number, s.Revision, s.Modified), Modified: unixTime(s.Modified),
 	}
 }
 
@@ -206,7 +206,7 @@ func (db *DB) Records(ctx context.Context, database string) ([]Record, error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r, err := decodeRecord(key, value)
+		r, err := db.decodeRecord(key, value)
 		all = append(all, r)
 		return err
 	})
@@ -233,7 +233,7 @@ func (db *DB) readRecord(r pebble.Reader, database, number uint32, format string
 	b, err := getValue(r, key)
 	var record Record
 	if err == nil {
-		record, err = decodeRecord(key, b)
+		record, err = db.decodeRecord(key, b)
 	}
 	if err != nil {
 		return Record{}, db.recordFault(err, format, args...)
@@ -242,12 +242,12 @@ func (db *DB) readRecord(r pebble.Reader, database, number uint32, format string
 }
 
 // decodeRecord decodes a stored record. The result shares no memory with value.
-func decodeRecord(key, value []byte) (Record, error) {
+func (db *DB) decodeRecord(key, value []byte) (Record, error) {
 	var s storedRecord
 	if err := json.Unmarshal(value, &s); err != nil || len(key) != recordKeySize {
 		return Record{}, corrupt("record %x: %v", key, err)
 	}
-	return s.public(binary.BigEndian.Uint32(key[recordKeySize-4:])), nil
+	return db.publicRecord(s, binary.BigEndian.Uint32(key[recordKeySize-4:])), nil
 }
 
 func decodeRecordNumber(b []byte) (uint32, error) {
@@ -329,7 +329,7 @@ func (g *group) findRecord(database uint32, name, etag string) (number uint32, s
 	if err := json.Unmarshal(b, &s); err != nil {
 		return 0, s, g.db.fault(corrupt("record %d: %v", number, err))
 	}
-	if etag != "" && etag != "*" && etag != s.public(number).ETag {
+	if etag != "" && etag != "*" && etag != g.db.publicRecord(s, number).ETag {
 		return 0, s, fmt.Errorf("%w: record %q has another etag", ErrPreconditionFailed, name)
 	}
 	return number, s, nil
@@ -344,7 +344,7 @@ func (g *group) putRecord(database, number uint32, s storedRecord) (Record, erro
 		return Record{}, fmt.Errorf("encode record %q: %w", s.Name, err)
 	}
 	name := binary.BigEndian.AppendUint32(nil, number)
-	return s.public(number), errors.Join(g.setRecordKey(recordKey(database, number), b), g.setRecordKey(recordNameKey(database, s.Name), name))
+	return g.db.publicRecord(s, number), errors.Join(g.setRecordKey(recordKey(database, number), b), g.setRecordKey(recordNameKey(database, s.Name), name))
 }
 
 // deleteRecords deletes all records of a database. The group must also delete the
@@ -365,7 +365,7 @@ func (k *checker) checkRecords(databases map[uint32]bool, last uint32) error {
 		if key[containerKeySize] == recordByName {
 			return nil
 		}
-		r, err := decodeRecord(key, value)
+		r, err := k.db.decodeRecord(key, value)
 		switch {
 		case err != nil || key[containerKeySize] != recordByNumber:
 			return k.report("record %.40x cannot be read: %v", key, err)

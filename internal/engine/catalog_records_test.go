@@ -217,38 +217,3 @@ func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 		t.Errorf("the names %q contain a duplicate", names)
 	}
 }
-
-// The test opens a directory that the release of format 2 wrote. It has a database with
-// Extra, and a container of three items. This release must read all of it and store
-// records in it.
-func TestDirectoryOfFormatTwoOpensAndTakesRecords(t *testing.T) {
-	fs := unpack(t, "format2.zip", "db")
-	if text := string(readFile(t, fs, "db/FORMAT")); !strings.HasSuffix(text, " 2\n") {
-		t.Fatalf("the FORMAT of the archive is %q", text)
-	}
-	for want := range 2 {
-		db := recordsStore(t, fs)
-		d, err := db.Database(t.Context(), "shop")
-		if err != nil || string(d.Extra) != `{"throughput":400}` {
-			t.Errorf("%+v, %v", d, err)
-		}
-		c, err := db.Container(t.Context(), "shop", "orders")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if items, err := c.Items(t.Context(), engine.ItemsRequest{}); err != nil || len(items.Items) != 3 {
-			t.Errorf("%d items, %v", len(items.Items), err)
-		}
-		all, err := db.Records(t.Context(), "shop")
-		if err != nil || len(all) != want {
-			t.Errorf("%d records, %v", len(all), err)
-		}
-		if _, err := db.CreateRecord(t.Context(), "shop", engine.Record{Name: fmt.Sprint(want), Value: json.RawMessage(`1`)}); err != nil {
-			t.Error(err)
-		}
-		closeChecked(t, db)
-	}
-	if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 4\n" {
-		t.Errorf("FORMAT is %q", text)
-	}
-}

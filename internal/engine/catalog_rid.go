@@ -115,7 +115,7 @@ func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties,
 	if r, ok := parseRID(id); ok && r.container == 0 {
 		for _, d := range v.catalog.databases {
 			if d.number == r.database {
-				return d.properties(), nil
+				return db.propertiesOf(d), nil
 			}
 		}
 	}
@@ -152,9 +152,7 @@ type Located struct {
 
 // ItemByRID returns the item with a resource id (_rid), and its key and id. key limits
 // the search to a logical partition key, or to a prefix of a hierarchical one. If nil,
-// the whole container is searched. The store has no index of rids. ItemByRID reads the
-// index entries of all items in the search, about 100 bytes each and about a million a
-// second. It reads no other document.
+// the whole container is searched, which costs one lookup for each physical partition.
 //
 // ItemByRID returns an error that wraps feed.ErrNotFound if there is no such item or it
 // has expired. It returns a *[BadRequestError] if key does not fit the container, and a
@@ -169,7 +167,7 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 	}
 	r, ok := parseRID(id)
 	if !ok || r.document == 0 || r.container != c.number || r.database != c.database {
-		c.bucket.spend(readCharge(0))
+		c.spend(readCharge(0))
 		return Located{}, notFound("item with the _rid %q in container %s", id, c.name)
 	}
 	v, s, err := c.open(ctx)
@@ -177,31 +175,26 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 		return Located{}, err
 	}
 	defer v.release()
-	found, err := c.locate(ctx, v, s, &sc, r.document)
-	c.bucket.spend(max(found.Charge, readCharge(0)))
+	found, err := c.locate(v, s, &sc, r.document)
+	c.spend(max(found.Charge, readCharge(0)))
 	if err != nil {
 		return Located{}, fmt.Errorf("read by _rid %q: %w", id, err)
 	}
 	return found, nil
 }
 
-// locate searches the items that sc selects for the one with a document number. It reads
-// its document and its key.
-func (c *Container) locate(ctx context.Context, v *view, s *state, sc *keyFilter, number uint32) (found Located, err error) {
-	var op operation
-	err = c.scanIndex(ctx, v, sc, nil, nil, func(i *indexed) (bool, error) {
-		if i.number == number {
-			op.key, op.id = bytes.Clone(i.key), string(i.id())
-			op.point = op.key[containerKeySize : containerKeySize+i.at]
-		}
-		return op.key == nil, nil
-	})
+// locate looks up the item with a document number, if sc selects it. It reads its document
+// and its key.
+func (c *Container) locate(v *view, s *state, sc *keyFilter, number uint32) (found Located, err error) {
+	point, id, err := c.findNumber(v, s.meta, number)
 	if err != nil {
 		return found, err
 	}
-	if op.key == nil {
+	if point == nil || !sc.holds(point) {
 		return found, notFound("item")
 	}
+	op := operation{id: string(id), key: append(append(appendContainerKey(nil, spaceIndex, c.number), point...), id...)}
+	op.point = op.key[containerKeySize : containerKeySize+len(point)]
 	if found.Result, err = c.readOne(v, s, &op); err != nil {
 		return found, err
 	}

@@ -54,9 +54,19 @@ func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error
 	return all, nil
 }
 
+// Ends returns the live partitions with their last LSNs, sorted by range.
+func (c *Container) Ends(ctx context.Context) ([]PartitionEnd, error) {
+	v, s, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	return served(s.meta.partitions, s.ends), nil
+}
+
 // countItems returns the number and the size of a partition's items in a view.
 func (c *Container) countItems(ctx context.Context, v *view, p *partition) (n growth, err error) {
-	sc := keyFilter{keys: p.keys, lower: p.lower, upper: p.upper, hash: c.hash}
+	sc := keyFilter{keys: p.keys, lower: p.lower, upper: p.upper}
 	err = c.scanIndex(ctx, v, &sc, nil, nil, func(i *indexed) (bool, error) {
 		n.add(growth{items: 1, bytes: int64(i.size)})
 		return true, nil

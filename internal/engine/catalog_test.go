@@ -35,7 +35,7 @@ func TestDeletedContainersLeaveNoKeys(t *testing.T) {
 				}
 				return spaces
 			}
-			if got, want := all(), "ACILPU"; got != want {
+			if got, want := all(), "ACIKLOPU"; got != want {
 				t.Errorf("the container has keys in the spaces %q, want %q", got, want)
 			}
 			if err := remove(db); err != nil {

@@ -22,8 +22,8 @@ const maxFindings = 20
 // keys. It reads the whole store from one snapshot. Writers may continue meanwhile. The
 // returned error joins the first 20 findings, each a *[CorruptError].
 //
-// Items with equal values in a unique key are not damage, because formats up to 3 did not
-// enforce unique keys. The error joins the first 20 such pairs, each a *[UniqueKeyError].
+// For items with equal values in a unique key, the error joins the first 20 such pairs, each
+// a *[UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -158,12 +158,11 @@ func (k *checker) checkSpaces() error {
 	defer func() { _ = it.Close() }()
 	for ok := it.First(); ok; {
 		key := it.Key()
-		switch key[0] {
-		case spaceNumbers, spaceDatabase, spaceContainer, spaceRecord:
+		switch {
+		case bytes.IndexByte([]byte{spaceNumbers, spaceDatabase, spaceContainer, spaceRecord}, key[0]) >= 0:
 			ok = it.SeekGE([]byte{key[0] + 1})
 			continue
-		case spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique:
-		default:
+		case bytes.IndexByte(containerSpaces, key[0]) < 0:
 			if err := k.report("key %.40x is in no key space", key); err != nil {
 				return err
 			}
@@ -240,6 +239,9 @@ func (k *checker) checkTopology(s *state) error {
 	if len(listed) != len(m.segments) {
 		problem("it has %d segments, of which partitions read %d", len(m.segments), len(listed))
 	}
+	for _, fault := range m.holeFaults(s.ends) {
+		problem("%s", fault)
+	}
 	stored := 0
 	err := eachKey(k.v.snap, appendContainerKey(nil, spacePartition, s.c.number), func(_, _ []byte) error {
 		stored++
@@ -257,50 +259,6 @@ func (k *checker) checkTopology(s *state) error {
 		}
 	}
 	return nil
-}
-
-// segmentCursors returns a cursor for each segment of the log or of the versions log, at
-// its first entry. The caller must close the cursors, also if there is an error.
-func (k *checker) segmentCursors(s *state, space byte) (cursors []segmentCursor, err error) {
-	for n := range s.meta.segments {
-		lower, upper := logBounds(space, s.c.number, n, -1, maxLSN)
-		it, err := k.v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-		if err != nil {
-			return cursors, err
-		}
-		it.First()
-		cursors = append(cursors, segmentCursor{number: n, it: it})
-	}
-	return cursors, nil
-}
-
-// segmentCursor is an iterator over the entries of one segment, with the segment's
-// number.
-type segmentCursor struct {
-	number uint32
-	it     *pebble.Iterator
-}
-
-// lowest returns the cursor whose current entry has the lowest LSN. It returns nil if all
-// cursors are at their ends.
-func lowest(cursors []segmentCursor) *segmentCursor {
-	var first *segmentCursor
-	for i := range cursors {
-		if c := &cursors[i]; c.it.Valid() && (first == nil || logLSN(c.it.Key()) < logLSN(first.it.Key())) {
-			first = c
-		}
-	}
-	return first
-}
-
-// closeAll closes the cursors. It returns the errors of their iteration and of closing
-// them.
-func closeAll(cursors []segmentCursor) error {
-	var errs []error
-	for _, c := range cursors {
-		errs = append(errs, c.it.Error(), c.it.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // checkUniqueEntries verifies that the index of unique keys has an entry for each unique
@@ -376,9 +334,6 @@ func (u *uniqueScan) clashes(step func() error, f func(*UniqueKeyError) bool) er
 	err := eachKey(u.r, appendContainerKey(nil, spaceUnique, u.container), func(key, value []byte) error {
 		if err := step(); err != nil {
 			return err
-		}
-		if len(key) == containerKeySize {
-			return nil // not an entry: the key that records the progress of an upgrade
 		}
 		e, err := decodeUniqueEntry(key, value)
 		if err != nil || e.key >= len(u.policy.keys) {

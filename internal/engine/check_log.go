@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
 // containerCheck verifies the documents, versions and indexes of one container.
@@ -21,8 +24,8 @@ type containerCheck struct {
 	position logPosition
 }
 
-// logPosition is the position and the time of an entry in a log. Entries are checked in
-// the order of LSN and ordinal.
+// logPosition is the position and the time of an entry in a log. The entries of a segment
+// are checked in the order of LSN and ordinal.
 type logPosition struct {
 	lsn     int64
 	ordinal int
@@ -44,6 +47,9 @@ func (k *containerCheck) run() error {
 		return err
 	}
 	if err := k.checkIndex(); err != nil {
+		return err
+	}
+	if err := k.checkOrders(); err != nil {
 		return err
 	}
 	if err := k.checkUnique(); err != nil {
@@ -86,56 +92,95 @@ func (k *containerCheck) complain(format string, args ...any) error {
 	return k.report("container "+k.c.name+": "+format, args...)
 }
 
-// eachEntry calls f for each entry of the log or of the versions log, in the order of
-// LSNs. It verifies the position of each entry first.
-func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []byte) error) (err error) {
-	cursors, err := k.segmentCursors(k.s, space)
-	defer func() { err = errors.Join(err, closeAll(cursors)) }()
-	if err != nil {
-		return err
-	}
-	k.position = logPosition{lsn: 0, ordinal: -1}
+// eachEntry calls f for each entry of the log or of the versions log, segment by segment,
+// in the order of LSNs. It verifies the position of each entry first.
+func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []byte) error) error {
 	n := 0
-	for c := lowest(cursors); c != nil; c = lowest(cursors) {
-		if err := k.step(); err != nil {
-			return err
-		}
-		n++
-		if len(c.it.Key()) < logKeySize {
-			return k.complain("log key %x is too short", c.it.Key())
-		}
-		value, err := c.it.ValueAndErr()
+	spans := map[uint32]span{}
+	for _, number := range slices.Sorted(maps.Keys(k.s.meta.segments)) {
+		k.position = logPosition{ordinal: -1}
+		lower, upper := logBounds(space, k.c.number, number, -1, maxLSN)
+		err := eachBetween(k.v.snap, lower, upper, func(key, value []byte) error {
+			n++
+			at, err := k.entryAt(space, number, key, value)
+			if err != nil {
+				return err
+			}
+			if len(at.point) == 0 {
+				return nil // entryAt has reported the key
+			}
+			if _, known := spans[number]; !known {
+				spans[number] = span{first: at.ts}
+			}
+			spans[number] = span{first: spans[number].first, last: at.ts}
+			k.position = at
+			if err := f(at, value); err != nil {
+				return err
+			}
+			return k.step()
+		})
 		if err != nil {
 			return err
 		}
-		ts, err := entryTime(space, value)
-		if err != nil {
-			return err
-		}
-		at := logPosition{
-			lsn: logLSN(c.it.Key()), ordinal: int(logOrdinal(c.it.Key())), segment: c.number,
-			point: bytes.Clone(logPoint(c.it.Key())), ts: ts,
-		}
-		if err := k.checkPosition(at, space); err != nil {
-			return err
-		}
-		k.position = at
-		if err := f(at, value); err != nil {
-			return err
-		}
-		c.it.Next()
+	}
+	if err := k.checkLineages(space, spans); err != nil {
+		return err
 	}
 	return k.checkStrays(space, n)
 }
 
-// checkPosition verifies the position of an entry. It must follow the entry before and
-// lie between the bounds of its segment. The partition that holds the entry's key must
-// read that segment.
+// entryAt returns the position of an entry after it has verified it. The point is empty if
+// the key is not valid.
+func (k *containerCheck) entryAt(space byte, segment uint32, key, value []byte) (at logPosition, err error) {
+	if len(key) <= logKeySize {
+		return at, k.complain("log key %x is too short", key)
+	}
+	ts, err := entryTime(space, value)
+	if err != nil {
+		return at, err
+	}
+	at = logPosition{
+		lsn: logLSN(key), ordinal: int(logOrdinal(key)), segment: segment, point: bytes.Clone(logPoint(key)), ts: ts,
+	}
+	return at, k.checkPosition(at, space)
+}
+
+// span has the times of the first and the last entry of a segment.
+type span struct{ first, last int64 }
+
+// checkLineages verifies the segments that have keys in common. One partition was the
+// other's ancestor, so all LSNs and times of one segment must come before those of the
+// other. Segments of other partitions may have the same LSNs.
+func (k *containerCheck) checkLineages(space byte, spans map[uint32]span) error {
+	m := k.s.meta
+	for _, p := range m.partitions {
+		for i, a := range p.segments {
+			for _, b := range p.segments[i+1:] {
+				first, second := m.segments[a], m.segments[b]
+				if !first.keys().Overlaps(second.keys()) {
+					continue
+				}
+				x, knownX := spans[a]
+				y, knownY := spans[b]
+				if first.last() > second.From || knownX && knownY && x.last > y.first {
+					if err := k.complain("partition %s reads segment %d, which is %+v, and then segment %d, which is %+v (log %c, times %+v and %+v)",
+						p.id, a, first, b, second, space, x, y); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkPosition verifies the position of an entry. It must follow the segment's entry
+// before and lie between the bounds of its segment. The partition that holds the entry's
+// key must read that segment.
 func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 	last := k.position
-	if at.lsn < 1 || at.lsn == last.lsn && (at.segment != last.segment || at.ordinal <= last.ordinal || !bytes.Equal(at.point, last.point)) {
-		if err := k.complain("LSN %d is in two transactions, or twice in one (log %c, segments %d and %d)",
-			at.lsn, space, last.segment, at.segment); err != nil {
+	if at.lsn < 1 || at.lsn == last.lsn && (at.ordinal <= last.ordinal || !bytes.Equal(at.point, last.point)) {
+		if err := k.complain("LSN %d is in two transactions, or twice in one (log %c, segment %d)", at.lsn, space, at.segment); err != nil {
 			return err
 		}
 	}
@@ -150,7 +195,14 @@ func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 			return err
 		}
 	}
-	index := k.s.meta.find(k.c.hash.EPK(at.point))
+	for _, h := range k.s.meta.holes {
+		if h.From < at.lsn && at.lsn <= h.To && h.keys().Holds(epk.Hex(at.point)) {
+			if err := k.complain("LSN %d is in a hole, which is %+v (log %c, segment %d)", at.lsn, h, space, at.segment); err != nil {
+				return err
+			}
+		}
+	}
+	index := k.s.meta.find(at.point)
 	if index == len(k.s.meta.partitions) {
 		return k.complain("LSN %d has a key in no partition", at.lsn)
 	}
@@ -205,6 +257,9 @@ func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	doc, err := parseDocument(append(body[:len(body):len(body)], '}'), k.c.paths, false)
 	if err != nil {
 		return k.complain("the document at LSN %d: %v", at.lsn, err)
+	}
+	if !bytes.Equal(doc.body, body) {
+		return k.complain("the document at LSN %d (id %q) is not in canonical form", at.lsn, doc.id)
 	}
 	key, _ := appendIndexKey(nil, k.c.number, k.c.hash, doc.components(), doc.id)
 	if doc.ttl != ttl || !bytes.Equal(key[containerKeySize:len(key)-len(doc.id)], at.point) {

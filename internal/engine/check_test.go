@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.hash.AppendPoint(appendLogKey(nil, space, c.number, segment, lsn, ordinal), components)
+		return c.hash.Append(appendLogKey(nil, space, c.number, segment, lsn, ordinal), components)
 	}
 	index := func(c *Container, pk, id string) []byte {
 		components, err := c.paths.fullKey(feed.PartitionKey{pk})
@@ -77,9 +78,28 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			k := key(spaceLog, l.c, 0, 1, 0, "p")
 			_ = g.batch.Set(k, get(g, k)[:logHeaderSize+10], nil)
 		}},
-		"one LSN in two segments": {"is in two transactions", func(g *group, l *writeState) {
+		"one LSN in two segments of a lineage": {"LSN 1 is in segment 1, which is", func(g *group, l *writeState) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, 1, 1, 0, "p"), v, nil)
+		}},
+		"one LSN in two transactions of a segment": {"is in two transactions", func(g *group, l *writeState) {
+			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(spaceLog, l.c, 0, 1, 1, "other"), v, nil)
+		}},
+		"a child that begins before its parent's end": {"reads segment 0, which is", func(g *group, l *writeState) {
+			m := l.meta.change()
+			n := m.partitions[0].number
+			s := m.segments[n]
+			s.From--
+			m.segments[n] = s
+			l.replace(g, m, l.ends)
+		}},
+		"a child whose time is before its parent's": {"times", func(g *group, l *writeState) {
+			p := l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])]
+			k := key(spaceLog, l.c, p.number, 4, 0, "p")
+			v := get(g, k)
+			v[6]-- // _ts becomes 256 seconds earlier
+			_ = g.batch.Set(k, v, nil)
 		}},
 		"an LSN above the counter": {"which ends at", func(g *group, l *writeState) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
@@ -127,12 +147,36 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			m.segments[77] = segment{From: 1, To: 2}
 			l.replace(g, m, l.ends)
 		}},
+		"a write in a hole": {"is in a hole", func(g *group, l *writeState) {
+			m, ends := l.meta.change(), slices.Clone(l.ends)
+			m.holes = []hole{{Max: feed.MaxEPK, From: 0, To: holeWidth}}
+			for i := range ends {
+				ends[i] += holeWidth
+			}
+			l.replace(g, m, ends)
+		}},
+		"a hole above the last LSN": {"below the hole", func(g *group, l *writeState) {
+			m := l.meta.change()
+			m.holes = []hole{{Max: feed.MaxEPK, From: 99, To: 99 + holeWidth}}
+			l.replace(g, m, l.ends)
+		}},
+		"a hole that is too narrow": {"it has the hole", func(g *group, l *writeState) {
+			m := l.meta.change()
+			m.holes = []hole{{Max: feed.MaxEPK, From: 3, To: 4}}
+			l.replace(g, m, l.ends)
+		}},
 		"a live ancestor": {"has the live ancestor", func(g *group, l *writeState) {
 			m := l.meta.change()
 			p := *m.partitions[1]
 			p.parents = append(p.parents, m.partitions[0].id)
 			m.partitions[1] = &p
 			l.replace(g, m, l.ends)
+		}},
+		"a document that is not canonical": {"is not in canonical form", func(g *group, l *writeState) {
+			k := key(spaceLog, l.c, 0, 3, 0, "p")
+			v := get(g, k)
+			copy(v[strings.Index(string(v), `"n":2`):], `"": 2`)
+			_ = g.batch.Set(k, v, nil)
 		}},
 		"a last version that differs from the item": {"is not its last version", func(g *group, l *writeState) {
 			k := key(spaceVersions, l.c, 0, 3, 0, "p")
@@ -158,6 +202,23 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			v := get(g, k)
 			v[17]-- // byte 17 is the lowest byte of the previous LSN
 			_ = g.batch.Set(k, v, nil)
+		}},
+		"an item that is not in the order of its key": {"2 are in the order of their keys", func(g *group, l *writeState) {
+			point := key(0, l.c, 0, 0, 0, "p")[logKeySize:]
+			_ = g.batch.Delete(appendKeyOrder(nil, l.c.number, point, 1), nil)
+		}},
+		"an item that is not in the order of its partition": {"and 2 in that of their partitions", func(g *group, l *writeState) {
+			home := l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])].number
+			_ = g.batch.Delete(appendOrderKey(nil, l.c.number, home, 2), nil)
+		}},
+		"an item with another number": {"names item \"a\"", func(g *group, l *writeState) {
+			point := key(0, l.c, 0, 0, 0, "p")[logKeySize:]
+			_ = g.batch.Set(appendKeyOrder(nil, l.c.number, point, 9), []byte("a"), nil)
+		}},
+		"an item in the order of another partition": {"is in the order of partition", func(g *group, l *writeState) {
+			point := key(0, l.c, 0, 0, 0, "p")[logKeySize:]
+			other := l.meta.partitions[1-l.meta.find(point)].number
+			_ = g.batch.Set(appendOrderKey(nil, l.c.number, other, 1), appendOrderValue(nil, point, "a"), nil)
 		}},
 		"a key of a missing container": {"which does not exist", func(g *group, l *writeState) {
 			_ = g.batch.Set(appendContainerKey(nil, spaceLog, 99), nil, nil)

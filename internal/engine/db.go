@@ -96,11 +96,13 @@ type DB struct {
 	dir     string // empty in memory
 	options Options
 	id      string
-	lock    *pebble.Lock
-	cache   *pebble.Cache     // shared by all engines
-	files   *pebble.FileCache // shared by all engines; if nil, each engine has its own
-	clock   *clock
-	queue   queue
+	// incarnation is the part of the store's incarnation that ETags have.
+	incarnation uint16
+	lock        *pebble.Lock
+	cache       *pebble.Cache     // shared by all engines
+	files       *pebble.FileCache // shared by all engines; if nil, each engine has its own
+	clock       *clock
+	queue       queue
 
 	// closing is a channel that Close closes first. It wakes the readers that wait for a
 	// change.
@@ -204,6 +206,9 @@ type view struct {
 type state struct {
 	c    *Container
 	meta *meta
+	// version is higher than in earlier states of the container since the store was
+	// opened.
+	version int64
 	// ends has the last LSN of each partition in meta. grown has the growth of each
 	// partition since the store was opened or the partition was created.
 	ends  []int64
@@ -222,8 +227,12 @@ type database struct {
 	number   uint32
 	id       string
 	modified int64
-	revision uint64 // the number of changes of extra, from which the ETag is made
+	revision uint64 // the number of changes of the properties, from which the ETag is made
 	extra    []byte
+	// throughput is in RU/s; 0 means none. bucket is the same one in all revisions, because
+	// containers keep it.
+	throughput int
+	bucket     *bucket
 }
 
 type containerName struct {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -11,9 +12,12 @@ import (
 //
 // Monotonic time stops while the machine is suspended. Without a correction, the clock
 // would stay late, and a server would refuse the dates of all requests. So it advances to
-// a wall clock that is ahead of it. It never goes back.
+// a wall clock that is ahead of it. It never goes back, so a wall clock that is far ahead
+// for a moment leaves its time in every later _ts. Such a jump may also be a suspend, and
+// only the user can tell, so the clock logs it.
 type clock struct {
-	read func() reading
+	logger *slog.Logger
+	read   func() reading
 	// base is the clock's time when it was started. start is the elapsed time of the
 	// system at that moment, as a time after the zero time.
 	base  time.Time
@@ -34,6 +38,17 @@ type reading struct {
 // unless the machine is suspended.
 const maxLag = time.Second
 
+// What the clock logs, because the wall clock was or is probably wrong.
+const (
+	// reportedJump is the least advance to a wall clock that is logged when it happens.
+	reportedJump = time.Hour
+	// reportedLead is the least time that is logged at a start by which the last _ts is
+	// ahead of the wall clock.
+	reportedLead = time.Minute
+	// reportedRest is the least time between the last _ts and a start that is logged then.
+	reportedRest = 30 * 24 * time.Hour
+)
+
 // systemClock returns a function that reads the system's clocks.
 func systemClock() func() reading {
 	origin := time.Now()
@@ -43,16 +58,27 @@ func systemClock() func() reading {
 	}
 }
 
-// newClock starts a clock over the system's clocks. last is the last written _ts.
-func newClock(last int64) *clock { return newClockOf(systemClock(), last) }
+// newClock starts a clock over the system's clocks. last is the last written _ts, and 0 if
+// nothing was written.
+func newClock(last int64, logger *slog.Logger) *clock {
+	return newClockOf(systemClock(), last, logger)
+}
 
-func newClockOf(read func() reading, last int64) *clock {
+func newClockOf(read func() reading, last int64, logger *slog.Logger) *clock {
 	r := read()
-	base := r.wall
-	if t := time.Unix(last, 0); base.Before(t) {
+	base, t := r.wall.UTC(), unixTime(last)
+	log := logger.With(slog.Time("last write", t), slog.Time("wall clock", base))
+	switch lead := t.Sub(base); {
+	case lead >= reportedLead:
+		log.Warn("store's clock is ahead of the wall clock, as the last write was; every _ts goes on from there",
+			slog.Duration("ahead", lead.Round(time.Second)))
+	case last > 0 && -lead >= reportedRest:
+		log.Warn("last write was long before the wall clock; if the wall clock is wrong, stop the store: _ts never goes back, and expired items are deleted")
+	}
+	if base.Before(t) {
 		base = t
 	}
-	return &clock{read: read, base: base.UTC(), start: r.elapsed}
+	return &clock{logger: logger, read: read, base: base, start: r.elapsed}
 }
 
 // now returns the time. It is safe for concurrent use.
@@ -65,7 +91,10 @@ func (c *clock) now() time.Time {
 		if lag <= maxLag {
 			return now
 		}
-		c.skipped.CompareAndSwap(skipped, skipped+int64(lag))
+		if c.skipped.CompareAndSwap(skipped, skipped+int64(lag)) && lag >= reportedJump {
+			c.logger.Warn("store's clock advanced to the wall clock, as after a suspend; if the wall clock is wrong, stop the store: _ts never goes back, and expired items are deleted",
+				slog.Time("from", now), slog.Time("to", r.wall.UTC()), slog.Duration("by", lag.Round(time.Second)))
+		}
 	}
 }
 

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,7 +37,7 @@ func (m *machine) pass(wall, elapsed time.Duration) {
 func TestClockCatchesUpWithTheWallClockAndNeverGoesBack(t *testing.T) {
 	boot := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := &machine{now: reading{wall: boot, elapsed: time.Minute}}
-	c := newClockOf(m.read, 0)
+	c := newClockOf(m.read, 0, slog.New(slog.DiscardHandler))
 	for _, step := range []struct {
 		what          string
 		wall, elapsed time.Duration
@@ -57,14 +60,64 @@ func TestClockCatchesUpWithTheWallClockAndNeverGoesBack(t *testing.T) {
 	}
 	// If the last write of a store is later than the wall clock, the store's clock starts
 	// at the time of that write.
-	if ahead := newClockOf(m.read, boot.Add(24*time.Hour).Unix()); ahead.now().Sub(boot) != 24*time.Hour {
+	if ahead := newClockOf(m.read, boot.Add(24*time.Hour).Unix(), slog.New(slog.DiscardHandler)); ahead.now().Sub(boot) != 24*time.Hour {
 		t.Errorf("the clock of a store that is ahead of the wall clock starts at %s", ahead.now())
 	}
 }
 
+// A wall clock that is wrong for a second leaves its time in every later _ts, and items
+// with a time to live expire. So a large jump is logged once when it happens, and its
+// consequence at each start.
+func TestWrongWallClockIsLogged(t *testing.T) {
+	boot := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	const year = 365 * 24 * time.Hour
+	for _, c := range []struct {
+		what        string
+		last        time.Duration // from the boot to the last write; 0 if there is none
+		ahead       time.Duration // the jump of the wall clock, which is then set back
+		start, jump string        // what is logged at the start and at the jump
+	}{
+		{"new store, short suspend", 0, 50 * time.Minute, "", ""},
+		{"ahead for a second", -time.Hour, 10 * year, "", "by=87600h0m0s"},
+		{"suspended for a night", -time.Hour, 10 * time.Hour, "", "by=10h0m0s"},
+		{"was ahead for a second", 10 * year, 0, "ahead=87600h0m0s", ""},
+		{"was ahead, and the wall clock is set back further", 2 * time.Minute, 0, "ahead=2m0s", ""},
+		{"clocks that differ by little", 2 * time.Second, 0, "", ""},
+		{"last used a week ago", -7 * 24 * time.Hour, 0, "", ""},
+		{"last used ten years ago, perhaps", -10 * year, 0, "last write was long before", ""},
+	} {
+		var log bytes.Buffer
+		m := &machine{now: reading{wall: boot}}
+		last := boot.Add(c.last).Unix()
+		if c.last == 0 {
+			last = 0
+		}
+		clock := newClockOf(m.read, last, slog.New(slog.NewTextHandler(&log, nil)))
+		wantLog(t, c.what+", at the start", &log, c.start)
+		for range 2 {
+			m.pass(c.ahead, 0)
+			clock.now()
+			m.pass(-c.ahead, 0)
+			clock.now()
+		}
+		wantLog(t, c.what+", at the jump", &log, c.jump)
+	}
+}
+
+// wantLog checks that the log has one line with want, or none if want is empty. It then
+// empties the log.
+func wantLog(t *testing.T, what string, log *bytes.Buffer, want string) {
+	t.Helper()
+	lines := strings.Count(log.String(), "\n")
+	if want == "" && lines > 0 || want != "" && (lines != 1 || !strings.Contains(log.String(), want)) {
+		t.Errorf("%s: the log is %q, want a line with %q", what, log, want)
+	}
+	log.Reset()
+}
+
 func TestClockIsMonotonicForConcurrentReaders(t *testing.T) {
 	m := &machine{now: reading{wall: time.Unix(1_000_000, 0)}}
-	c := newClockOf(m.read, 0)
+	c := newClockOf(m.read, 0, slog.New(slog.DiscardHandler))
 	var readers sync.WaitGroup
 	for range 4 {
 		readers.Go(func() {
@@ -89,7 +142,7 @@ func TestClockIsMonotonicForConcurrentReaders(t *testing.T) {
 func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	m := &machine{now: systemClock()()}
-	if err := db.do(context.Background(), func(*group) error { db.clock = newClockOf(m.read, 0); return nil }); err != nil {
+	if err := db.do(context.Background(), func(*group) error { db.clock = newClockOf(m.read, 0, slog.New(slog.DiscardHandler)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{DefaultTTL: 600})

@@ -1,20 +1,18 @@
 package engine_test
 
 import (
-	"bufio"
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -67,14 +65,23 @@ func copyFS(t *testing.T, fs vfs.FS, dir string) *vfs.MemFS {
 
 const damageItems = 400
 
-// makeDamageStore returns the files of a closed store with damageItems items, some in
-// tables and some in the write-ahead log.
-func makeDamageStore(t *testing.T) *vfs.MemFS {
+// damageStore holds the files of a store with damageItems items, some in tables and some
+// in write-ahead logs.
+type damageStore struct {
+	closed *vfs.MemFS // after a clean shutdown
+	killed *vfs.MemFS // as a power loss just before that shutdown would have left them
+	// older holds the files at earlier moments by their names, the oldest first.
+	older []map[string]string
+}
+
+// makeDamageStore writes a store. In a busy one, a large item is replaced again and again.
+// That fills the logs, so that the last opening flushes and compacts tables several times.
+func makeDamageStore(t *testing.T, busy bool) damageStore {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
-	var clone *vfs.MemFS
+	var s damageStore
 	for half := range 2 {
-		db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
+		db, err := engine.Open("db", engine.Options{FS: fs, Memory: 4 << 20, PurgeInterval: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,16 +98,26 @@ func makeDamageStore(t *testing.T) *vfs.MemFS {
 			t.Fatal(err)
 		}
 		for n := half * damageItems / 2; n < (half+1)*damageItems/2; n++ {
-			if _, err := c.Upsert(t.Context(), nil, damageBody(n), engine.WriteOptions{}); err != nil {
-				t.Fatal(err)
+			if n%20 == 0 {
+				s.older = append(s.older, filesOf(t, fs.CrashClone(vfs.CrashCloneCfg{})))
+			}
+			bodies := [][]byte{damageBody(n)}
+			if busy && n%5 == 0 {
+				bodies = append(bodies, fmt.Appendf(nil, `{"id":"large","pk":"%d","text":"%s"}`, n%2, strings.Repeat("x", logDocument)))
+			}
+			for _, body := range bodies {
+				if _, err := c.Upsert(t.Context(), nil, body, engine.WriteOptions{NoBody: true}); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-		clone = fs.CrashClone(vfs.CrashCloneCfg{})
+		s.killed = fs.CrashClone(vfs.CrashCloneCfg{})
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return clone
+	s.closed = copyFS(t, fs, "db")
+	return s
 }
 
 func damageBody(n int) []byte {
@@ -148,76 +165,208 @@ func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	return n, nil
 }
 
-// The test damages one file of a store: it changes a byte, cuts the file in half, or
-// removes it. Open, Check or a read must then return a *CorruptError, or all items must
-// be intact. The store must never return wrong data.
+// filesOf returns the names and contents of all files in the directory of a store.
+func filesOf(t *testing.T, fs vfs.FS) map[string]string {
+	t.Helper()
+	names, err := fs.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, name := range names {
+		files[name] = string(readFile(t, fs, fs.PathJoin("db", name)))
+	}
+	return files
+}
+
+// bordersOf returns the offsets in a log or a manifest at which its records begin, and
+// the end of the last one. number is the log's number, and 0 for a manifest.
+func bordersOf[N ~uint64](t *testing.T, open func(io.Reader, N) *record.Reader, b []byte, number uint64) (at []int) {
+	t.Helper()
+	r := open(bytes.NewReader(b), N(number))
+	for {
+		next, err := r.Next()
+		if err == nil {
+			at = append(at, int(r.Offset()))
+			_, err = io.Copy(io.Discard, next)
+		}
+		if errors.Is(err, io.EOF) || record.IsInvalidRecord(err) {
+			return append(at, int(r.Offset()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The test damages one file of a store that was shut down cleanly, or of one that lost
+// its power. It changes a byte, cuts the file off, empties it, removes it, or replaces it
+// by an older copy of itself. It does so at borders of records and at random places, in the
+// current manifest at each border and at 200 others. Open, Check or a read must then return a *CorruptError, or all items must be intact. The store
+// must never return wrong data, and a refusal must not make the damage worse: Open changes
+// no file, or, if only a table is damaged, all items are back when the table is restored.
 //
-// There is one exception. A log that a power loss cut off looks like a log whose end is
-// damaged. In both cases the store opens in the consistent state of an earlier moment. A
-// log that is missing altogether is always noticed.
+// There is one exception. After a power loss, the newest log ends where the power loss cut
+// it off, and nothing else tells where that was. If it is damaged, the store may open in
+// the consistent state of an earlier moment. But it must not be missing.
 func TestDamagedFilesAreNoticed(t *testing.T) {
 	if race.Enabled {
 		t.Skip("checks damaged files, in which the race detector finds nothing")
 	}
-	origin := makeDamageStore(t)
-	names, err := origin.List("db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := readDamaged(t, copyFS(t, origin, "db")); err != nil || n != damageItems {
-		t.Fatalf("undamaged: %d items, %v", n, err)
-	}
-	rng := rand.New(rand.NewPCG(1, 5))
-	const changes = 12 // the number of changed bytes that are tried in each file
-	outcome := map[string]int{}
-	try := func(name, what string, damage func(fs vfs.FS, path string)) {
-		fs := copyFS(t, origin, "db")
-		damage(fs, fs.PathJoin("db", name))
-		n, err := readDamaged(t, fs)
-		var corrupt *engine.CorruptError
-		var newer *engine.FormatError // the changed byte can make the version in FORMAT higher
-		kind := name[strings.LastIndexByte(name, '.')+1:]
-		switch {
-		case errors.As(err, &corrupt), errors.As(err, &newer) && name == "FORMAT":
-			outcome[kind+" refused"]++
-		case err != nil:
-			t.Errorf("%s %s: %v, want a *CorruptError", name, what, err)
-		case n == damageItems:
-			outcome[kind+" harmless"]++
-		case kind == "log" && what != "removed" && n >= damageItems/2:
-			outcome["log cut back"]++
-		default:
-			t.Errorf("%s %s: %d items are present and no error was returned", name, what, n)
-		}
-	}
-	for _, name := range names {
-		if name == "LOCK" || name == "PID" {
-			continue
-		}
-		size := len(readFile(t, origin, origin.PathJoin("db", name)))
-		for range min(size, changes) {
-			at := rng.IntN(size)
-			try(name, fmt.Sprintf("with byte %d of %d changed", at, size), func(fs vfs.FS, path string) {
-				b := readFile(t, fs, path)
-				b[at] ^= 1 << rng.IntN(8)
-				writeFile(t, fs, path, b)
-			})
-		}
-		try(name, "removed", func(fs vfs.FS, path string) {
-			if err := fs.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-		})
-		if size > 1 {
-			try(name, "cut in half", func(fs vfs.FS, path string) {
-				writeFile(t, fs, path, readFile(t, fs, path)[:size/2])
+	for _, busy := range []bool{false, true} {
+		s := makeDamageStore(t, busy)
+		for name, fs := range map[string]*vfs.MemFS{"closed": s.closed, "killed": s.killed} {
+			t.Run(fmt.Sprintf("busy=%t/%s", busy, name), func(t *testing.T) {
+				t.Parallel()
+				d := damager{t: t, origin: fs, files: filesOf(t, fs), older: s.older, busy: busy, outcome: map[string]int{}, rng: rand.New(rand.NewPCG(1, 5))}
+				for name := range d.files {
+					if fs == s.killed && strings.HasSuffix(name, ".log") {
+						d.tail = max(d.tail, name)
+					}
+				}
+				d.run()
 			})
 		}
 	}
-	t.Logf("%v", outcome)
 }
 
-func TestNewerFormatIsRefusedByItsOwnError(t *testing.T) {
+// damager damages the files of one store.
+type damager struct {
+	t      *testing.T
+	origin *vfs.MemFS
+	files  map[string]string
+	older  []map[string]string
+	// busy reports whether the store is due for a compaction. Pebble panics if it compacts
+	// a table with a changed byte, so no bytes of tables are changed then.
+	busy    bool
+	tail    string // the log whose end may be lost, or ""
+	outcome map[string]int
+	rng     *rand.Rand
+}
+
+func (d *damager) run() {
+	if n, err := readDamaged(d.t, copyFS(d.t, d.origin, "db")); err != nil || n != damageItems {
+		d.t.Fatalf("undamaged: %d items, %v", n, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		if name != "LOCK" && name != "PID" {
+			d.damage(name)
+		}
+	}
+	d.t.Logf("%v", d.outcome)
+}
+
+// damage tries all kinds of damage to one file.
+func (d *damager) damage(name string) {
+	b := []byte(d.files[name])
+	places, random := []int{0, len(b) / 2, len(b) - 1}, 12
+	switch number, isLog := strings.CutSuffix(name, ".log"); {
+	case strings.HasPrefix(name, "MANIFEST-") && d.current(name):
+		places, random = append(places, bordersOf(d.t, record.NewReader, b, 0)...), 200
+	case isLog:
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		borders := bordersOf(d.t, record.NewReader, b, n)
+		places = append(places, borders[max(0, len(borders)-12):]...)
+		if d.busy {
+			random = 2 // Pebble takes long to find the changed bit in a large record
+		}
+	}
+	for range random {
+		places = append(places, d.rng.IntN(max(1, len(b))))
+	}
+	for _, at := range places {
+		if at < 0 || at >= len(b) {
+			continue
+		}
+		flipped := slices.Clone(b)
+		flipped[at] ^= 1 << d.rng.IntN(8)
+		if !d.busy || !strings.HasSuffix(name, ".sst") {
+			d.try(name, fmt.Sprintf("with byte %d of %d changed", at, len(b)), flipped)
+		}
+		d.try(name, fmt.Sprintf("cut off at byte %d of %d", at, len(b)), b[:at])
+	}
+	d.try(name, "removed", nil)
+	last := d.files[name]
+	for _, files := range d.older {
+		if old, ok := files[name]; ok && old != last && old != d.files[name] {
+			last = old
+			d.try(name, fmt.Sprintf("replaced by an older copy of %d bytes", len(old)), []byte(old))
+		}
+	}
+}
+
+// current reports whether name is the current manifest.
+func (d *damager) current(name string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(d.files)), func(other string) bool {
+		return strings.HasPrefix(other, "marker.manifest.") && strings.HasSuffix(other, name)
+	})
+}
+
+// try opens the store after a file has been replaced by b, or removed if b is nil.
+func (d *damager) try(name, what string, b []byte) {
+	t := d.t
+	fs := copyFS(t, d.origin, "db")
+	path := fs.PathJoin("db", name)
+	if b == nil {
+		if err := fs.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		writeFile(t, fs, path, b)
+	}
+	n, err := readDamaged(t, fs)
+	kind := strings.TrimRight(name, "0123456789-") // without the numbers of files and sizes
+	if _, suffix, ok := strings.Cut(name, "."); ok && !strings.HasPrefix(name, "marker") {
+		kind = suffix
+	}
+	var corrupt *engine.CorruptError
+	var other *engine.FormatError // the changed byte can make the version in FORMAT another one
+	switch {
+	case errors.As(err, &corrupt), errors.As(err, &other) && name == "FORMAT":
+		d.outcome[kind+" refused"]++
+		d.wantNoHarm(fs, name, what, b)
+	case err != nil:
+		t.Errorf("%s %s: %v, want a *CorruptError", name, what, err)
+	case n == damageItems:
+		d.outcome[kind+" harmless"]++
+	case name == d.tail && b != nil:
+		d.outcome["newest log cut back"]++
+	default:
+		t.Errorf("%s %s: %d items are present and no error was returned", name, what, n)
+	}
+}
+
+// wantNoHarm checks that a store which was refused because of one damaged file still has
+// its other files, as they were. PID may go, since it is only for messages.
+func (d *damager) wantNoHarm(fs *vfs.MemFS, name, what string, b []byte) {
+	t := d.t
+	if !strings.HasSuffix(name, ".sst") {
+		before, after := maps.Clone(d.files), filesOf(t, fs)
+		before[name] = string(b)
+		if b == nil {
+			delete(before, name)
+		}
+		delete(before, "PID")
+		for _, other := range slices.Sorted(maps.Keys(before)) {
+			if text, ok := after[other]; !ok || text != before[other] {
+				t.Errorf("%s %s: the refusal has changed %s", name, what, other)
+			}
+		}
+		if len(after) > len(before) {
+			t.Errorf("%s %s: the refusal has left %v", name, what, slices.Sorted(maps.Keys(after)))
+		}
+		return
+	}
+	writeFile(t, fs, fs.PathJoin("db", name), []byte(d.files[name]))
+	if n, err := readDamaged(t, fs); err != nil || n != damageItems {
+		t.Errorf("%s %s, and then restored: %d items, %v", name, what, n, err)
+	}
+}
+
+func TestOtherFormatsAreRefusedByTheirOwnError(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() error {
 		db, err := engine.Open("db", engine.Options{FS: fs})
@@ -230,14 +379,16 @@ func TestNewerFormatIsRefusedByItsOwnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := readFile(t, fs, "db/FORMAT")
-	newer := strings.Replace(string(good), "4", "5", 1)
-	if newer == string(good) {
-		t.Fatalf("FORMAT is %q", good)
-	}
-	writeFile(t, fs, "db/FORMAT", []byte(newer))
-	var format *engine.FormatError
-	if err := open(); !errors.As(err, &format) || format.Found != 5 || format.Known != 4 || format.Dir != "db" {
-		t.Errorf("a newer format: %v", err)
+	for other, remedy := range map[int]string{1: "replicate", 4: "replicate", 6: "newer release"} {
+		text := strings.Replace(string(good), "5", strconv.Itoa(other), 1)
+		if text == string(good) {
+			t.Fatalf("FORMAT is %q", good)
+		}
+		writeFile(t, fs, "db/FORMAT", []byte(text))
+		var format *engine.FormatError
+		if err := open(); !errors.As(err, &format) || format.Found != other || format.Known != 5 || format.Dir != "db" || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("format %d: %v; want the remedy %q", other, err, remedy)
+		}
 	}
 	writeFile(t, fs, "db/FORMAT", good)
 	if err := open(); err != nil {
@@ -245,58 +396,33 @@ func TestNewerFormatIsRefusedByItsOwnError(t *testing.T) {
 	}
 }
 
-func TestLockedDirectoryNamesItsUser(t *testing.T) {
-	dir := t.TempDir()
-	db, err := engine.Open(dir, engine.Options{})
+// Without FORMAT and the marker of the manifest, a directory looks like a new one to Pebble,
+// which would delete its tables.
+func TestStoreWithoutFormatAndMarkerIsRefused(t *testing.T) {
+	fs := vfs.NewMem()
+	db, err := engine.Open("db", engine.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var locked *engine.LockedError
-	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
-		t.Errorf("open in this process: %v", err)
-	}
-	// A directory that is open must be locked under its other names, too. Otherwise two
-	// stores would write to the same files.
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Log(err) // some systems do not let every user create a symbolic link
-	} else if second, err := engine.Open(link, engine.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
-		t.Errorf("open in this process through a symbolic link: %v", err)
-		if err == nil {
-			_ = second.Close()
-		}
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKillChild$")
-	child.Env = append(os.Environ(), killDirEnv+"="+dir, killSeedEnv+"=1")
-	child.Stdin = strings.NewReader("{}")
-	out, err := child.StdoutPipe()
+	names, err := fs.List("db")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
+	for _, name := range names {
+		if name == "FORMAT" || strings.HasPrefix(name, "marker.") {
+			if err := fs.Remove("db/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err) // the child prints a line once it has the directory
+	var corrupt *engine.CorruptError
+	if _, err := engine.Open("db", engine.Options{FS: fs}); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "marker.manifest") {
+		t.Errorf("%v; want the missing marker named", err)
 	}
-	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, &locked) || locked.PID != child.Process.Pid {
-		t.Errorf("open while process %d holds the lock: %v", child.Process.Pid, err)
-	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = child.Wait() // returns the signal of the kill
-	db, err = engine.Open(dir, engine.Options{})
-	if err != nil {
-		t.Fatalf("the lock outlived its process: %v", err)
-	}
-	if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
-		t.Error(err)
+	if _, err := fs.Stat("db/FORMAT"); err == nil {
+		t.Error("the refusal has created FORMAT")
 	}
 }

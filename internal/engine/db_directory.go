@@ -18,7 +18,8 @@ import (
 )
 
 // pidFile has the id of the process that has a directory open. It is only for messages.
-// The lock on Pebble's LOCK file keeps other processes out, and ends with the process.
+// The locks on the directory and on Pebble's LOCK file keep other processes out, and end
+// with the process.
 const pidFile = "PID"
 
 // lockDirectory locks dir for this process. It returns a *[LockedError] if dir is locked.
@@ -89,7 +90,7 @@ func writeFile(fs vfs.FS, name, text string) error {
 }
 
 // formatVersion is the format that this release writes. FORMAT.md describes it.
-const formatVersion = 4
+const formatVersion = 5
 
 // pebbleFormat is the format of Pebble's files. It is pinned, because Pebble cannot go
 // back to an older format. So another Pebble format is a new format of the store.
@@ -101,41 +102,30 @@ const formatFile = "FORMAT"
 
 const formatPrefix = "changefeed store format "
 
-// checkFormat reads the format of a directory. If the directory has no store, it writes
-// the format. In a directory of an older format, it first writes the number of this
-// release, so that an older release refuses the directory from then on. [DB.upgrade] then
-// upgrades the records.
-func checkFormat(fs vfs.FS, dir string) error {
-	name := fs.PathJoin(dir, formatFile)
-	text, err := readFile(fs, name)
+// readFormat returns the format of a directory, or 0 if the directory has no store.
+func readFormat(fs vfs.FS, dir string) (int, error) {
+	text, err := readFile(fs, fs.PathJoin(dir, formatFile))
 	if err == nil {
 		found, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(text, formatPrefix)))
 		switch {
 		case err != nil || found < 1 || !strings.HasPrefix(text, formatPrefix):
-			return &CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s contains %.40q", formatFile, text)}
-		case found > formatVersion:
-			return &FormatError{Dir: dir, Found: found, Known: formatVersion}
-		case found < formatVersion:
-			if err := writeFormat(fs, dir); err != nil {
-				return fmt.Errorf("upgrade store %s from format %d: %w", dir, found, err)
-			}
+			return 0, &CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s contains %.40q", formatFile, text)}
+		case found != formatVersion:
+			return 0, &FormatError{Dir: dir, Found: found, Known: formatVersion}
 		}
-		return nil
+		return found, nil
 	}
 	if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("open store %s: %w", dir, err)
+		return 0, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	desc, err := pebble.Peek(dir, fs)
 	if err != nil {
-		return &CorruptError{Dir: dir, Detail: "the files cannot be read", Err: err}
+		return 0, &CorruptError{Dir: dir, Detail: "the files cannot be read", Err: err}
 	}
 	if desc.Exists {
-		return &CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}
+		return 0, &CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}
 	}
-	if err := writeFormat(fs, dir); err != nil {
-		return fmt.Errorf("create store %s: %w", dir, err)
-	}
-	return nil
+	return 0, nil
 }
 
 // writeFormat writes the format of this release. It writes a temporary file and renames
@@ -189,12 +179,35 @@ func (p ownerOnlyFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, 
 	return p.FS.OpenReadWrite(name, category, opts...)
 }
 
-// Lock creates a file that only the owner may read, and locks it.
+// Lock locks the directory of a file. It then creates the file, which only the owner may
+// read, and locks it, too. Without the lock on the directory, a second process could open
+// a store whose LOCK file somebody has deleted. Without the file, an earlier release could,
+// because it locks nothing else.
 func (p ownerOnlyFS) Lock(name string) (io.Closer, error) {
-	if err := reserve(name); err != nil {
+	dir, err := lockDirectoryItself(p.PathDir(name))
+	if err != nil {
 		return nil, err
 	}
-	return p.FS.Lock(name)
+	if err := reserve(name); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	file, err := p.FS.Lock(name)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return locks{dir, file}, nil
+}
+
+// locks are several locks that end together.
+type locks []io.Closer
+
+// Close ends the locks.
+func (l locks) Close() error {
+	var errs []error
+	for _, lock := range l {
+		errs = append(errs, lock.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Unwrap returns the underlying file system. Pebble looks for it.
@@ -288,7 +301,7 @@ func isStoreFile(name string) bool {
 	case formatFile, formatFile + ".new", pidFile, "LOCK":
 		return true
 	}
-	if slices.ContainsFunc([]string{"MANIFEST-", "OPTIONS-", "marker.", "CURRENT"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+	if slices.ContainsFunc([]string{manifestPrefix, "OPTIONS-", markerPrefix, "CURRENT", logWitness, manifestWitness}, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return true
 	}
 	number, kind, _ := strings.Cut(name, ".")

@@ -156,3 +156,23 @@ func TestDirectoryOfOthersIsLeftAsItIs(t *testing.T) {
 		})
 	}
 }
+
+// A directory of another format may be in use by the release that wrote it, so a refusal
+// leaves its mode and its files alone.
+func TestRefusedFormatLeavesTheDirectoryAsItWas(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "FORMAT"), []byte("changefeed store format 4\n"), 0o644)); err != nil { //nolint:gosec // the point of this test
+		t.Fatal(err)
+	}
+	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, new(*engine.FormatError)) {
+		t.Errorf("the directory is opened: %v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	info, statErr := os.Stat(dir)
+	if err := errors.Join(err, statErr); err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 || info.Mode().Perm() != 0o755 {
+		t.Errorf("the directory has the mode %v and %v", info.Mode(), entries)
+	}
+}

@@ -42,17 +42,19 @@ type disk struct {
 	// opening reports whether Pebble is opening its files. patient reports whether this
 	// opening waits for room on a full disk.
 	opening, patient bool
-	full             error // the error of the last refused change of a table
-	// While Pebble opens, flushing has the names of the tables that the current flush has
-	// created. garbage has those of failed flushes.
-	flushing, garbage []string
-	memory            *vfs.MemFS // holds new tables if the engine was cut off while it opened
+	full             error      // the error of the last refused change of a table
+	memory           *vfs.MemFS // holds new tables if the engine was cut off while it opened
 	// delays has the current delay of each kind of file whose last change was refused.
 	delays map[vfs.DiskWriteCategory]*delay
 	// held has the names of the tables that Pebble deleted while holding was true. They
 	// are still on disk, because another engine may read them.
 	holding bool
 	held    []string
+	// created has the names of the tables that this engine has created while it opened or
+	// while holding was true. No other engine reads them. marked reports whether a marker
+	// may have made a manifest with these tables the current one.
+	created map[string]bool
+	marked  bool
 }
 
 // delay is the delay of one kind of file. wait is the length of the last delay, and until
@@ -76,7 +78,7 @@ func newDisk(fs vfs.FS, patient bool, notify func()) *disk {
 	return &disk{
 		FS: orderedFS{fs}, notify: notify, opening: true, patient: patient, holding: patient,
 		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
-		delays: map[vfs.DiskWriteCategory]*delay{},
+		delays: map[vfs.DiskWriteCategory]*delay{}, created: map[string]bool{},
 	}
 }
 
@@ -172,26 +174,18 @@ func (d *disk) table(kind vfs.DiskWriteCategory, change func() error) error {
 	return err
 }
 
-// flushed records that Pebble has ended a flush. ok reports whether it succeeded. Pebble
-// deletes the tables of a failed flush itself, but too late if the opening was cut off.
-// So flushed adds them to garbage, and clean deletes them.
-func (d *disk) flushed(ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !ok {
-		d.garbage = append(d.garbage, d.flushing...)
-	}
-	d.flushing = nil
-}
-
-// clean deletes the tables in garbage. Otherwise they would take the room that the next
-// opening needs. Pebble must be closed.
+// clean deletes the tables of an opening that failed, unless the current manifest may name
+// them. Otherwise they would take the room that the next opening needs. Pebble must be
+// closed.
 func (d *disk) clean() {
 	d.mu.Lock()
-	garbage := d.garbage
+	created := d.created
+	if d.marked {
+		created = nil
+	}
 	d.mu.Unlock()
-	for _, name := range garbage {
-		_ = d.FS.Remove(name) // Pebble deleted most of them; the next opening deletes the others
+	for name := range created {
+		_ = d.FS.Remove(name) // Pebble deleted some of them; the next opening deletes what remains
 	}
 }
 
@@ -258,7 +252,7 @@ func (d *disk) written(kind vfs.DiskWriteCategory) {
 func (d *disk) unhold() error {
 	d.mu.Lock()
 	held := d.held
-	d.holding, d.held = false, nil
+	d.holding, d.held, d.created = false, nil, nil
 	d.mu.Unlock()
 	var errs []error
 	for _, name := range held {
@@ -274,6 +268,11 @@ func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 // file is empty and in memory.
 func (d *disk) Create(name string, kind vfs.DiskWriteCategory) (f vfs.File, err error) {
 	create := func() (err error) {
+		if markedManifest(d.PathBase(name)) != "" {
+			d.mu.Lock()
+			d.marked = true
+			d.mu.Unlock()
+		}
 		f, err = d.FS.Create(name, kind)
 		return err
 	}
@@ -290,8 +289,8 @@ func (d *disk) Create(name string, kind vfs.DiskWriteCategory) (f vfs.File, err 
 		return nil, err
 	}
 	d.mu.Lock()
-	if d.opening && kind == flushTable {
-		d.flushing = append(d.flushing, name)
+	if d.opening || d.holding {
+		d.created[name] = true
 	}
 	d.mu.Unlock()
 	return &tableFile{File: f, d: d, kind: kind}, nil
@@ -371,12 +370,12 @@ func (d *disk) change(change func() error) error {
 	return change()
 }
 
-// Remove deletes a file. While holding is true, it does not delete tables but records
-// their names in held.
+// Remove deletes a file. While holding is true, it does not delete tables of other engines
+// but records their names in held.
 func (d *disk) Remove(name string) error {
 	if isTable(name) {
 		d.mu.Lock()
-		holding := d.holding
+		holding := d.holding && !d.created[name]
 		if holding {
 			d.held = append(d.held, name)
 		}
@@ -456,7 +455,12 @@ func (f *diskFile) Preallocate(offset, length int64) error {
 	return f.d.change(func() error { return f.File.Preallocate(offset, length) })
 }
 
+// Close closes the file. A log that was written to its end gets the witness that it is
+// complete, unless the engine is cut off: the disk may then lack its last records.
 func (f *diskFile) Close() error {
+	if log, ok := f.File.(*logFile); ok {
+		f.d.do(false, log.complete)
+	}
 	if err := f.File.Close(); err != nil {
 		f.d.cut(err)
 	}

@@ -18,6 +18,8 @@ const (
 	spaceVersions  = 'A' // container, segment, LSN, ordinal, point -> version with its images
 	spaceRecord    = 'R' // database, then a number or a name -> the caller's record
 	spaceUnique    = 'U' // container, point, unique key, digest, id -> length of the point
+	spaceKeyOrder  = 'K' // container, point, document number -> id
+	spaceOrder     = 'O' // container, partition, document number -> length of the point, point, id
 )
 
 const (
@@ -27,7 +29,12 @@ const (
 	logHeaderSize    = 12                   // the size of ts (u64) and ttl (i32) before the document in a log value
 	entrySize        = 36
 	countersSize     = 20
+	orderKeySize     = containerKeySize + 8 // the size with a partition and a document number
 )
+
+// containerSpaces are the key spaces whose keys begin with the number of a container, and
+// which are emptied when it is deleted.
+var containerSpaces = []byte{spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique, spaceKeyOrder, spaceOrder}
 
 // appendContainerKey appends the first bytes of a key: the key space and the container's
 // number.
@@ -165,9 +172,39 @@ func decodeCounters(b []byte) (c counters, err error) {
 func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Component, id string) (b []byte, point int) {
 	dst = appendContainerKey(dst, spaceIndex, container)
 	n := len(dst)
-	dst = hash.AppendPoint(dst, key)
+	dst = hash.Append(dst, key)
 	point = len(dst) - n
 	return append(dst, id...), point
+}
+
+// appendKeyOrder appends the key under which an item is found in the order of writing
+// among the items of its partition key.
+func appendKeyOrder(dst []byte, container uint32, point []byte, document uint32) []byte {
+	dst = append(appendContainerKey(dst, spaceKeyOrder, container), point...)
+	return binary.BigEndian.AppendUint32(dst, document)
+}
+
+// appendOrderKey appends the key under which an item is found in the order of writing
+// among the items of its physical partition.
+func appendOrderKey(dst []byte, container, partition, document uint32) []byte {
+	dst = appendContainerKey(dst, spaceOrder, container)
+	dst = binary.BigEndian.AppendUint32(dst, partition)
+	return binary.BigEndian.AppendUint32(dst, document)
+}
+
+// appendOrderValue appends the value of a key made by appendOrderKey.
+func appendOrderValue(dst, point []byte, id string) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(point))) //nolint:gosec // an entry has the same
+	return append(append(dst, point...), id...)
+}
+
+// decodeOrder returns the point and the id in a value that appendOrderValue made.
+func decodeOrder(value []byte) (point, id []byte, err error) {
+	if len(value) < 2 || len(value) < 2+int(binary.BigEndian.Uint16(value)) {
+		return nil, nil, corrupt("an entry in the order of writing has %d bytes", len(value))
+	}
+	end := 2 + int(binary.BigEndian.Uint16(value))
+	return value[2:end], value[end:], nil
 }
 
 // successor returns the lowest key that is above all keys with the given prefix. The

@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"cmp"
 	"crypto/rand"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	mathrand "math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -17,9 +15,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
 // Open opens the store in the directory dir. It creates the directory if it does not
@@ -29,7 +24,7 @@ import (
 // a warning.
 //
 // Open returns a *[LockedError] if a process has the directory open, a *[FormatError] if
-// a newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the
+// another release wrote it in another format, and a *[CorruptError] if a file is damaged or missing. If the
 // disk refuses to write, Open returns an error that wraps the disk's. On a full disk the
 // error names the room that Open needs. Open may then be called again.
 //
@@ -46,6 +41,9 @@ func Open(dir string, o Options) (*DB, error) {
 			return nil, fmt.Errorf("open store %s: %w", dir, err)
 		}
 		if !made {
+			if _, err := readFormat(vfs.Default, name); errors.As(err, new(*FormatError)) {
+				return nil, err // before anything in the directory changes
+			}
 			closeToOthers(name, o.Logger)
 		}
 		dir, o.FS = name, ownerOnlyFS{vfs.Default}
@@ -76,6 +74,24 @@ func OpenMemory(o Options) (*DB, error) {
 	return open(&DB{options: o.withDefaults()})
 }
 
+// OpenMemoryAnew opens a store as OpenMemory does, but its resource ids begin at a random
+// number. A server needs that, because its clients may outlive it: they would take the
+// containers of the next store for those that they know, whose positions are not valid
+// there. Tests use OpenMemory, whose ids are always the same.
+func OpenMemoryAnew(o Options) (*DB, error) {
+	db, err := OpenMemory(o)
+	if err != nil {
+		return nil, err
+	}
+	return db, db.control(func(g *group) error {
+		// A restart rarely gives a number twice. The numbers stay below 2^23, because the
+		// rid of an offer has room for no more, and Java's SDK refuses a longer one.
+		const most = 1 << 22
+		db.numbers.Database, db.numbers.Container = mathrand.Uint32N(most), mathrand.Uint32N(most)
+		return g.putNumbers()
+	})
+}
+
 func open(db *DB) (*DB, error) {
 	db.id = rand.Text()
 	fs, dir := db.options.FS, db.path()
@@ -95,11 +111,8 @@ func open(db *DB) (*DB, error) {
 
 // start opens the files of a locked directory and starts the background work.
 func (db *DB) start() error {
-	if err := checkFormat(db.options.FS, db.path()); err != nil {
-		return db.withNeed(err)
-	}
-	if err := checkLogs(db.options.FS, db.path()); err != nil {
-		return db.openFault(err)
+	if err := db.checkFiles(); err != nil {
+		return err
 	}
 	db.makeCaches()
 	e, err := db.openFirst()
@@ -113,7 +126,7 @@ func (db *DB) start() error {
 	db.queue.wake = make(chan struct{}, 1)
 	// An engine that was cut off from the disk returns no errors. So start also checks
 	// whether its disk was cut off.
-	err = cmp.Or(db.upgrade(), e.disk.refusal())
+	err = e.disk.refusal()
 	if err == nil {
 		err = db.load(e)
 	}
@@ -125,6 +138,29 @@ func (db *DB) start() error {
 	db.background.Add(2)
 	go db.sequence()
 	go db.clean()
+	return nil
+}
+
+// checkFiles checks the files by their witnesses and changes nothing if it refuses them,
+// because Pebble would delete what a damaged manifest does not name. It then writes the
+// format of this release into a directory that is new.
+func (db *DB) checkFiles() error {
+	fs, dir := db.options.FS, db.path()
+	found, err := readFormat(fs, dir)
+	if err != nil {
+		return db.withNeed(err)
+	}
+	if err := checkLogs(fs, dir); err != nil {
+		return db.openFault(err)
+	}
+	if err := checkManifest(fs, dir); err != nil {
+		return db.openFault(err)
+	}
+	if found == 0 {
+		if err := writeFormat(fs, dir); err != nil {
+			return db.withNeed(fmt.Errorf("create store %s: %w", dir, err))
+		}
+	}
 	return nil
 }
 
@@ -168,6 +204,9 @@ func (db *DB) openFault(err error) error {
 	if known := (*CorruptError)(nil); errors.As(err, &known) {
 		return db.fault(err)
 	}
+	if errors.Is(err, pebble.ErrDBNotPristine) {
+		return &CorruptError{Dir: db.dir, Detail: "its file " + markerPrefix + "format-version.* is missing; " + restoreDirectory}
+	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
 		return db.withNeed(fmt.Errorf("open store %s: %w", db.path(), err))
@@ -189,7 +228,11 @@ func (db *DB) startFault(err error) error {
 const openReserve = 64 << 10
 
 // withNeed adds to the error of a full disk the room that opening may need.
-func (db *DB) withNeed(err error) error {
+func (db *DB) withNeed(err error) error { return db.withRoom(err, "opening the store") }
+
+// withRoom adds to the error of a full disk the room that a task may need which first
+// makes tables from the logs.
+func (db *DB) withRoom(err error, task string) error {
 	fs := db.options.FS
 	if !errors.Is(err, syscall.ENOSPC) {
 		return err
@@ -199,8 +242,8 @@ func (db *DB) withNeed(err error) error {
 	if usageErr != nil || logsErr != nil {
 		return err // the file system does not report its usage
 	}
-	return fmt.Errorf("%w; opening the store may need %d KiB, mostly for tables made from its write-ahead logs, and %d KiB are free",
-		err, (logs+openReserve+1<<10-1)>>10, usage.AvailBytes>>10)
+	return fmt.Errorf("%w; %s may need %d KiB, mostly for tables made from its write-ahead logs, and %d KiB are free",
+		err, task, (logs+openReserve+1<<10-1)>>10, usage.AvailBytes>>10)
 }
 
 // logSize returns the size of the write-ahead logs in bytes.
@@ -242,7 +285,10 @@ func (db *DB) pebbleOptions(e *pebbleDB) *pebble.Options {
 	// store stays readable.
 	o.EventListener = &pebble.EventListener{
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			db.options.Logger.Error("store file damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
+			// The form %+v of the error has a stack, by which a log would break one cause into
+			// a page of lines.
+			db.options.Logger.Error("store file damaged", slog.String("path", i.Path), slog.String("error", i.Details.Error()))
+			db.options.Logger.Debug("details of the damage", slog.String("path", i.Path), slog.String("details", fmt.Sprintf("%+v", i.Details)))
 		},
 	}
 	e.listen(o.EventListener)
@@ -254,234 +300,4 @@ func (db *DB) pebbleOptions(e *pebbleDB) *pebble.Options {
 		o.Levels[i].Compression = func() *block.CompressionProfile { return block.SnappyCompression }
 	}
 	return o
-}
-
-// load reads the catalog and the counters from an engine, and publishes its first view.
-// Containers and partitions of the current view are kept, so handles to them stay valid.
-func (db *DB) load(e *pebbleDB) error {
-	old := db.current
-	v := &view{engine: e, snap: e.NewSnapshot(), catalog: &catalog{
-		databases: map[string]*database{}, containers: map[containerName]*Container{},
-	}}
-	last, err := db.loadCatalog(v)
-	if err != nil {
-		return errors.Join(err, v.snap.Close())
-	}
-	if old == nil {
-		db.clock = newClock(last)
-	}
-	v.states = make([]*state, len(db.writeStates))
-	for slot, l := range db.writeStates {
-		if l != nil {
-			v.states[slot] = l.state()
-			l.c.applySettings(l.meta)
-		}
-	}
-	db.publish(v)
-	for _, l := range db.writeStates {
-		if l == nil {
-			continue
-		}
-		for i, p := range l.meta.partitions {
-			p.changed.advance(l.ends[i])
-		}
-		if old != nil {
-			l.c.changed.advance(l.lsn)
-		}
-	}
-	v.retireFrom(old)
-	return nil
-}
-
-// retireFrom retires the containers and partitions of old that v does not have. That
-// wakes their readers.
-func (v *view) retireFrom(old *view) {
-	if old == nil {
-		return
-	}
-	for _, s := range old.states {
-		if s == nil {
-			continue
-		}
-		now, err := v.state(s.c)
-		if err != nil {
-			s.c.changed.retire()
-		}
-		for _, p := range s.meta.partitions {
-			if now == nil || now.meta.byID(p.id) < 0 {
-				p.changed.retire()
-			}
-		}
-	}
-}
-
-// keep copies the signals of s's partitions to the same partitions of m.
-func (s *state) keep(m *meta) {
-	for _, p := range m.partitions {
-		if i := s.meta.byID(p.id); i >= 0 {
-			p.changed = s.meta.partitions[i].changed
-		}
-	}
-}
-
-// loadCatalog fills v's catalog and the writeStates. It returns the last _ts that was
-// written.
-func (db *DB) loadCatalog(v *view) (last int64, err error) {
-	known := db.resetCatalog()
-	var added []*writeState
-	if err := getJSON(v.snap, []byte{spaceNumbers}, &db.numbers); err != nil {
-		return 0, err
-	}
-	names := map[uint32]string{}
-	err = eachKey(v.snap, []byte{spaceDatabase}, func(key, value []byte) error {
-		var r databaseRecord
-		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
-			return corrupt("database record %x: %v", key, err)
-		}
-		number := binary.BigEndian.Uint32(key[1:])
-		names[number] = r.ID
-		v.catalog.databases[r.ID] = r.load(number)
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	err = eachKey(v.snap, []byte{spaceContainer}, func(key, value []byte) error {
-		var r containerRecord
-		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
-			return corrupt("container record %x: %v", key, err)
-		}
-		number := binary.BigEndian.Uint32(key[1:])
-		c, l, err := db.loadContainer(known[number], number, &r, names[r.Database])
-		if err != nil {
-			return err
-		}
-		if known[number] == nil {
-			added = append(added, l)
-		}
-		v.catalog.containers[containerName{r.Database, r.ID}] = c
-		for i, p := range l.meta.partitions {
-			n, err := loadCounters(v.snap, c, p)
-			if err != nil {
-				return err
-			}
-			l.ends[i], l.lsn, l.docs, last = n.lsn, max(l.lsn, n.lsn), max(l.docs, n.docs), max(last, n.ts)
-		}
-		return nil
-	})
-	for _, l := range added {
-		db.assignSlot(l)
-	}
-	return last, err
-}
-
-// resetCatalog empties the sequencer's catalog. It returns the states of the current
-// view's containers by number. Those containers keep their slots.
-func (db *DB) resetCatalog() (known map[uint32]*state) {
-	db.numbers, db.writeStates = numbersRecord{}, nil
-	known = map[uint32]*state{}
-	if db.current == nil {
-		return known
-	}
-	for _, s := range db.current.states {
-		if s != nil {
-			known[s.c.number] = s
-		}
-	}
-	db.writeStates = make([]*writeState, len(db.current.states))
-	return known
-}
-
-// loadContainer returns the container of a record. It creates one unless known has it.
-func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, databaseName string) (*Container, *writeState, error) {
-	paths, err := parseKeyPaths(r.KeyPaths)
-	if err != nil || databaseName == "" {
-		return nil, nil, corrupt("container %d: database %d (%q), key paths %v: %v", number, r.Database, databaseName, r.KeyPaths, err)
-	}
-	m, err := r.load(number)
-	if err != nil {
-		return nil, nil, err
-	}
-	l := &writeState{meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
-	if known != nil {
-		known.keep(m)
-		l.c = known.c
-		db.writeStates[l.c.slot] = l
-		return l.c, l, nil
-	}
-	unique, err := parseUniqueKeys(r.UniqueKeys)
-	if err != nil {
-		return nil, nil, corrupt("container %d: %v", number, err)
-	}
-	l.c = db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash, unique)
-	return l.c, l, nil
-}
-
-func (db *DB) newContainer(number, database uint32, databaseName, id string, paths keyPaths, hash epk.Hash, unique *uniquePolicy) *Container {
-	return &Container{
-		db: db, number: number, database: database, databaseName: databaseName, name: id,
-		identity: feed.Identity{
-			AccountHost: "localhost",
-			Database:    databaseName, DatabaseRID: databaseRID(database),
-			Container: id, ContainerRID: containerRID(database, number),
-		},
-		paths: paths, hash: hash, tail: newTailFormat(database, number), unique: unique,
-	}
-}
-
-// assignSlot assigns the first free slot to the container of a writeState.
-func (db *DB) assignSlot(l *writeState) {
-	for i, other := range db.writeStates {
-		if other == nil {
-			l.c.slot = i
-			db.writeStates[i] = l
-			return
-		}
-	}
-	l.c.slot = len(db.writeStates)
-	db.writeStates = append(db.writeStates, l)
-}
-
-func loadCounters(r pebble.Reader, c *Container, p *partition) (n counters, err error) {
-	b, err := getValue(r, partitionKeyOf(c.number, p.number))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return n, corrupt("partition %s of container %d has no counters", p.id, c.number)
-	}
-	if err != nil {
-		return n, err
-	}
-	return decodeCounters(b)
-}
-
-// getJSON decodes the value of a key into v. It leaves v unchanged if the key does not
-// exist.
-func getJSON(r pebble.Reader, key []byte, v any) error {
-	b, err := getValue(r, key)
-	if err != nil {
-		return ignoreNotFound(err)
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return corrupt("record %x: %v", key, err)
-	}
-	return nil
-}
-
-// eachKey calls f for each key that begins with prefix. The arguments of f are valid only
-// during the call.
-func eachKey(r pebble.Reader, prefix []byte, f func(key, value []byte) error) (err error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err == nil {
-			err = f(it.Key(), value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return it.Error()
 }

@@ -90,7 +90,6 @@ func (e *pebbleDB) listen(l *pebble.EventListener) {
 			e.disk.written(flushTable)
 		}
 		e.mu.Unlock()
-		e.disk.flushed(i.Err == nil)
 		e.signalEvent()
 	}
 	l.CompactionEnd = func(i pebble.CompactionInfo) {
@@ -193,8 +192,8 @@ func (r *repeats) background(err error) {
 // perhaps those of the refused group, which no reader has seen. If an opening fails, the
 // next attempt is delayed, longer after each failure.
 type recovery struct {
-	// failed is the error that all writes return. It is nil if writes are accepted. wait
-	// is the delay before the next attempt.
+	// failed is why the engine was cut off, and nil if writes are accepted. wait is the
+	// delay before the next attempt.
 	failed error
 	wait   time.Duration
 	next   <-chan time.Time // receives a value when the next attempt is due
@@ -219,11 +218,11 @@ const (
 func (db *DB) fail(err error) error {
 	r := &db.recovery
 	db.pebble.disk.cut(err)
-	r.failed = db.refused(err)
+	r.failed = err
 	r.wait = firstRecovery
 	r.next = time.After(r.wait)
 	db.options.Logger.Error("writes refused; reopening the store", slog.String("error", err.Error()))
-	return r.failed
+	return db.refused(err)
 }
 
 // refused returns the error of a write that the engine refuses because of err: a
@@ -232,7 +231,7 @@ func (db *DB) refused(err error) error {
 	if fault := db.fault(err); errors.As(fault, new(*CorruptError)) {
 		return fault
 	}
-	return &DiskError{Dir: db.dir, Err: err}
+	return &DiskError{Dir: db.dir, Err: db.withRoom(err, "writing")}
 }
 
 // idle waits until a request is queued, an attempt of recovery is due, or an engine has

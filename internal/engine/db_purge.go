@@ -64,8 +64,8 @@ func (db *DB) clean() {
 	}
 }
 
-// needsPurge reports whether any container has a time to live, a retention or retired
-// segments. Other containers have nothing to purge.
+// needsPurge reports whether any container has a time to live, a retention, retired
+// segments or partitions that were prepared. Other containers have nothing to purge.
 func (db *DB) needsPurge() bool {
 	v, err := db.acquireView()
 	if err != nil {
@@ -73,7 +73,7 @@ func (db *DB) needsPurge() bool {
 	}
 	defer v.release()
 	return slices.ContainsFunc(v.states, func(s *state) bool {
-		return s != nil && (s.meta.props.DefaultTTL != ttlOff || s.meta.props.Retention > 0 || len(s.meta.segments) > len(s.meta.partitions))
+		return s != nil && (len(s.meta.prepared) > 0 || s.meta.props.DefaultTTL != ttlOff || s.meta.props.Retention > 0 || len(s.meta.segments) > len(s.meta.partitions))
 	})
 }
 
@@ -106,6 +106,12 @@ func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 		}
 		if err := s.c.dropEmpty(v, s); err != nil {
 			return err
+		}
+		if len(s.meta.prepared) > 0 {
+			// Unless a split or merge is in progress, a crash has interrupted it.
+			if err := db.control(func(g *group) error { return g.abortCopy(s.c, nil) }); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -174,8 +180,8 @@ func (c *Container) purge(items []operation) error {
 			return nil
 		}
 		for i := range items {
-			t := g.transaction(l)
 			op := &items[i]
+			t := g.transaction(l, l.meta.find(op.point))
 			old, err := t.find(op.key)
 			if err != nil {
 				return err
@@ -186,7 +192,7 @@ func (c *Container) purge(items []operation) error {
 			if _, err := t.add(effect{op: op, remove: true, expired: true, old: old}); err != nil {
 				return err
 			}
-			t.perform(l.meta.find(c.hash.EPK(op.point)))
+			t.perform()
 		}
 		return nil
 	})

@@ -1,14 +1,14 @@
 package engine
 
 import (
-	"math"
 	"sync"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// bucket is a container's provisioned throughput. It is a token bucket that holds the
+// bucket is the provisioned throughput of a container, or that of a database, which its
+// containers without throughput of their own share. It is a token bucket that holds the
 // throughput of one second. A request is admitted while the bucket is not empty. The cost
 // of a request is known only afterwards, so a request may leave a debt. Later requests
 // wait until the debt is paid.
@@ -57,34 +57,43 @@ func (b *bucket) spend(charge float64) {
 	}
 }
 
+// settle replaces the charge that a finished read has taken, taken, by its whole charge. If
+// other requests have used up the throughput meanwhile, it takes the charge of a refused
+// request and returns a *feed.ThrottledError.
+func (b *bucket) settle(taken, charge float64, now time.Time) error {
+	b.spend(-taken)
+	if err := b.admit(now); err != nil {
+		b.spend(ThrottledShare * charge)
+		return err
+	}
+	b.spend(charge)
+	return nil
+}
+
+// ThrottledShare is the charge of a request that is refused because the throughput is used
+// up, as a share of what the request would have cost.
+const ThrottledShare = 0.01
+
+// throughput returns the bucket from which the container's requests take their charges.
+func (c *Container) throughput() *bucket {
+	if c.dedicated.Load() {
+		return &c.bucket
+	}
+	return c.shared
+}
+
+func (c *Container) spend(charge float64) { c.throughput().spend(charge) }
+
+// Settle replaces the charge that a read has taken, taken, by its charge, if no method of the
+// store knows the latter. It returns a *feed.ThrottledError if other requests have used up the
+// throughput while the read was running. The read must then be refused, and costs
+// [ThrottledShare] of its charge. So of many expensive reads at once only some succeed,
+// although all begin while there is throughput left.
+func (c *Container) Settle(taken, charge float64) error {
+	return c.throughput().settle(taken, charge, c.db.clock.now())
+}
+
 func (b *bucket) fill(now time.Time) {
 	b.tokens = min(b.rate, b.tokens+b.rate*now.Sub(b.at).Seconds())
 	b.at = now
 }
-
-// Request unit (RU) charges. The service documents two points of each charge, in
-// "Optimize request cost in Azure Cosmos DB" at session consistency. A point read of 1 KB
-// costs 1 RU, and of 100 KB 10 RU. A write of 1 KB costs 5 RU, and of 100 KB 50 RU. The
-// formulas are straight lines through these points. Below 1 KB they have the value of 1
-// KB. Results are rounded to hundredths. The service also charges for indexing and
-// consistency. The store has neither.
-const (
-	chargeKB       = 1024
-	readBase       = 1.0
-	readPerKB      = (10.0 - 1.0) / (100 - 1)
-	writeReadRatio = 5.0
-)
-
-// readCharge returns the charge of a point read of an item of size bytes. For a read that
-// finds no item, size is 0.
-func readCharge(size int) float64 { return hundredths(readUnits(size)) }
-
-// writeCharge returns the charge of a create, replace or delete of an item of size bytes.
-// For a replace, size is the larger of the old and the new size.
-func writeCharge(size int) float64 { return hundredths(writeReadRatio * readUnits(size)) }
-
-func readUnits(size int) float64 {
-	return readBase + readPerKB*max(0, float64(size)/chargeKB-1)
-}
-
-func hundredths(ru float64) float64 { return math.Round(ru*100) / 100 }

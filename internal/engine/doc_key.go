@@ -61,7 +61,7 @@ func parsePath(what, path string) ([]string, error) {
 		return nil, badRequest(BadProperties, "%s %q: %v", what, path, err)
 	case len(names) == 0 || len(names) >= MaxDepth:
 		return nil, badRequest(BadProperties, "%s %q: it has %d names", what, path, len(names))
-	case slices.Contains(systemNames[:], names[0]):
+	case slices.Contains(systemNames[:], names[0]), names[0] == "_lsn": // a feed shows two members _lsn
 		return nil, badRequest(BadProperties, "%s %q: a system property cannot be part of a key", what, path)
 	}
 	return names, nil
@@ -166,30 +166,58 @@ func partitionKey(components []epk.Component) feed.PartitionKey {
 // unless the key has a component for each of the paths.
 func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
 	if len(k) != len(p) {
-		return nil, badRequest(KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
+		var cause error
+		if len(k) < len(p) {
+			cause = ErrFewComponents
+		}
+		return nil, badRequestBy(cause, KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
 	}
 	return keyComponents(k)
 }
 
-// matchKey checks that the key that a caller gave equals the key in the document. If they
-// differ, it returns a KeyMismatch error with both keys. A nil key is not checked.
-func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
+// matchKey checks that the document is in the logical partition of the key that a caller
+// gave. If it is not, matchKey returns a KeyMismatch error with both keys. A nil key is
+// not checked.
+func (c *Container) matchKey(given feed.PartitionKey, d *document) error {
 	if given == nil {
 		return nil
 	}
-	components, err := p.fullKey(given)
+	components, err := c.paths.fullKey(given)
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(components, d.components()) {
+	if !c.hash.SamePartition(components, d.components()) {
 		return badRequest(KeyMismatch, "the key %s was given, and the document %q has %s", given, d.id, partitionKey(d.components()))
 	}
 	return nil
 }
 
+// SamePartition reports whether two full keys name the same logical partition. They do if
+// they are equal, and in a container of HashV1 if they differ only where the hash does not
+// look. It returns false if one of them does not fit the container.
+func (c *Container) SamePartition(a, b feed.PartitionKey) bool {
+	x, err := c.paths.fullKey(a)
+	if err != nil {
+		return false
+	}
+	y, err := c.paths.fullKey(b)
+	return err == nil && c.hash.SamePartition(x, y)
+}
+
+// SharesPartition reports whether the logical partition of a full key may have documents
+// with other keys, as in a container of HashV1.
+func (c *Container) SharesPartition(key feed.PartitionKey) bool {
+	components, err := c.paths.fullKey(key)
+	return err == nil && c.hash.MayShare(components)
+}
+
 // KeyPaths returns the partition key paths, each as its names: ["a","b"] for /a/b. The
 // caller must not change them.
 func (c *Container) KeyPaths() [][]string { return c.paths }
+
+// SystemKey reports whether the container has no partition key of its own; see
+// [ContainerProperties].
+func (c *Container) SystemKey() bool { return c.systemKey }
 
 // KeyRange returns the range of effective partition keys of a logical partition key, or
 // of a prefix of a hierarchical key. It returns a *[BadRequestError] if the key does not
@@ -206,25 +234,22 @@ type keyFilter struct {
 	lower, upper []byte // the borders of the range keys, in binary form
 	// point is the point of the full key. If nil, all keys of the range are selected.
 	point []byte
-	hash  epk.Hash
 }
 
 // holds reports whether the filter selects the partition key with the given point.
 func (s *keyFilter) holds(point []byte) bool {
-	if s.point != nil && !bytes.Equal(s.point, point) {
-		return false
-	}
-	key := s.hash.EPK(point)
-	return bytes.Compare(key, s.lower) >= 0 && bytes.Compare(key, s.upper) < 0
+	return (s.point == nil || bytes.Equal(s.point, point)) && between(point, s.lower, s.upper)
 }
 
-// contains reports whether the filter selects all partition keys of a range.
-func (s *keyFilter) contains(keys feed.Range) bool { return s.point == nil && s.keys.Contains(keys) }
+// between reports whether a point is in a range whose borders are given in binary form.
+func between(point, lower, upper []byte) bool {
+	return bytes.Compare(point, lower) >= 0 && bytes.Compare(point, upper) < 0
+}
 
 // newKeyFilter returns the filter of a request that has a range, a partition key, or a
 // prefix of a key. If both arguments are empty, all keys are selected.
 func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFilter, error) {
-	s := keyFilter{keys: keys.OrFull(), hash: c.hash}
+	s := keyFilter{keys: keys.OrFull()}
 	if s.keys.IsEmpty() {
 		return s, badRequest(BadRange, "%s contains no key", s.keys)
 	}
@@ -242,7 +267,7 @@ func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFil
 			return s, badRequest(KeyMismatch, "partition key %s has %d components; the container's has %d", key, len(components), len(c.paths))
 		}
 		if len(components) == len(c.paths) {
-			s.point = c.hash.AppendPoint(nil, components)
+			s.point = c.hash.Append(nil, components)
 		}
 		lower, upper := c.hash.Prefix(components)
 		s.keys = s.keys.Intersect(feed.Range{Min: lower, Max: upper})
@@ -274,7 +299,7 @@ func (s *keyFilter) partitionIn(m *meta, id string) (index int, err error) {
 		}
 		return index, nil
 	case s.point != nil:
-		return m.find(s.hash.EPK(s.point)), nil
+		return m.find(s.point), nil
 	}
 	// If the key is outside of the range, the filter selects no key. Any partition can
 	// serve such a request.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -62,15 +63,45 @@ func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Opera
 	r.ops = r.one[:1]
 	op := &r.ops[0]
 	if err := c.prepare(op, key, o); err != nil {
-		return Result{}, err
+		return c.refused(ctx, key), err
 	}
 	if err := c.db.submit(r); err != nil {
-		c.bucket.spend(writeCharge(0))
-		return Result{Partition: r.partition, End: r.end, Charge: writeCharge(0)}, err
+		charge := c.failed(op, err)
+		c.spend(charge)
+		return Result{Partition: r.partition, End: r.end, Charge: charge}, err
 	}
 	result, err := c.result(r, op)
-	c.bucket.spend(result.Charge)
+	c.spend(result.Charge)
 	return result, err
+}
+
+// failed returns the charge of a write that failed with err.
+func (c *Container) failed(op *operation, err error) float64 {
+	if unique := (*UniqueKeyError)(nil); errors.Is(err, ErrConflict) || errors.As(err, &unique) {
+		return conflictShare * c.createCharge(op)
+	}
+	return failedCharge
+}
+
+func (c *Container) createCharge(op *operation) float64 {
+	return createCharge(op.doc.body, int(op.size), len(op.unique))
+}
+
+// refused returns the result of a write that is not valid. Its partition is that of the key,
+// if the key is.
+func (c *Container) refused(ctx context.Context, key feed.PartitionKey) Result {
+	components, err := c.paths.fullKey(key)
+	if err != nil {
+		return Result{}
+	}
+	v, s, err := c.open(ctx)
+	if err != nil {
+		return Result{}
+	}
+	defer v.release()
+	c.spend(failedCharge)
+	index := s.meta.find(c.hash.Append(nil, components))
+	return Result{Partition: s.meta.partitions[index].id, End: s.ends[index], Charge: failedCharge}
 }
 
 // admit reports whether a request may run. It returns the error of ctx if ctx has ended.
@@ -79,7 +110,7 @@ func (c *Container) admit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return c.bucket.admit(c.db.clock.now())
+	return c.throughput().admit(c.db.clock.now())
 }
 
 // newRequest returns an empty request for container c. The caller passes it to
@@ -122,7 +153,7 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation
 		if err != nil {
 			return nil, err
 		}
-		if err := c.paths.matchKey(key, &doc); err != nil {
+		if err := c.matchKey(key, &doc); err != nil {
 			return nil, err
 		}
 		op.doc = doc
@@ -130,7 +161,7 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation
 			return nil, badRequest(BadID, "the body of item %q has the id %q", o.ID, doc.id)
 		}
 		op.id = doc.id
-		return op.doc.components(), c.prepareUnique(op, o.Body)
+		return op.doc.components(), c.prepareUnique(op, doc)
 	case OpDelete, OpRead, OpChange:
 		if err := checkID(o.ID); err != nil {
 			return nil, err
@@ -146,12 +177,14 @@ func (c *Container) result(r *request, op *operation) (Result, error) {
 	res.LSN = op.stamp.lsn
 	switch op.kind {
 	case OpDelete:
-		res.Charge = writeCharge(int(op.size))
+		res.Charge = deleteCharge(int(op.size))
 		return res, nil
 	case OpRead:
 		res.Charge = readCharge(len(op.stored))
 	case OpCreate, OpUpsert, OpReplace, OpChange:
-		res.Charge = writeCharge(int(op.size))
+		if res.Charge = replaceCharge(int(op.size)); op.created {
+			res.Charge = c.createCharge(op)
+		}
 		if op.noBody {
 			res.ETag, res.Modified = c.tail.etag(op.stamp), unixTime(op.stamp.ts)
 			return res, nil
@@ -202,10 +235,19 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Oper
 	}
 	r := &request{c: c, ops: make([]operation, len(ops)), batch: true, done: make(chan struct{}, 1)}
 	if err := c.prepareBatch(r, key, ops); err != nil {
+		if failed := (*BatchError)(nil); errors.As(err, &failed) {
+			at := c.refused(ctx, key)
+			failed.Partition, failed.End, failed.Charge = at.Partition, at.End, at.Charge
+		}
 		return nil, err
 	}
 	if err := c.db.submit(r); err != nil {
-		c.bucket.spend(writeCharge(0))
+		charge := failedCharge
+		if failed := (*BatchError)(nil); errors.As(err, &failed) {
+			charge = c.failed(&r.ops[failed.Index], failed.Err)
+			failed.Charge = charge
+		}
+		c.spend(charge)
 		return nil, err
 	}
 	results := make([]Result, len(ops))
@@ -214,7 +256,7 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Oper
 		if results[i], err = c.result(r, &r.ops[i]); err != nil {
 			return nil, err
 		}
-		c.bucket.spend(results[i].Charge)
+		c.spend(results[i].Charge)
 	}
 	return results, nil
 }
@@ -263,7 +305,7 @@ func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, 
 	}
 	defer v.release()
 	res, err := c.readOne(v, s, &op)
-	c.bucket.spend(res.Charge)
+	c.spend(res.Charge)
 	if err != nil {
 		return res, fmt.Errorf("read: %w", err)
 	}
@@ -271,7 +313,7 @@ func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, 
 }
 
 func (c *Container) readOne(v *view, s *state, op *operation) (Result, error) {
-	index := s.meta.find(c.hash.EPK(op.point))
+	index := s.meta.find(op.point)
 	res := Result{Partition: s.meta.partitions[index].id, End: s.ends[index], Charge: readCharge(0)}
 	e, ok, err := lookup(v.snap, op.key)
 	if err != nil {
@@ -295,7 +337,8 @@ func (c *Container) readOne(v *view, s *state, op *operation) (Result, error) {
 // Item is a document as the store returns it.
 type Item struct {
 	// Body is the document with its system properties _rid, _self, _etag, _attachments
-	// and _ts. It belongs to the caller.
+	// and _ts. Its text may differ from the one that was written (see package
+	// canonical). It belongs to the caller.
 	Body json.RawMessage
 	// ETag identifies this version. It includes its quotes.
 	ETag string
@@ -318,8 +361,8 @@ type Result struct {
 	Partition string
 	End       int64
 	// Charge is the cost of the operation in request units (RU). A read costs 1 RU, and
-	// 1/11 RU for each KB of the stored item beyond the first. A write costs five times
-	// as much, for the larger of the versions before and after it.
+	// 1/11 RU for each KB of the stored item beyond the first. The cost of a create depends
+	// on the number of its values, too. A replace costs about 11 RU and a delete about 7.
 	Charge float64
 }
 

@@ -27,7 +27,7 @@ func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 	if err != error(mine) { //nolint:errorlint // must not be wrapped
 		t.Errorf("the error of one change is %#v", err)
 	}
-	if res.Body != nil || res.Partition != "0" || res.End != 1 || res.Charge != writeCharge(0) {
+	if res.Body != nil || res.Partition != "0" || res.End != 1 || res.Charge != failedCharge {
 		t.Errorf("the result with the error is %+v", res)
 	}
 	_, err = c.Batch(t.Context(), pk, []Operation{{Kind: OpRead, ID: "a"}, {Kind: OpChange, ID: "a", Change: refuse}})
@@ -35,7 +35,7 @@ func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 	if !errors.As(err, &batch) || batch.Err != error(mine) || batch.Index != 1 { //nolint:errorlint // as above
 		t.Fatalf("the error of a batch is %#v", err)
 	}
-	if batch.Partition != "0" || batch.End != 1 || batch.Charge != writeCharge(0) {
+	if batch.Partition != "0" || batch.End != 1 || batch.Charge != failedCharge {
 		t.Errorf("the batch error is %+v", batch)
 	}
 }
@@ -147,7 +147,10 @@ func TestResultWithAnErrorNamesThePartition(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
-	if r, err := c.Create(ctx, pk, []byte(`{`), WriteOptions{}); err == nil || r.Partition != "" {
+	if r, err := c.Create(ctx, pk, []byte(`{`), WriteOptions{}); err == nil || r.Partition != made.Partition || r.Charge != failedCharge {
 		t.Errorf("the result for an invalid body: %+v, %v", r, err)
+	}
+	if r, err := c.Create(ctx, nil, []byte(`{`), WriteOptions{}); err == nil || r.Partition != "" {
+		t.Errorf("the result for an invalid body without a key: %+v, %v", r, err)
 	}
 }

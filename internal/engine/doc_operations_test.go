@@ -1,113 +1,16 @@
 package engine
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
-
-// openPebble opens a store in memory with one database, db. When the test ends, the store
-// is checked and closed.
-func openPebble(t *testing.T, o Options) *DB {
-	t.Helper()
-	db, err := OpenMemory(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closeChecked(t, db) })
-	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
-func closeChecked(t *testing.T, db *DB) {
-	t.Helper()
-	if err := db.Check(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
-		t.Errorf("check: %v", err)
-	}
-	if err := db.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
-}
-
-// newContainer creates a container in the database db. Its default name is c, and its
-// default key path is /pk.
-func newContainer(t *testing.T, db *DB, p ContainerProperties) *Container {
-	t.Helper()
-	if p.ID == "" {
-		p.ID = "c"
-	}
-	if p.KeyPaths == nil {
-		p.KeyPaths = []string{"/pk"}
-	}
-	c, err := db.CreateContainer(t.Context(), "db", p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func body(id, pk string, n int) []byte {
-	return fmt.Appendf(nil, `{"id":%q,"pk":%q,"n":%d}`, id, pk, n)
-}
-
-func upsert(t *testing.T, c *Container, id, pk string, n int) Result {
-	t.Helper()
-	r, err := c.Upsert(t.Context(), nil, body(id, pk, n), WriteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// field returns the decoded value of a top-level property of a JSON document, or nil if
-// it is missing.
-func field(t *testing.T, doc []byte, name string) any {
-	t.Helper()
-	var m map[string]any
-	if err := json.Unmarshal(doc, &m); err != nil {
-		t.Fatalf("%s: %v", doc, err)
-	}
-	return m[name]
-}
-
-// ids returns the changes as text, for instance "a:1, delete b:2": the operation unless
-// it is an upsert, the id, and the property n.
-func ids(t *testing.T, changes []feed.Change) string {
-	t.Helper()
-	var out []string
-	for _, c := range changes {
-		image, op := c.Current, ""
-		if c.Op != feed.Upsert {
-			op = c.Op.String() + " "
-		}
-		if image == nil {
-			image = c.Previous
-		}
-		out = append(out, fmt.Sprintf("%s%v:%v", op, field(t, image, "id"), field(t, image, "n")))
-	}
-	return strings.Join(out, ", ")
-}
-
-func readPage(t *testing.T, c *Container, r feed.Request) feed.Page {
-	t.Helper()
-	p, err := c.db.Source(c).Read(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Continuation == "" {
-		t.Fatal("a page without a continuation")
-	}
-	return p
-}
 
 func TestOperationsDependOnTheStoredItem(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
@@ -277,29 +180,56 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
-// Two partition keys can have the same hash under HashV1. Items with these keys and one
-// id must be separate items. Reads, feeds and listings of one key must not return the
-// other's item.
-func TestItemsOfKeysWithOneHashStayApart(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{KeyVersion: HashV1, Partitions: 3})
-	long := strings.Repeat("k", 120)
-	for i, pk := range []string{long + "1", long + "2"} {
-		if _, err := c.Create(t.Context(), nil, body("a", pk, i), WriteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+// Under HashV1, keys that agree in their first 100 characters are one logical partition.
+// An id exists once in it, whichever key a request names.
+func TestKeysOfOneHashAreOneLogicalPartition(t *testing.T) {
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{
+		KeyVersion: HashV1, Partitions: 3, DefaultTTL: -1, Retention: time.Hour, UniqueKeys: [][]string{{"/u"}},
+	})
+	long := strings.Repeat("k", 101)
+	one, two, other := feed.PartitionKey{long + "1"}, feed.PartitionKey{long + "2"}, feed.PartitionKey{long[:99] + "2"}
+	doc := func(id string, key feed.PartitionKey, u string) []byte {
+		return fmt.Appendf(nil, `{"id":%q,"pk":%q,"u":%q}`, id, key[0], u)
 	}
-	for i, pk := range []string{long + "1", long + "2"} {
-		key := feed.PartitionKey{pk}
-		if r, err := c.Read(t.Context(), key, "a", ReadOptions{}); err != nil || field(t, r.Body, "n") != float64(i) {
-			t.Errorf("read %d: %s, %v", i, r.Body, err)
+	if _, err := c.Create(t.Context(), one, doc("a", one, "x"), WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(t.Context(), two, doc("a", two, "y"), WriteOptions{}); !errors.Is(err, ErrConflict) {
+		t.Errorf("a second item with the id: %v", err)
+	}
+	if _, err := c.Create(t.Context(), two, doc("b", two, "x"), WriteOptions{}); !errors.Is(err, ErrConflict) {
+		t.Errorf("a second item with the unique value: %v", err)
+	}
+	if _, err := c.Create(t.Context(), other, doc("a", other, "x"), WriteOptions{}); err != nil {
+		t.Errorf("a key that differs in character 100: %v", err)
+	}
+	batch := []Operation{{Kind: OpRead, ID: "a"}, {Kind: OpCreate, Body: doc("b", two, "y")}, {Kind: OpUpsert, Body: doc("c", one, "z")}}
+	if _, err := c.Batch(t.Context(), two, batch); err != nil {
+		t.Errorf("a batch on both keys: %v", err)
+	}
+	for _, key := range []feed.PartitionKey{one, two} {
+		if r, err := c.Read(t.Context(), key, "a", ReadOptions{}); err != nil || field(t, r.Body, "pk") != one[0] {
+			t.Errorf("read: %s, %v", r.Body, err)
 		}
-		if p := readPage(t, c, feed.Request{Key: key, From: feed.Beginning()}); ids(t, p.Changes) != fmt.Sprintf("a:%d", i) {
-			t.Errorf("the feed of key %d has %s", i, ids(t, p.Changes))
+		if p := readPage(t, c, feed.Request{Key: key, From: feed.Beginning()}); len(p.Changes) != 3 {
+			t.Errorf("the feed of the key has %d changes", len(p.Changes))
 		}
 		page, err := c.Items(t.Context(), ItemsRequest{Key: key})
-		if err != nil || len(page.Items) != 1 || field(t, page.Items[0].Body, "n") != float64(i) {
-			t.Errorf("the items of key %d: %v, %v", i, page.Items, err)
+		if err != nil || len(page.Items) != 3 {
+			t.Errorf("the key has %d items, %v", len(page.Items), err)
 		}
+	}
+	// The key of an item can change within its logical partition. A delete names the last.
+	from := feed.After(readPage(t, c, feed.Request{Key: one, From: feed.Now(), Mode: feed.AllVersionsAndDeletes}).Continuation)
+	if r, err := c.Replace(t.Context(), one, "a", doc("a", two, "w"), WriteOptions{}); err != nil || field(t, r.Body, "pk") != two[0] {
+		t.Errorf("replace: %s, %v", r.Body, err)
+	}
+	if _, err := c.Delete(t.Context(), one, "a", WriteOptions{}); err != nil {
+		t.Error(err)
+	}
+	p := readPage(t, c, feed.Request{Key: one, From: from, Mode: feed.AllVersionsAndDeletes})
+	if last := p.Changes[len(p.Changes)-1]; last.Op != feed.Delete || last.DeletedKey.String() != two.String() {
+		t.Errorf("the last change is %+v", last)
 	}
 }
 

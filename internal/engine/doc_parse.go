@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"math/bits"
@@ -8,13 +9,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
 // systemNames are the names of the properties that the store sets. If a caller's document
-// has them, the store drops them, as the service does.
-var systemNames = [...]string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
+// has them, the store drops them, as the service does. _lsn is not among them, although a
+// feed adds it to documents: like the service, the store keeps a caller's own _lsn.
+var systemNames = [...]string{"_rid", "_self", "_etag", "_attachments", "_ts"}
 
 // systemIndex returns the index of name in systemNames, or -1.
 func systemIndex(name jsonscan.Text) int {
@@ -48,20 +51,22 @@ type parser struct {
 }
 
 // parseDocument checks a body and parses its id, key components and ttl. It drops system
-// properties. If useTTL is true, an invalid ttl is a BadTTL error. Otherwise the
+// properties and makes the rest canonical, which is the form that the service stores (see
+// package canonical). If useTTL is true, an invalid ttl is a BadTTL error. Otherwise the
 // container has no time to live, and an invalid ttl is ignored.
 //
-// It allocates memory only for the id, for string components, and for a body with system
-// properties.
+// It allocates memory only for the id, for string components, and for a body that has
+// system properties or may not be canonical.
 func parseDocument(body []byte, paths keyPaths, useTTL bool) (document, error) {
 	if len(body) > MaxDocumentSize {
 		return document{}, &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
 	}
 	p := parser{Scanner: *jsonscan.New(body, MaxDepth), text: body, paths: paths, useTTL: useTTL}
 	p.keys = len(paths)
+	p.AcceptHalves()
 	if err := p.parse(); err != nil {
 		if syntax := (*jsonscan.SyntaxError)(nil); errors.As(err, &syntax) {
-			err = badRequest(BadBody, "%s", syntax)
+			err = badRequestBy(syntax, BadBody, "%s", syntax)
 		}
 		return document{}, err
 	}
@@ -71,7 +76,11 @@ func parseDocument(body []byte, paths keyPaths, useTTL bool) (document, error) {
 func (p *parser) parse() error {
 	p.Space()
 	if p.Peek() != '{' {
-		return p.Fail("a document is a JSON object, and an opening brace is expected")
+		err := p.Fail("a document is a JSON object, and an opening brace is expected")
+		if json.Valid(p.text) {
+			return badRequestBy(ErrNotObject, BadBody, "%s", err)
+		}
+		return err
 	}
 	from := p.Offset()
 	end := from + 1 // the offset after the last member
@@ -101,27 +110,36 @@ func (p *parser) parse() error {
 		}
 		end = p.Offset()
 	}
+	loose := p.Loose()
 	p.Space()
 	if p.Offset() < len(p.text) {
 		return p.Fail("nothing may follow the document")
 	}
 	if !p.hasID {
-		return badRequest(BadID, "the document has no id")
+		return badRequestBy(ErrNoID, BadID, "the document has no id")
 	}
 	if err := checkKeySize(p.components()); err != nil {
 		return err
 	}
 	p.body = p.text[from:end]
-	if p.ncuts > 0 {
-		p.body = p.cut(from+1, end)
+	if p.ncuts == 0 && !loose {
+		return nil
 	}
+	body, err := p.rewritten(from+1, end, loose)
+	if err != nil {
+		return badRequest(BadBody, "%s", err)
+	}
+	if len(body) > MaxDocumentSize {
+		return &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
+	}
+	p.body = body
 	return nil
 }
 
-// cut returns the document text between the offsets from and end without the system
-// properties. The result begins with a brace.
-func (p *parser) cut(from, end int) []byte {
-	out := append(make([]byte, 0, end-from+1+maxTailSize), '{')
+// rewritten returns the document text between the offsets from and end without the system
+// properties. If the text is loose, the result is canonical. It begins with a brace.
+func (p *parser) rewritten(from, end int, loose bool) (out []byte, err error) {
+	out = append(make([]byte, 0, end-from+1+maxTailSize), '{')
 	keep := func(members []byte) {
 		const between = ", \t\r\n"
 		for len(members) > 0 && strings.IndexByte(between, members[0]) >= 0 {
@@ -136,14 +154,18 @@ func (p *parser) cut(from, end int) []byte {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(out, members...)
+		if !loose {
+			out = append(out, members...)
+		} else if err == nil {
+			out, err = canonical.Append(out, members)
+		}
 	}
 	for _, c := range p.cuts[:p.ncuts] {
 		keep(p.text[from:c.from])
 		from = c.to
 	}
 	keep(p.text[from:end])
-	return out
+	return out, err
 }
 
 // member scans the value of a top-level member that is not a system property. It stores

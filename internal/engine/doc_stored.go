@@ -39,10 +39,10 @@ type document struct {
 	// ttl is the item's own time to live in seconds, or ttlNever. 0 means that it has
 	// none.
 	ttl int32
-	// body is the text of the document from its opening brace to the end of its last
-	// member, without system properties and without the closing brace. It is a slice of
-	// the caller's bytes, unless system properties were removed. Code that keeps body
-	// after the caller's call must copy it.
+	// body is the canonical text of the document from its opening brace to the end of its
+	// last member, without system properties and without the closing brace. It is a slice
+	// of the caller's bytes if these are canonical and have no system properties. Code
+	// that keeps body after the caller's call must copy it.
 	body []byte
 }
 
@@ -89,8 +89,8 @@ type tailFormat struct {
 }
 
 // newTailFormat returns the tailFormat of a container by its number and its database's
-// number. The numbers are the arguments of containerRID. ETags are unique because the
-// container's number is unique in the store.
+// number. The numbers are the arguments of containerRID. The ETags of an item are never used
+// for a later item of its name, because the container's number is unique in the store.
 func newTailFormat(database, container uint32) *tailFormat {
 	return &tailFormat{database, container, containerSelf(database, container) + "docs/"}
 }
@@ -139,8 +139,9 @@ func digitCount(n int64) int {
 }
 
 // etag returns the ETag that appendStored writes for s, with its quotes. It is a function
-// of the container, the LSN and the ordinal. So writes need no random numbers, and no two
-// versions of any items share an ETag.
+// of the container, the LSN and the ordinal. So writes need no random numbers. The LSNs of a
+// key always rise, so no two versions of an item share an ETag. Items of different
+// partitions may.
 func (t *tailFormat) etag(s stamp) string {
 	var b [etagSize + 2]byte
 	return string(append(t.appendETag(append(b[:0], '"'), s), '"'))

@@ -86,12 +86,36 @@ type BadRequestError struct {
 	Kind BadRequestKind
 	// Detail describes the defect and its position.
 	Detail string
+
+	// cause is one of the reasons below, or a *jsonscan.SyntaxError, or nil.
+	cause error
 }
 
 func (e *BadRequestError) Error() string { return e.Kind.String() + ": " + e.Detail }
 
+// Unwrap returns a reason that the kind does not tell, or nil. It is for callers in this
+// module, which answer with another text for each.
+func (e *BadRequestError) Unwrap() error { return e.cause }
+
+// These are reasons of a [BadRequestError].
+var (
+	// ErrNotObject: the document is JSON, but not an object.
+	ErrNotObject = errors.New("not an object")
+	// ErrNoID: the document has no id.
+	ErrNoID = errors.New("no id")
+	// ErrBadName: the name of a database or container has a character that none may have.
+	ErrBadName = errors.New("bad name")
+	// ErrFewComponents: the partition key has fewer components than the container's.
+	ErrFewComponents = errors.New("too few components")
+)
+
 func badRequest(kind BadRequestKind, format string, args ...any) error {
 	return &BadRequestError{Kind: kind, Detail: fmt.Sprintf(format, args...)}
+}
+
+// badRequestBy is like badRequest, with a reason.
+func badRequestBy(cause error, kind BadRequestKind, format string, args ...any) error {
+	return &BadRequestError{Kind: kind, Detail: fmt.Sprintf(format, args...), cause: cause}
 }
 
 // TooLargeError reports that a request exceeds a limit.
@@ -128,18 +152,21 @@ func (e *BatchError) Error() string {
 // Unwrap returns the operation's error.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// FormatError reports that a newer release wrote a directory.
+// FormatError reports that another release wrote a directory, in a format that this one does
+// not read.
 type FormatError struct {
 	// Dir is the store's directory.
 	Dir string
-	// Found is the format of the directory, and Known the newest format that this release
-	// reads.
+	// Found is the format of the directory, and Known the format that this release reads.
 	Found, Known int
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("open store %s: it has format %d, and this release reads formats up to %d; use a newer release",
-		e.Dir, e.Found, e.Known)
+	remedy := "use a newer release"
+	if e.Found < e.Known {
+		remedy = "copy its data with `changefeed replicate` from a server of the release that wrote it"
+	}
+	return fmt.Sprintf("open store %s: it has format %d, and this release reads format %d only; %s", e.Dir, e.Found, e.Known, remedy)
 }
 
 // LockedError reports that a process, perhaps this one, has a directory open.
@@ -170,7 +197,7 @@ type DiskError struct {
 
 func (e *DiskError) Error() string {
 	if errors.Is(e.Err, syscall.ENOSPC) {
-		return fmt.Sprintf("store %s: the disk is full: %v; make room, and writes resume", e.Dir, e.Err)
+		return fmt.Sprintf("store %s: the disk is full: %v; make room, and writes resume by themselves", e.Dir, e.Err)
 	}
 	return fmt.Sprintf("store %s: the disk refuses writes: %v; reads are served, and writes resume when the disk accepts them", e.Dir, e.Err)
 }

@@ -28,6 +28,10 @@ func TestLeasesConformByKeyField(t *testing.T) {
 	leasetest.Run(t, newLeaseFixture("/partitionKey", lease.DotNet))
 }
 
+func TestLeasesConformWithoutAKey(t *testing.T) {
+	leasetest.Run(t, newLeaseFixture("", lease.DotNet))
+}
+
 // openForTest opens a store in memory with one database, db. When the test ends, the
 // store is checked and closed.
 func openForTest(t *testing.T) *engine.DB {
@@ -94,7 +98,8 @@ func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 			_, err := c.Merge(ctx, a, b)
 			return err
 		},
-		Drop: func(ctx context.Context) error { return db.DeleteContainer(ctx, "db", "items") },
+		Beyond: func(end feed.Continuation) feed.Continuation { return end[:len(end)-1] + `0"` }, // ten times the LSN
+		Drop:   func(ctx context.Context) error { return db.DeleteContainer(ctx, "db", "items") },
 	}
 }
 
@@ -104,11 +109,16 @@ func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db := openForTest(t)
-		c, err := db.CreateContainer(t.Context(), "db", engine.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2})
+		p := engine.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2}
+		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
+		if path == "" {
+			p = engine.ContainerProperties{ID: "leases", SystemKey: true}
+			key = func(string) feed.PartitionKey { return feed.PartitionKey{feed.Undefined} }
+		}
+		c, err := db.CreateContainer(t.Context(), "db", p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
 		f := leasetest.Fixture{
 			Container: db.Leases(c).In(d),
 			Document: func(ctx context.Context, id string) ([]byte, error) {
@@ -120,7 +130,7 @@ func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 				return err
 			},
 		}
-		if path == "/id" {
+		if path != "/partitionKey" {
 			f.Remove = func(ctx context.Context, id string) error {
 				_, err := c.Delete(ctx, key(id), id, engine.WriteOptions{})
 				return err

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
@@ -82,28 +81,6 @@ func followIDs(t *testing.T, r *feed.Reader) []string {
 		}
 	}
 	return ids
-}
-
-// A container that was restored from a backup may end before a reader's position. The
-// feed must return an empty page and the same continuation. A lower position would
-// deliver changes again, and a higher one would skip later writes.
-func TestFeedFromAContinuationAheadOfTheContainerStaysThere(t *testing.T) {
-	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Retention: time.Hour})
-	write := func(n int) {
-		for range n {
-			if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"a","pk":"a"}`), engine.WriteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	write(3)
-	for _, mode := range []feed.Mode{feed.LatestVersion, feed.AllVersionsAndDeletes} {
-		page, err := db.Source(c).Read(t.Context(), feed.Request{Range: feed.Full(), From: feed.After(`"1000"`), Mode: mode})
-		if err != nil || len(page.Changes) != 0 || page.Continuation != `"1000"` {
-			t.Errorf("%s: read %d changes, continuation %s, %v; want none and the same continuation", mode, len(page.Changes), page.Continuation, err)
-		}
-	}
 }
 
 func TestFeedRefusesAContinuationThatIsNotItsOwn(t *testing.T) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,51 +13,62 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// logMerge reads the log segments of a partition and merges their entries into one page,
-// sorted by LSN.
+// logMerge reads the pieces of a feed into one page, one after the other. It merges the
+// entries of a partition's log segments, sorted by LSN.
 //
-// Each LSN is in one segment only. After splits, all LSNs of one segment are lower than
-// those of the next, so one cursor at a time is open. After a merge, the LSNs of the
-// merged partitions alternate. logMerge then reads from the cursor with the lowest LSN
-// until another cursor has a lower one.
+// After splits, all LSNs of one segment are lower than those of the next, so one cursor at
+// a time is open. After a merge, the segments of the merged partitions may overlap, because
+// each partition had counted its own LSNs. logMerge then reads from the cursor with the
+// lowest LSN until another cursor has a lower one. Two segments may have a transaction with
+// the same LSN. Since a position is one LSN, both are on one page.
 type logMerge struct {
 	*feedRead
-	v    *view
-	meta *meta
-	part *partition
-	// filter selects the keys of the request in the partition.
-	filter keyFilter
-	space  byte
-	max    int
+	v      *view
+	meta   *meta
+	pieces []piece
+	one    [1]piece // memory for pieces if there is only one
+	// current is the piece that is being read. lower and upper are the borders of its keys,
+	// in binary form.
+	current      *piece
+	lower, upper []byte
+	space        byte
+	max          int
 
 	// pending has the numbers of the segments whose cursors are not open yet, sorted by
 	// their first LSN. cursors has the open ones.
 	pending []uint32
 	cursors []cursor
 
-	// position is the LSN up to which all entries were read. full reports whether the
-	// page must end before the next transaction.
+	// position is the LSN up to which all entries of the current piece were read. full
+	// reports whether the page must end before the next transaction.
 	position int64
 	full     bool
-	// lost reports whether the page would begin with a version past the retention. cutoff
-	// is the first second that the retention covers.
-	lost      bool
-	cutoff    int64
-	retention time.Duration
-	changes   []feed.Change
+	// lost reports whether the next version is past the retention. cutoff is the first
+	// second that the retention covers.
+	lost    bool
+	cutoff  int64
+	changes []feed.Change
 	// buf is the piece of memory that new changes are copied to, or the whole buffer of a
 	// PageBuffer. piece is the index of the first change in buf.
 	buf   []byte
 	piece int
-	// bytes is the size in bytes of the page's documents. room is the number of changes
-	// for which memory is reserved.
-	bytes, room int
+	// bytes is the size in bytes of the page's documents, and size also counts the text
+	// between them. room is the number of changes for which memory is reserved.
+	bytes, size, room int
+	// begun is the page before the LSN at position.
+	begun pageMark
 
 	ttl     int32 // the container's default time to live
 	now     int64
 	ts      int64 // the _ts that time represents
 	time    time.Time
 	visited int
+}
+
+// pageMark is the state of a page between two LSNs.
+type pageMark struct {
+	position            int64
+	changes, bytes, buf int
 }
 
 // cursor is an iterator over the entries of one segment that are not read yet.
@@ -72,16 +84,14 @@ type cursor struct {
 // context.
 const checkEvery = 1024
 
-func newLogMerge(f *feedRead, v *view, s *state, part *partition) *logMerge {
+func newLogMerge(f *feedRead, v *view, s *state) *logMerge {
 	w := &logMerge{
-		feedRead: f, v: v, meta: s.meta, part: part, filter: f.filter,
-		space: spaceLog, position: f.after, max: f.r.MaxItems,
+		feedRead: f, v: v, meta: s.meta,
+		space: spaceLog, max: f.r.MaxItems,
 		ttl: int32(s.meta.props.DefaultTTL), now: f.c.db.clock.seconds(),
 	}
-	w.filter.narrow(part)
 	if f.r.Mode == feed.AllVersionsAndDeletes {
 		w.space = spaceVersions
-		w.retention = s.meta.props.Retention
 		w.cutoff = s.meta.props.cutoff(w.now)
 	}
 	if w.max <= 0 {
@@ -91,13 +101,59 @@ func newLogMerge(f *feedRead, v *view, s *state, part *partition) *logMerge {
 	return w
 }
 
-// run fills the page with the changes after position. end is the partition's last LSN.
-func (w *logMerge) run(ctx context.Context, end int64) (err error) {
-	if w.position >= end {
-		return nil // a position after the end stays; it occurs after a restore
+// read fills the page with the changes of the pieces after their LSNs, and advances the
+// LSNs. It returns a *feed.HistoryLostError if the page would begin with a version past the
+// retention.
+func (w *logMerge) read(ctx context.Context) error {
+	w.room = w.expect()
+	for i := range w.pieces {
+		p := &w.pieces[i]
+		if p.lsn >= p.end {
+			continue
+		}
+		if p.keys.IsEmpty() {
+			p.lsn = p.end
+			continue
+		}
+		if w.full || len(w.changes) >= w.max || w.size >= maxPageBytes {
+			break
+		}
+		if err := w.enter(p); err != nil {
+			return err
+		}
+		if w.trimmed() > w.position {
+			// If the page has changes, it ends here. The next one reports the loss.
+			w.full, w.lost = true, len(w.changes) == 0
+		} else if err := w.run(ctx, p.end); err != nil {
+			return err
+		}
+		if w.lost {
+			return w.historyLost()
+		}
+		p.lsn = w.position
 	}
-	w.room = w.expect(end)
-	for _, n := range w.part.segments {
+	w.fit()
+	return nil
+}
+
+// enter makes p the current piece.
+func (w *logMerge) enter(p *piece) (err error) {
+	w.current, w.position, w.pending = p, p.lsn, w.pending[:0]
+	switch p.keys {
+	case p.part.keys:
+		w.lower, w.upper = p.part.lower, p.part.upper
+	case w.filter.keys:
+		w.lower, w.upper = w.filter.lower, w.filter.upper
+	default:
+		w.lower, w.upper, err = binaryRange(p.keys)
+	}
+	return err
+}
+
+// run adds the changes of the current piece after position to the page. end is the
+// partition's last LSN.
+func (w *logMerge) run(ctx context.Context, end int64) (err error) {
+	for _, n := range w.current.part.segments {
 		if w.meta.segments[n].last() > w.position {
 			w.pending = append(w.pending, n)
 		}
@@ -106,6 +162,7 @@ func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 		for i := range w.cursors {
 			err = errors.Join(err, w.cursors[i].it.Close())
 		}
+		w.cursors = w.cursors[:0]
 	}()
 	for !w.full {
 		i, limit, err := w.next()
@@ -127,12 +184,12 @@ func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 	if !w.full {
 		w.position = end
 	}
-	w.fit()
 	return nil
 }
 
-// next returns the index of the cursor with the lowest LSN. That cursor may be read up to
-// limit, where another cursor has the next LSN. i is -1 if there are no more entries.
+// next returns the index of the cursor with the lowest LSN. That cursor may be read below
+// limit, where another cursor has the next LSN. If another one has the same LSN, the cursor
+// may be read through that LSN. i is -1 if there are no more entries.
 func (w *logMerge) next() (i int, limit int64, err error) {
 	for {
 		i, limit = -1, maxLSN
@@ -143,6 +200,9 @@ func (w *logMerge) next() (i int, limit int64, err error) {
 			} else {
 				limit = min(limit, l)
 			}
+		}
+		if i >= 0 {
+			limit = max(limit, lsn+1)
 		}
 		if len(w.pending) == 0 {
 			return i, limit, nil
@@ -172,9 +232,15 @@ func (w *logMerge) openNext() error {
 	// All keys of the partition's own segment are in its range. The same is true of the
 	// segments of partitions that were merged into it. Segments of other ancestors also
 	// have keys outside of the range.
-	whole := w.filter.contains(w.meta.segments[n].keys())
+	whole := w.filter.point == nil && w.current.keys.Contains(w.meta.segments[n].keys())
 	w.cursors = append(w.cursors, cursor{it: it, lsn: logLSN(it.Key()), whole: whole})
 	return nil
+}
+
+// holds reports whether the current piece has the partition key with the given point, and
+// the request selects it.
+func (w *logMerge) holds(point []byte) bool {
+	return (w.filter.point == nil || bytes.Equal(w.filter.point, point)) && between(point, w.lower, w.upper)
 }
 
 // drop closes and removes cursor i, which has no more entries.
@@ -197,17 +263,18 @@ func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 			return nil
 		}
 		if c.lsn != w.position {
-			// A page ends only between transactions.
-			if len(w.changes) >= w.max || w.bytes >= maxPageBytes {
+			// A page ends only between LSNs, and so between transactions.
+			if len(w.changes) >= w.max || w.size >= maxPageBytes {
 				w.full = true
 				return nil
 			}
+			w.begun = pageMark{w.position, len(w.changes), w.bytes, len(w.buf)}
 			w.position = c.lsn
 		}
 		if w.visited++; w.visited%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !c.whole && !w.filter.holds(logPoint(key)) {
+		if !c.whole && !w.holds(logPoint(key)) {
 			continue
 		}
 		value, err := it.ValueAndErr()
@@ -219,19 +286,42 @@ func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 		} else {
 			err = w.takeVersion(c.lsn, value)
 		}
-		if err != nil || w.lost {
+		if err != nil {
 			return err
+		}
+		if w.lost || w.size > maxPageBytes {
+			if w.begun.changes > 0 {
+				w.undo()
+				w.lost = false // the next page begins with the lost version and reports it
+			}
+			if w.full = w.full || w.lost; w.full {
+				return nil
+			}
 		}
 	}
 	return nil
 }
 
-// takeLatest adds the document of a log entry to the page, unless it has expired.
+// undo removes the last LSN, which does not fit on the page, and ends the page before it.
+func (w *logMerge) undo() {
+	m := w.begun
+	w.position, w.changes, w.bytes, w.full = m.position, w.changes[:m.changes], m.bytes, true
+	if w.into == nil && w.piece >= m.changes {
+		m.buf = 0 // the piece began with this transaction
+	}
+	w.buf = w.buf[:m.buf]
+}
+
+// takeLatest adds the document of a log entry to the page, unless it has expired or is older
+// than the start time beside the position.
 func (w *logMerge) takeLatest(lsn int64, value []byte) error {
 	if len(value) < logHeaderSize {
 		return corrupt("the log entry of LSN %d has %d bytes", lsn, len(value))
 	}
 	ts := int64(binary.BigEndian.Uint64(value))
+	if ts < w.since {
+		return nil
+	}
 	if w.ttl != ttlOff {
 		if _, ttl := logHeader(value); expired(ts, w.ttl, ttl, w.now) {
 			return nil
@@ -240,7 +330,16 @@ func (w *logMerge) takeLatest(lsn int64, value []byte) error {
 	current := w.keep(value[logHeaderSize:])
 	change := w.extend()
 	change.LSN, change.Time, change.Current = lsn, w.timeOf(ts), current
+	w.count(change, len(current))
 	return nil
+}
+
+// count adds a change, whose documents have n bytes, to the size of the page.
+func (w *logMerge) count(c *feed.Change, n int) {
+	w.size += n + len(comma)
+	if w.into != nil && w.into.Around != nil {
+		w.size += w.into.Around(c)
+	}
 }
 
 // extend appends an empty change to the page and returns a pointer to it, which the
@@ -258,15 +357,15 @@ func (w *logMerge) extend() *feed.Change {
 	return &w.changes[n]
 }
 
-// takeVersion adds an entry of the versions log to the page. If the page would begin with
-// an entry past the retention, takeVersion sets lost and ends the page.
+// takeVersion adds an entry of the versions log to the page. If the entry is past the
+// retention, takeVersion sets lost instead.
 func (w *logMerge) takeVersion(lsn int64, value []byte) error {
 	v, err := decodeVersion(value)
 	if err != nil {
 		return err
 	}
-	if len(w.changes) == 0 && v.ts < w.cutoff {
-		w.lost, w.full = true, true
+	if v.ts < w.cutoff {
+		w.lost = true
 		return nil
 	}
 	images := w.keep(v.images)
@@ -285,6 +384,7 @@ func (w *logMerge) takeVersion(lsn int64, value []byte) error {
 		}
 		change.DeletedID, change.DeletedKey = doc.id, partitionKey(doc.components())
 	}
+	w.count(change, len(images))
 	return nil
 }
 

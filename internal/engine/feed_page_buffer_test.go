@@ -35,9 +35,10 @@ func TestPagesInABufferEqualPagesWithoutOne(t *testing.T) {
 		}
 	}
 	var buffer PageBuffer
+	ends := c.db.current.states[c.slot].ends
 	for range 200 {
 		request := feed.Request{
-			From: feed.After(continuation(r.Int64N(350))), MaxItems: 1 + r.IntN(120), Mode: feed.Mode(r.IntN(2)),
+			From: feed.After(position{lsn: r.Int64N(min(ends[0], ends[1]) + 1)}.continuation()), MaxItems: 1 + r.IntN(120), Mode: feed.Mode(r.IntN(2)),
 		}
 		want, err := c.Feed(t.Context(), request)
 		if err != nil {

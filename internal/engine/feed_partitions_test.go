@@ -12,28 +12,46 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
+// A read of several partitions returns the changes of one after those of another, each in
+// the order of its LSNs. The position after each page has an LSN for each partition.
+func TestPageOverSeveralPartitionsReadsOneAfterTheOther(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 4})
-	want := ""
-	for n := range 12 {
-		upsert(t, c, fmt.Sprint(n), fmt.Sprintf("p%d", n%6), n)
-		if n > 0 {
-			want += ", "
-		}
-		want += fmt.Sprintf("%d:%d", n, n)
-	}
-	page, err := c.Feed(t.Context(), feed.Request{From: feed.Beginning()})
-	if err != nil || ids(t, page.Changes) != want || page.LSN != 12 || page.End != 12 || page.Continuation != `"12"` {
-		t.Fatalf("%s, LSN %d of %d, %v; want %s", ids(t, page.Changes), page.LSN, page.End, err, want)
-	}
 	parts, err := c.Partitions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	byPart := map[string][]string{}
+	for n := range 12 {
+		r := upsert(t, c, fmt.Sprint(n), fmt.Sprintf("p%d", n%6), n)
+		byPart[r.Partition] = append(byPart[r.Partition], fmt.Sprintf("%d:%d", n, n))
+		if r.LSN != int64(len(byPart[r.Partition])) {
+			t.Errorf("write %d to partition %s has the LSN %d", len(byPart[r.Partition]), r.Partition, r.LSN)
+		}
+	}
+	var want, got []string
+	at := position{lsn: int64(len(byPart["0"]))}
+	for _, p := range parts {
+		want = append(want, byPart[p.ID]...)
+		at.add(p.Range.Min, int64(len(byPart[p.ID])))
+	}
+	from, last := feed.Beginning(), FeedPage{}
+	for range len(want) + 1 {
+		page, err := c.Feed(t.Context(), feed.Request{From: from, MaxItems: 1})
+		if err != nil || page.End != -1 || len(page.Changes) > 1 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		if len(page.Changes) > 0 {
+			got = append(got, ids(t, page.Changes))
+		}
+		from, last = feed.After(page.Continuation), page
+	}
+	if !slices.Equal(got, want) || last.Continuation != at.continuation() {
+		t.Errorf("%v up to %s, want %v up to %s", got, last.Continuation, want, at.continuation())
+	}
 	// A range that begins with partition 1 and ends within partition 2 is served by
 	// exactly these two.
 	half := feed.Range{Min: parts[1].Range.Min, Max: parts[2].Range.Min + "80"}
-	page, err = c.Feed(t.Context(), feed.Request{Range: half, From: feed.Now()})
+	page, err := c.Feed(t.Context(), feed.Request{Range: half, From: feed.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +59,10 @@ func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
 	for _, p := range page.Served {
 		served = append(served, p.ID)
 	}
-	if !slices.Equal(served, []string{"1", "2"}) || page.LSN != page.End || page.End != max(page.Served[0].End, page.Served[1].End) {
-		t.Errorf("%v is served by %v up to %d of %d", half, page.Served, page.LSN, page.End)
+	now := position{lsn: page.Served[0].End}
+	now.add(parts[2].Range.Min, page.Served[1].End)
+	if !slices.Equal(served, []string{"1", "2"}) || page.LSN != now.only() || page.End != -1 || page.Continuation != now.continuation() {
+		t.Errorf("%v is served by %v up to %s", half, page.Served, page.Continuation)
 	}
 	// If the request names a partition, Feed must return the same page as the Read of a
 	// source. A retired partition is a *feed.GoneError.
@@ -110,8 +130,9 @@ func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 		if a.err != nil || ids(t, a.page.Changes) != "i:2" || a.took != 2*time.Minute {
 			t.Fatalf("%s, %v after %v", ids(t, a.page.Changes), a.err, a.took)
 		}
-		a = <-read(t.Context(), feed.After(a.page.Continuation), time.Minute)
-		if a.err != nil || len(a.page.Changes) != 0 || a.page.LSN != 2 || a.took != time.Minute {
+		last := a.page.Continuation
+		a = <-read(t.Context(), feed.After(last), time.Minute)
+		if a.err != nil || len(a.page.Changes) != 0 || a.page.Continuation != last || a.took != time.Minute {
 			t.Errorf("without a change: %+v, %v after %v", a.page, a.err, a.took)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -133,9 +154,10 @@ func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 func TestPositionBeforeATimeLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3, Retention: time.Hour})
-		at := []time.Time{}
+		at, results := []time.Time{}, []Result{}
 		for n := range 6 {
-			at = append(at, upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n).Modified)
+			results = append(results, upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n))
+			at = append(at, results[n].Modified)
 			time.Sleep(700 * time.Millisecond) // not a whole second, so that some writes have the same _ts
 		}
 		end := at[5].Add(time.Hour)
@@ -144,12 +166,24 @@ func TestPositionBeforeATimeLosesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := slices.IndexFunc(at, func(t time.Time) bool { return !t.Before(when) })
-			if when.Equal(end) {
-				want = 6
+			before, err := parseContinuation(p.Continuation)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if p.LSN != int64(want) || p.End != 6 || len(p.Served) != 3 || len(p.Changes) != 0 {
-				t.Errorf("before %v: LSN %d, want %d: %+v", when, p.LSN, want, p)
+			parts, err := c.Partitions(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range parts {
+				want := int64(0) // the last LSN of the partition before when
+				for n, r := range results {
+					if r.Partition == part.ID && at[n].Before(when) {
+						want = r.LSN
+					}
+				}
+				if before.at(part.Range.Min) != want || len(p.Served) != 3 || len(p.Changes) != 0 {
+					t.Errorf("before %v: partition %s is at LSN %d, want %d: %+v", when, part.ID, before.at(part.Range.Min), want, p)
+				}
 			}
 		}
 		_, err := c.FeedBefore(t.Context(), feed.Request{Mode: feed.AllVersionsAndDeletes}, end)

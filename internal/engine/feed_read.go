@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,9 +15,11 @@ import (
 // Limits of a page of a feed.
 const (
 	defaultMaxItems = 100
-	// maxPageBytes bounds the documents of a page, in bytes. The transaction that reaches
-	// it is the last one of the page, and is complete.
-	maxPageBytes = 4 << 20
+	// maxPageBytes bounds the documents of a page and the text between them, in bytes. As
+	// in the service, an answer has at most 4 MiB, and a kilobyte is left for the text
+	// around the documents. Only the first transaction of a page may exceed the limit,
+	// because a page has at least one, and transactions are complete.
+	maxPageBytes = 4<<20 - 1<<10
 )
 
 // feedRead is the state of one read of a feed, including its wait for a change.
@@ -26,15 +27,14 @@ type feedRead struct {
 	c      *Container
 	r      feed.Request
 	filter keyFilter
+	// since is the second of _ts before which latest version mode leaves out changes. It
+	// is 0 unless a start time stands beside the request's position.
+	since int64
 	// several reports whether the read may cover several partitions. Otherwise such a
 	// request returns a *feed.GoneError.
 	several bool
 	// into is the caller's memory for the page. If nil, the page gets new memory.
 	into *PageBuffer
-	// after is the LSN after which the read starts. It is set if resolved is true. When
-	// the read resumes after a wait, it starts there again.
-	after    int64
-	resolved bool
 }
 
 // readFeed returns one page of the container's feed, and the partitions that it was read
@@ -45,6 +45,9 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, 
 		return feed.Page{}, partitionSet{}, err
 	}
 	f := feedRead{c: c, r: r, several: several, into: into}
+	if t := r.From.Since(); r.Mode == feed.LatestVersion && !t.IsZero() {
+		f.since = t.Unix()
+	}
 	var err error
 	if f.filter, err = c.newKeyFilter(r.Range, r.Key); err != nil {
 		return feed.Page{}, partitionSet{}, err
@@ -62,12 +65,13 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, 
 					return feed.Page{}, partitionSet{}, err
 				}
 				if changed {
+					f.r.From = feed.After(page.Continuation)
 					continue
 				}
 			}
 		}
 		page.Charge = readCharge(page.Bytes)
-		c.bucket.spend(page.Charge)
+		c.spend(page.Charge)
 		page.Diagnostics.Elapsed = time.Since(start)
 		return page, sp, nil
 	}
@@ -84,52 +88,49 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
 	if err != nil {
 		return feed.Page{}, partitionSet{}, err
 	}
-	if err := f.resolve(v, s, sp.part, sp.end); err != nil {
+	w := newLogMerge(f, v, s)
+	if w.pieces, err = f.resolve(v, s, &sp, w.one[:0]); err != nil {
 		return feed.Page{}, partitionSet{}, err
 	}
-	w := newLogMerge(f, v, s, sp.part)
-	if w.trimmed() <= w.position {
-		w.part = sp.changedAfter(w.position)
-		err = w.run(ctx, sp.end)
-	} else {
-		w.lost = true
-	}
-	if err == nil && w.lost {
-		w.part = sp.part
-		err = w.historyLost(sp.end)
-	}
-	if err != nil {
+	w.pieces = s.meta.joined(w.pieces)
+	if err := w.read(ctx); err != nil {
 		return feed.Page{}, partitionSet{}, err
 	}
-	f.after = w.position
-	page := sp.page(w.position)
+	page := sp.page(s.meta.positionOf(w.pieces))
 	page.Changes, page.Bytes = w.changes, w.bytes
+	if page.End >= 0 && len(page.Changes) > 0 {
+		page.Unused = s.meta.unused(f.filter.keys.Intersect(sp.partitions[0].keys), page.Changes[0].LSN)
+	}
 	return page, sp, nil
 }
 
-// resolve computes after from the request's start. end is the last LSN of the partitions
-// to read.
-func (f *feedRead) resolve(v *view, s *state, part *partition, end int64) (err error) {
-	if f.resolved {
-		return nil
-	}
+// resolve appends the pieces of the read of a partition set to dst, which begin at the
+// request's start.
+func (f *feedRead) resolve(v *view, s *state, sp *partitionSet, dst []piece) (all []piece, err error) {
 	if err := f.checkMode(s); err != nil {
-		return err
+		return nil, err
 	}
+	var from position
+	if f.r.From.Kind() == feed.StartContinuation {
+		if from, err = parseContinuation(f.r.From.Continuation()); err != nil {
+			return nil, err
+		}
+	}
+	all = sp.pieces(dst, &f.filter, from)
 	switch f.r.From.Kind() {
 	case feed.StartNow:
-		f.after = end
-	case feed.StartBeginning:
-		f.after = 0
+		for i := range all {
+			all[i].lsn = all[i].end
+		}
 	case feed.StartTime:
-		f.after, err = f.c.before(v, spaceLog, s.meta, part, f.r.From.Time().Unix(), end)
+		all, err = f.c.before(v, s.meta, all, f.r.From.Time().Unix())
 	case feed.StartContinuation:
-		f.after, err = parseContinuation(f.r.From.Continuation())
+		err = s.meta.checkHistory(all)
+	case feed.StartBeginning:
 	default:
 		err = fmt.Errorf("start of kind %d: %w", f.r.From.Kind(), feed.ErrUnsupported)
 	}
-	f.resolved = err == nil
-	return err
+	return all, err
 }
 
 // checkMode returns an error that wraps feed.ErrUnsupported if the container cannot serve
@@ -152,37 +153,17 @@ func (f *feedRead) checkMode(s *state) error {
 	return nil
 }
 
-// continuation returns the continuation of an LSN: its decimal digits in double quotes.
-func continuation(lsn int64) feed.Continuation {
-	var space [22]byte
-	b := strconv.AppendInt(append(space[:0], '"'), lsn, 10)
-	return feed.Continuation(append(b, '"'))
-}
-
-// parseContinuation returns the LSN of a continuation. It returns a *[BadRequestError]
-// for a text that the function continuation never returns.
-func parseContinuation(c feed.Continuation) (int64, error) {
-	s := string(c)
-	if len(s) > 2 && strings.HasPrefix(s, `"`) && strings.HasSuffix(s, `"`) {
-		digits := s[1 : len(s)-1]
-		if lsn, err := strconv.ParseInt(digits, 10, 64); err == nil && lsn >= 0 && strconv.FormatInt(lsn, 10) == digits {
-			return lsn, nil
-		}
-	}
-	return 0, badRequest(BadContinuation, "%.60q is not a continuation of this store, which is a decimal LSN in double quotes", s)
-}
-
-// signal wakes the readers that wait for a change of a partition. It stores the
-// partition's last published LSN. So a change between a reader's read and its wait is not
-// missed.
+// signal wakes the readers that wait for a change of a partition or of a container. It
+// stores the partition's last published LSN, or the version of the container's last
+// published state. So a change between a reader's read and its wait is not missed.
 type signal struct {
 	mu   sync.Mutex    // guards all fields
-	end  int64         // the partition's last published LSN
+	end  int64         // the last published LSN or version
 	gone bool          // reports whether the partition was retired, or deleted with its container
 	ch   chan struct{} // created by the first waiter, closed by the next change
 }
 
-// advance records end as the last published LSN and wakes the waiting readers.
+// advance records end as the last published LSN or version and wakes the waiting readers.
 func (s *signal) advance(end int64) { s.wake(end, false) }
 
 // retire wakes all readers, now and later, because the partition no longer exists.
@@ -200,8 +181,8 @@ func (s *signal) wake(end int64, gone bool) {
 	}
 }
 
-// beyond returns a channel that is closed when a change with an LSN above end is
-// published, or the partition is retired. It returns nil if that has already happened.
+// beyond returns a channel that is closed when an LSN or a version above end is
+// published, or the signal is retired. It returns nil if that has already happened.
 func (s *signal) beyond(end int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +195,8 @@ func (s *signal) beyond(end int64) <-chan struct{} {
 	return s.ch
 }
 
-// await waits until a change with an LSN above end is published or the partition is
-// retired, and then returns true. It returns false after the duration d. It returns an
+// await waits until an LSN or a version above end is published or the signal is retired,
+// and then returns true. It returns false after the duration d. It returns an
 // error if ctx ends or the store is closed.
 func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) (bool, error) {
 	ch := s.beyond(end)
@@ -258,11 +239,17 @@ const slack = 4
 const minBuffer = 4 << 10
 
 // expect returns the number of changes for which the page reserves memory. That is the
-// lowest of three numbers: MaxItems, the LSNs up to end, and the mean changes that fit on
-// a page. MaxItems may be huge, and LSNs whose items were updated since have no change.
-func (w *logMerge) expect(end int64) int {
+// lowest of three numbers: MaxItems, the LSNs up to the ends of the pieces, and the mean
+// changes that fit on a page. MaxItems may be huge, and LSNs whose items were updated
+// since have no change.
+func (w *logMerge) expect() int {
 	mean := max(w.c.change.Load(), int64(w.c.tail.fixedSize()))
-	return int(min(int64(w.max), end-w.position, maxPageBytes/mean+1))
+	var unread int64
+	for i := range w.pieces {
+		p := &w.pieces[i]
+		unread += max(0, p.end-p.lsn-w.meta.unused(p.keys, p.lsn))
+	}
+	return int(min(int64(w.max), unread, maxPageBytes/mean+1))
 }
 
 // keep copies the documents of one change into the page's memory and returns the copy.
@@ -297,7 +284,8 @@ func (w *logMerge) grow(n int) {
 	if w.buf != nil {
 		size = 2 * cap(w.buf)
 	}
-	// The page never has more than maxPageBytes and one transaction.
+	// The page never has more than maxPageBytes and one transaction, which it drops
+	// unless it is the first.
 	w.move(uncleared(max(min(size, maxPageBytes+n), len(w.buf)+n)))
 }
 
@@ -360,6 +348,10 @@ func (w *logMerge) move(buf []byte) {
 // caller that only forwards each page, that saves most of the cost of a page. The zero
 // value is ready to use. A PageBuffer serves one read at a time.
 type PageBuffer struct {
+	// Around returns the number of bytes that the caller writes around the documents of a
+	// change. They count towards the size of the page. If nil, there are none.
+	Around func(*feed.Change) int
+
 	bytes   []byte
 	changes []feed.Change
 }

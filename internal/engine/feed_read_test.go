@@ -38,17 +38,12 @@ func TestFeedStartsAtTheRequestedPosition(t *testing.T) {
 			{"the future", feed.At(c.db.Now().Add(time.Hour)), ""},
 			{"a continuation", feed.After(`"3"`), "d:4"},
 			{"the beginning's continuation", feed.After(`"0"`), "a:1, b:2, c:3, d:4"},
-			{"a continuation beyond the end", feed.After(`"99"`), ""},
 		} {
 			p := readPage(t, c, feed.Request{From: k.from})
 			if got := ids(t, p.Changes); got != k.want {
 				t.Errorf("from %s: %s, want %s", k.name, got, k.want)
 			}
-			want := int64(4)
-			if k.name == "a continuation beyond the end" {
-				want = 99
-			}
-			if p.LSN != want || p.End != 4 || p.Continuation != continuation(want) {
+			if p.LSN != 4 || p.End != 4 || p.Continuation != `"4"` {
 				t.Errorf("from %s: LSN %d, end %d, continuation %s", k.name, p.LSN, p.End, p.Continuation)
 			}
 		}
@@ -92,26 +87,6 @@ func TestPagesRespectMaxItems(t *testing.T) {
 	}
 	if fmt.Sprint(sizes) != "[100 100 50]" {
 		t.Errorf("pages of %v", sizes)
-	}
-}
-
-func TestPageEndsAfterItsMaximumSize(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
-	text := make([]byte, 1<<20)
-	for i := range text {
-		text[i] = 'x'
-	}
-	for i := range 6 {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p","s":"%s"}`, i, text), WriteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := readPage(t, c, feed.Request{From: feed.Beginning()})
-	if len(p.Changes) != 4 {
-		t.Errorf("a page holds %d documents of 1 MiB", len(p.Changes))
-	}
-	if p = readPage(t, c, feed.Request{From: feed.After(p.Continuation)}); len(p.Changes) != 2 {
-		t.Errorf("the next page holds %d", len(p.Changes))
 	}
 }
 
@@ -250,8 +225,9 @@ func TestPageAllocatesOnlyForItsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.release()
-	w := newLogMerge(&feedRead{c: c, r: feed.Request{MaxItems: math.MaxInt32}}, v, s, s.meta.partitions[0])
-	if n := w.expect(math.MaxInt64); n > maxPageBytes/len(first.Changes[0].Current)+1 {
+	w := newLogMerge(&feedRead{c: c, r: feed.Request{MaxItems: math.MaxInt32}}, v, s)
+	w.pieces = []piece{{end: math.MaxInt64}}
+	if n := w.expect(); n > maxPageBytes/len(first.Changes[0].Current)+1 {
 		t.Errorf("the page allocates for %d changes of %d bytes", n, len(first.Changes[0].Current))
 	}
 	for i := range 2000 {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,15 +16,18 @@ type source struct{ c *Container }
 
 // Source returns the change feed of a container.
 //
-// A continuation of the feed is a decimal LSN in double quotes. A continuation of one
-// partition is valid for every partition of the container. A start time in the future
-// means now. A read with Wait returns when the first change arrives. When the store is
-// closed, it returns [ErrClosed].
+// A continuation of the feed is a decimal LSN in double quotes. For a merged partition, it
+// may have an LSN for each range of keys. It is valid for the part of the container that
+// was read, also after splits and merges, and for any part of that. A start time in the
+// future means now. A read with Wait returns when the first change arrives. When the store
+// is closed, it returns [ErrClosed].
 //
 // In all versions and deletes mode, a start from the beginning or from a time returns
 // feed.ErrUnsupported. So does every read of a container without Retention. CheckStart
 // reports both without a read. A position before the retention returns a
-// *feed.HistoryLostError, whose Oldest is the first readable position.
+// *feed.HistoryLostError, whose Oldest is the first readable position. So does a position
+// after the end of the log, and one of a log that was lost when an older copy of the store
+// was restored. There Oldest is the end of what was restored.
 func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
 // Identity implements [feed.Source].
@@ -78,9 +80,9 @@ func (s source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Ran
 
 // FeedPage is a page of the feed of any part of a container.
 type FeedPage struct {
-	// Page is as a feed.Source returns it. End is the highest last LSN of the partitions
-	// that served the read. SessionToken has a part for each partition, separated by
-	// commas.
+	// Page is as a feed.Source returns it. If several partitions served the read, End is
+	// -1. LSN is -1 unless the continuation has the same LSN for all keys. SessionToken
+	// has a part for each partition, separated by commas.
 	feed.Page
 	// Served has the physical partitions that served the read, sorted by range.
 	Served []PartitionEnd
@@ -99,10 +101,12 @@ type PartitionEnd struct {
 // than the Read of [DB.Source] does. A Range or a Key may cover several live partitions.
 // Without Partition.ID, Range and Key, the whole container is selected.
 //
-// The page has the changes of all selected partitions, sorted by LSN, from one snapshot.
-// It never divides a transaction. Its continuation is valid for the whole selection:
-// later pages return every later change and no earlier one, also after splits and merges.
-// It is also valid for other parts of the container, and for the Read of DB.Source.
+// The page has changes of the selected partitions from one snapshot: those of one
+// partition after those of another, and each partition's sorted by LSN. It never divides a
+// transaction. Each partition counts its own LSNs, so the continuation has an LSN for each
+// range of keys. It is valid for the whole selection: later pages return every later
+// change and no earlier one, also after splits and merges. It is also valid for any part
+// of the selection, and for the Read of DB.Source there.
 //
 // Feed returns the same errors as Read. It returns a *feed.GoneError only for a
 // Partition.ID that is not live. A page of n partitions may need n seeks. Partitions
@@ -114,7 +118,8 @@ func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) 
 // FeedBefore returns an empty page of the part of the container that Feed would read. The
 // page's continuation is the last position before the second of t. In latest version
 // mode, all changes with a _ts of that second or later follow it. If there are none, it
-// is the end of the feed.
+// is the end of the feed. In a partition that was merged, some older changes may follow it
+// too, because the LSNs of its parents were counted independently.
 //
 // Of r, only Partition.ID, Range, Key and Mode are used. Mode must be latest version
 // mode. Otherwise FeedBefore returns feed.ErrUnsupported.
@@ -139,30 +144,25 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 	if err != nil {
 		return FeedPage{}, err
 	}
-	lsn, err := c.before(v, spaceLog, s.meta, sp.part, t.Unix(), sp.end)
+	all, err := c.before(v, s.meta, sp.pieces(nil, &sc, position{}), t.Unix())
 	if err != nil {
 		return FeedPage{}, err
 	}
-	page := FeedPage{Page: sp.page(lsn), Served: served(sp.partitions, sp.ends)}
+	page := FeedPage{Page: sp.page(s.meta.positionOf(all)), Served: served(sp.partitions, sp.ends)}
 	page.Charge = readCharge(0)
-	c.bucket.spend(page.Charge)
+	c.spend(page.Charge)
 	page.Diagnostics.Elapsed = time.Since(start)
 	return page, nil
 }
 
 // partitionSet is the part of a view that a read of a feed covers: one partition, or
-// neighbours that are read as one. A container has one LSN counter, so the segments of
-// neighbours merge into one feed sorted by LSN, as those of merged partitions do.
+// neighbours that are read one after the other.
 type partitionSet struct {
-	// part is the partition, or a partition built for the read that lists the segments of
-	// all.
-	part *partition
-	// end is the highest last LSN of the partitions.
-	end int64
 	// partitions are sorted by range, and ends their last LSNs.
 	partitions []*partition
 	ends       []int64
-	// changed wakes readers when there may be a change after the LSN known.
+	// changed wakes readers when there may be a change after known, which is an LSN of
+	// the partition or a version of the container.
 	changed *signal
 	known   int64
 }
@@ -205,54 +205,13 @@ func (sc *keyFilter) partitionsIn(m *meta, id string) (first, last int, err erro
 func (s *state) setOf(first, last int) partitionSet {
 	members, ends := s.meta.partitions[first:last+1], s.ends[first:last+1]
 	if first == last {
-		return partitionSet{part: members[0], end: ends[0], partitions: members, ends: ends, changed: members[0].changed, known: ends[0]}
+		return partitionSet{partitions: members, ends: ends, changed: members[0].changed, known: ends[0]}
 	}
-	return partitionSet{
-		part: s.meta.joined(members), end: slices.Max(ends), partitions: members, ends: ends,
-		changed: &s.c.changed, known: slices.Max(s.ends),
-	}
+	return partitionSet{partitions: members, ends: ends, changed: &s.c.changed, known: s.version}
 }
 
-// joined returns a partition for a read that covers neighbouring partitions.
-func (m *meta) joined(parts []*partition) *partition {
-	first, last := parts[0], parts[len(parts)-1]
-	p := &partition{
-		keys:  feed.Range{Min: first.keys.Min, Max: last.keys.Max},
-		lower: first.lower, upper: last.upper,
-	}
-	seen := make(map[uint32]bool, 2*len(parts))
-	for _, part := range parts {
-		p.losses = append(p.losses, part.losses...)
-		for _, n := range part.segments {
-			if !seen[n] {
-				seen[n] = true
-				p.segments = append(p.segments, n)
-			}
-		}
-	}
-	m.sortSegments(p.segments)
-	return p
-}
-
-// changedAfter returns the set's partition without the segments of partitions that have
-// not changed after an LSN. Of many partitions, few have changed since the last read.
-func (sp *partitionSet) changedAfter(lsn int64) *partition {
-	if len(sp.partitions) == 1 {
-		return sp.part
-	}
-	idle := make(map[uint32]bool, len(sp.partitions))
-	for i, p := range sp.partitions {
-		if sp.ends[i] <= lsn {
-			idle[p.number] = true
-		}
-	}
-	p := *sp.part
-	p.segments = slices.DeleteFunc(slices.Clone(p.segments), func(n uint32) bool { return idle[n] })
-	return &p
-}
-
-// page returns an empty page of the set's feed.
-func (sp *partitionSet) page(lsn int64) feed.Page {
+// page returns an empty page of the set's feed, which ends at a position.
+func (sp *partitionSet) page(at position) feed.Page {
 	var token strings.Builder
 	for i, p := range sp.partitions {
 		if i > 0 {
@@ -262,7 +221,11 @@ func (sp *partitionSet) page(lsn int64) feed.Page {
 		token.WriteString(":-1#")
 		token.WriteString(strconv.FormatInt(sp.ends[i], 10))
 	}
-	return feed.Page{Continuation: continuation(lsn), LSN: lsn, End: sp.end, SessionToken: token.String()}
+	end := int64(-1)
+	if len(sp.ends) == 1 {
+		end = sp.ends[0]
+	}
+	return feed.Page{Continuation: at.continuation(), LSN: at.only(), End: end, SessionToken: token.String()}
 }
 
 // served returns the partitions from index first to index last with their last LSNs.

@@ -14,22 +14,22 @@ import (
 // cutoff returns the first second that the container's retention covers at now.
 func (p *ContainerProperties) cutoff(now int64) int64 { return now - int64(p.Retention/time.Second) }
 
-// trimmed returns the LSN up to which versions of the filter's keys may be missing. It is
-// 0 in latest version mode, where none are missing. Missing versions of other keys in the
-// partition do not count. After a merge, a reader of one former range may be at an LSN
+// trimmed returns the LSN up to which versions of the current piece's keys may be missing.
+// It is 0 in latest version mode, where none are missing. Missing versions of other keys in
+// the partition do not count. After a merge, a reader of one former range may be at an LSN
 // that is past the retention in the other range.
 func (w *logMerge) trimmed() int64 {
 	lsn := int64(0)
 	if w.space != spaceVersions {
 		return lsn
 	}
-	for _, n := range w.part.segments {
-		if s := w.meta.segments[n]; s.keys().Overlaps(w.filter.keys) {
+	for _, n := range w.current.part.segments {
+		if s := w.meta.segments[n]; s.keys().Overlaps(w.current.keys) {
 			lsn = max(lsn, s.Trimmed)
 		}
 	}
-	for _, l := range w.part.losses {
-		if l.keys().Overlaps(w.filter.keys) {
+	for _, l := range w.current.part.losses {
+		if l.keys().Overlaps(w.current.keys) {
 			lsn = max(lsn, l.LSN)
 		}
 	}
@@ -79,33 +79,106 @@ func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
 }
 
 // historyLost returns the *feed.HistoryLostError of a read from a position before the
-// retention. Its Oldest is the first readable position.
-func (w *logMerge) historyLost(end int64) error {
-	oldest, err := w.c.before(w.v, spaceVersions, w.meta, w.part, w.cutoff, end)
-	if err != nil {
-		return err
+// retention. Its Oldest is the first readable position. Some keys of a merged partition may
+// have lost more LSNs than others, so the position may have an LSN for each range of keys.
+func (w *logMerge) historyLost() error {
+	var oldest []piece
+	for _, p := range w.pieces {
+		lost, err := w.losses(&p)
+		if err != nil {
+			return w.c.db.fault(err)
+		}
+		var ranges []feed.Range
+		for _, l := range lost {
+			ranges = append(ranges, l.keys())
+		}
+		all := borders(p.keys, ranges)
+		for i := range all[:len(all)-1] {
+			part := piece{keys: feed.Range{Min: all[i], Max: all[i+1]}, lsn: p.lsn}
+			for _, l := range lost {
+				if l.keys().Overlaps(part.keys) {
+					part.lsn = max(part.lsn, l.LSN)
+				}
+			}
+			oldest = append(oldest, part)
+		}
 	}
 	return &feed.HistoryLostError{
-		Reason: "versions are kept for " + w.retention.String() + ", and some after the position are older",
-		Oldest: continuation(max(oldest, w.trimmed())),
+		Reason: "versions are kept for " + w.meta.props.Retention.String() + ", and some after the position are older",
+		Oldest: w.meta.positionOf(oldest).continuation(),
 	}
 }
 
-// before returns the LSN after which the entries of a partition have a _ts of ts or
-// later. It returns end if there are none. _ts never decreases, so a binary search in the
-// log finds the entry.
-func (c *Container) before(v *view, space byte, m *meta, p *partition, ts, end int64) (int64, error) {
-	first := end
-	for _, n := range p.segments {
-		lsn, found, err := c.firstAt(v.snap, space, n, m.segments[n], ts)
+// losses returns the versions of a piece that were deleted or are past the retention.
+func (w *logMerge) losses(p *piece) ([]loss, error) {
+	all := slices.Clone(p.part.losses)
+	for _, n := range p.part.segments {
+		s := w.meta.segments[n]
+		if !s.keys().Overlaps(p.keys) {
+			continue
+		}
+		last, err := w.c.lastBefore(w.v.snap, n, s, w.cutoff)
 		if err != nil {
-			return 0, c.db.fault(err)
+			return nil, err
 		}
-		if found {
-			first = min(first, lsn-1)
-		}
+		all = append(all, loss{Min: s.Min, Max: s.Max, LSN: max(last, s.Trimmed)})
 	}
-	return first, nil
+	return all, nil
+}
+
+// before returns the pieces of a read that begin with the entries of second ts. If a piece
+// has none, it begins at the end of its partition.
+//
+// After a merge, the segments of the parents have counted their LSNs on their own, so one
+// LSN would be before older entries of one parent, too. Each of the parents' ranges gets
+// a piece for itself then, in which _ts never decreases with the LSNs.
+func (c *Container) before(v *view, m *meta, pieces []piece, ts int64) (all []piece, err error) {
+	for _, p := range pieces {
+		if p.keys.IsEmpty() {
+			p.lsn = p.end
+			all = append(all, p)
+			continue
+		}
+		var ranges []feed.Range
+		first := map[uint32]int64{}
+		for _, n := range p.part.segments {
+			s := m.segments[n]
+			if !s.keys().Overlaps(p.keys) {
+				continue
+			}
+			lsn, found, err := c.firstAt(v.snap, spaceLog, n, s, ts)
+			if err != nil {
+				return nil, c.db.fault(err)
+			}
+			if found {
+				first[n] = lsn
+			}
+			ranges = append(ranges, s.keys())
+		}
+		all = append(all, m.divide(p, borders(p.keys, ranges), first)...)
+	}
+	return all, nil
+}
+
+// divide divides a piece at borders, which include both of its ends. Each part begins
+// before the first of the given LSNs, by segment, that concerns its keys. Neighbours that
+// begin at the same LSN stay together.
+func (m *meta) divide(p piece, borders []string, first map[uint32]int64) (all []piece) {
+	for i := range borders[:len(borders)-1] {
+		part := p
+		part.lsn, part.keys = p.end, feed.Range{Min: borders[i], Max: borders[i+1]}
+		for n, lsn := range first {
+			if m.segments[n].keys().Overlaps(part.keys) {
+				part.lsn = min(part.lsn, lsn-1)
+			}
+		}
+		if last := len(all) - 1; last >= 0 && all[last].lsn == part.lsn {
+			all[last].keys.Max = part.keys.Max
+			continue
+		}
+		all = append(all, part)
+	}
+	return all
 }
 
 // firstAt returns the LSN of a segment's first entry with a _ts of ts or later.

@@ -174,6 +174,10 @@ func TestLostHistoryIsReportedAfterItsSegmentIsDeleted(t *testing.T) {
 			if !errors.As(err, &e) {
 				t.Errorf("%s: a position before all lost versions: %v", what, err)
 			}
+			page, err := s.c.Feed(t.Context(), feed.Request{From: feed.After(`"0"`), Mode: feed.AllVersionsAndDeletes})
+			if !errors.As(err, &e) {
+				t.Errorf("%s: a read of all partitions from a position before all lost versions: %d changes, %v", what, len(page.Changes), err)
+			}
 			if _, err := s.read(ps[1].Range, `"0"`); err != nil {
 				t.Errorf("%s: a range that has lost nothing: %v", what, err)
 			}
@@ -200,6 +204,92 @@ func TestLostHistoryIsReportedAfterItsSegmentIsDeleted(t *testing.T) {
 			lost("merged")
 			s.reopen()
 			lost("merged and opened again")
+		}
+	})
+}
+
+// Each partition has losses of its own. A read of all partitions must report those of the
+// second one as well, also from a position after all losses of the first.
+func TestLossesOfEveryPartitionCountForAReadOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		ps, between := s.partitions(), feed.Continuation("")
+		for i, key := range []feed.PartitionKey{s.left, s.right} {
+			s.upsert(key)
+			if _, err := s.c.Delete(t.Context(), key, "a", engine.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Minute)
+			if _, err := s.c.Split(t.Context(), ps[i].ID, ""); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Minute) // the segment of the former partition is empty, and is deleted
+			if i == 0 {
+				page, err := s.c.Feed(t.Context(), feed.Request{From: feed.Now(), Mode: feed.AllVersionsAndDeletes})
+				if err != nil {
+					t.Fatal(err)
+				}
+				between = page.Continuation
+			}
+		}
+		page, err := s.c.Feed(t.Context(), feed.Request{From: feed.After(between), Mode: feed.AllVersionsAndDeletes})
+		if !errors.As(err, new(*feed.HistoryLostError)) {
+			t.Errorf("from %s: %d changes, %v; want the losses of the second partition reported", between, len(page.Changes), err)
+		}
+	})
+}
+
+// Versions that were not kept before a container got its retention count as lost. The
+// store remembers that even for a partition without a write of its own, whose ancestor's
+// segment was empty and is deleted, when that partition is split in turn.
+func TestLostHistoryOfAQuietPartitionIsReportedAfterItsSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		retain := func(d time.Duration) {
+			if _, err := s.db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", Retention: d}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remove := func(key feed.PartitionKey) {
+			if _, err := s.c.Delete(t.Context(), key, "a", engine.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		retain(0)
+		ps := s.partitions()
+		merged, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.upsert(s.right)
+		remove(s.right)
+		s.upsert(s.left)
+		ps, err = s.c.Split(t.Context(), merged.ID, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		remove(s.left) // the merged partition's segment is now empty, and the purge deletes it
+		time.Sleep(time.Minute)
+		retain(time.Hour)
+		lost := func(what string, keys feed.Range) {
+			t.Helper()
+			if page, err := s.read(keys, `"0"`); !errors.As(err, new(*feed.HistoryLostError)) {
+				t.Errorf("%s: %d changes, %v", what, len(page.Changes), err)
+			}
+		}
+		quiet := ps[1]
+		lost("a quiet partition", quiet.Range)
+		if ps, err = s.c.Split(t.Context(), quiet.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range ps {
+			lost("a part of a quiet partition", p.Range)
+		}
+		s.reopen()
+		for _, p := range ps {
+			lost("opened again", p.Range)
 		}
 	})
 }
@@ -242,16 +332,16 @@ func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 // The retention of a container becomes longer after versions were removed. The removed
 // versions stay lost, although they may be newer than a kept version in another segment.
 // The oldest position that the error names must be after all of them. Otherwise a reader
-// that resumes there would get the same error forever.
+// that resumes there would get the same error forever. It must not skip the kept versions.
 func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossesStore(t)
 		defer s.close()
 		s.upsert(s.left) // LSN 1
 		time.Sleep(2 * time.Second)
-		s.upsert(s.right) // LSN 2
+		s.upsert(s.right) // LSN 1 of the right partition
 		time.Sleep(time.Second)
-		s.upsert(s.left) // LSN 3
+		s.upsert(s.left) // LSN 2
 		// The purge removes the versions of a segment when the oldest one is past the
 		// retention by a tenth of it. At 67 s after the first write, it has removed the
 		// left partition's versions, and not the right one's.
@@ -267,12 +357,13 @@ func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lost *feed.HistoryLostError
-		if _, err := s.read(feed.Full(), `"0"`); !errors.As(err, &lost) || lost.Oldest != `"3"` {
+		want := feed.Continuation(`"2;` + ps[1].Range.Min + `:0"`)
+		if _, err := s.read(feed.Full(), `"0"`); !errors.As(err, &lost) || lost.Oldest != want {
 			t.Fatalf("from the beginning: %v, oldest %s", err, lost.Oldest)
 		}
 		s.upsert(s.right)
-		if page, err := s.read(feed.Full(), lost.Oldest); err != nil || len(page.Changes) != 1 {
-			t.Errorf("from the oldest position: %d changes, %v", len(page.Changes), err)
+		if page, err := s.read(feed.Full(), lost.Oldest); err != nil || len(page.Changes) != 2 || page.Continuation != `"3"` {
+			t.Errorf("from the oldest position: %d changes up to %s, %v", len(page.Changes), page.Continuation, err)
 		}
 	})
 }

@@ -20,8 +20,8 @@ import (
 // of the .NET change feed processor. It can be read and changed like any other item.
 // [Leases.In] selects another format.
 //
-// The container c must be partitioned by /id or /partitionKey, and its DefaultTTL must
-// not be above zero. Otherwise Open returns a *lease.DialectError. Each write is one
+// The container c must be partitioned by /id or /partitionKey, or have no partition key
+// (SystemKey). Its DefaultTTL must not be above zero. Otherwise Open returns a *lease.DialectError. Each write is one
 // request to the store. A write whose condition fails returns the current document. A
 // listing is one request, which reads one snapshot: every id of c, and the documents of
 // the leases. The Now of a listing is [DB.Now].
@@ -52,7 +52,7 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	}
 	const remedy = "use a container that is partitioned by /id for the leases"
 	keyed := slices.Equal(p.KeyPaths, []string{"/partitionKey"})
-	if !keyed && !slices.Equal(p.KeyPaths, []string{"/id"}) {
+	if !keyed && !p.SystemKey && !slices.Equal(p.KeyPaths, []string{"/id"}) {
 		return nil, &lease.DialectError{
 			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases cannot be found by their ids", p.ID, strings.Join(p.KeyPaths, ", ")),
 			Remedy: remedy,
@@ -104,7 +104,7 @@ func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 		return nil
 	}
 	id := s.codec.MarkerID()
-	res, err := s.c.Delete(ctx, feed.PartitionKey{id}, id, WriteOptions{})
+	res, err := s.c.Delete(ctx, s.keyOf(id), id, WriteOptions{})
 	s.spend(res.Charge)
 	if err != nil && !errors.Is(err, feed.ErrNotFound) {
 		return fmt.Errorf("delete the marker: %w", err)
@@ -182,8 +182,15 @@ func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
 }
 
 // key returns the partition key of a lease's document.
-func (s *leaseStore) key(l lease.Lease) feed.PartitionKey {
-	return feed.PartitionKey{s.codec.PartitionKey(l)}
+func (s *leaseStore) key(l lease.Lease) feed.PartitionKey { return s.keyOf(s.codec.PartitionKey(l)) }
+
+// keyOf returns the partition key of a document. value is its value in a container that is
+// partitioned by /id or /partitionKey.
+func (s *leaseStore) keyOf(value string) feed.PartitionKey {
+	if s.c.systemKey {
+		return feed.PartitionKey{feed.Undefined}
+	}
+	return feed.PartitionKey{value}
 }
 
 // written returns l with the ETag and the time of the write.
@@ -200,7 +207,7 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	if err != nil {
 		return lease.Listing{}, fmt.Errorf("list leases: %w", err)
 	}
-	s.c.bucket.spend(readCharge(size))
+	s.c.spend(readCharge(size))
 	s.spend(readCharge(size))
 	return listing, nil
 }
@@ -256,6 +263,39 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 		size += len(document)
 	}
 	return listing, size, nil
+}
+
+// OtherHosts returns the other account hosts under which the container has leases of this
+// processor; see [lease.Store].
+func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
+	if err := s.c.admit(ctx); err != nil {
+		return nil, err
+	}
+	v, _, err := s.c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	lower := appendContainerKey(nil, spaceIndex, s.c.number)
+	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: successor(lower)})
+	if err != nil {
+		return nil, s.db.fault(err)
+	}
+	var ids []string
+	for ok := index.First(); ok && ctx.Err() == nil; ok = index.Next() {
+		e, err := decodeEntry(index.Value())
+		if err != nil {
+			_ = index.Close()
+			return nil, s.db.fault(err)
+		}
+		if id := index.Key()[containerKeySize+e.point:]; bytes.HasPrefix(id, []byte(s.codec.Processor())) {
+			ids = append(ids, string(id))
+		}
+	}
+	if err := index.Close(); err != nil {
+		return nil, s.db.fault(err)
+	}
+	return s.codec.OtherHosts(ids), ctx.Err()
 }
 
 // publicETag returns the ETag of a document as a point read returns it.

@@ -382,15 +382,15 @@ func TestLeasesReportTheirCharge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs("a create", 5)
+	costs("a create", 7)
 	if _, err = s.Update(t.Context(), l.Acquired("host")); err != nil {
 		t.Fatal(err)
 	}
-	costs("an update", 5)
+	costs("an update", 10)
 	if _, err := s.Create(t.Context(), l); err == nil {
 		t.Fatal("a second create succeeded")
 	}
-	costs("a create that finds the lease and reads it", 6)
+	costs("a create that finds the lease and reads it", 2)
 	if _, err := s.List(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
@@ -22,7 +21,13 @@ type scope struct {
 }
 
 func (s scope) holds(w *world, key feed.PartitionKey) bool {
-	if s.key != nil && key[:len(s.key)].String() != s.key.String() {
+	switch {
+	case s.key == nil:
+	case len(s.key) == len(key):
+		if w.point(s.key) != w.point(key) {
+			return false
+		}
+	case key[:len(s.key)].String() != s.key.String():
 		return false
 	}
 	return s.rng.OrFull().Holds(w.point(key))
@@ -63,9 +68,11 @@ type cursor struct {
 	partition feed.Partition // if its ID is empty, reads name only the range or the key
 	from      feed.Start
 	// known reports whether after is set. It is false before the first page. after is the
-	// LSN of the last page.
+	// position after the last page.
 	known bool
-	after int64
+	after marks
+	// begin is the position at which the first page begins.
+	begin marks
 	// polled is the last second in which the position was the end of the feed.
 	polled int64
 }
@@ -79,30 +86,27 @@ type follower struct {
 	// necessary. Otherwise each read covers one partition.
 	spans   bool
 	cursors []*cursor
-	// since is the number of events when the follower started. If it starts earlier,
-	// since is 0. It then expects the events from the second sinceTS on and after the LSN
-	// sinceLSN.
-	since    int
-	sinceTS  int64
-	sinceLSN int64
+	// The follower expects the events from the second sinceTS on and after the position
+	// since.
+	sinceTS int64
+	since   marks
 	// seen counts the deliveries of each change, by item and version.
 	seen map[string]int
-	lost bool // whether a read has returned a HistoryLostError
+	lost bool // whether a read has returned a HistoryLostError, or the store was restored
 }
 
 // follow returns a follower with the given mode, scope and start.
 func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, from feed.Start, spans bool) *follower {
-	f := &follower{w: w, mode: mode, scope: scope{rng, key}, spans: spans, seen: map[string]int{}, since: len(w.events)}
+	f := &follower{w: w, mode: mode, scope: scope{rng, key}, spans: spans, seen: map[string]int{}, since: marks{{}}}
 	polled := w.now()
 	switch from.Kind() {
 	case feed.StartNow:
 		f.sinceTS = 1 << 62
 	case feed.StartBeginning:
-		f.since = 0
 	case feed.StartTime:
-		f.since, f.sinceTS = 0, from.Time().Unix()
+		f.sinceTS = from.Time().Unix()
 	case feed.StartContinuation:
-		f.since, f.sinceLSN, polled = 0, lsnOf(w, from.Continuation()), 0 // it is unknown when this position was the end of the feed
+		f.since, polled = marksOf(w, from.Continuation()), 0 // it is unknown when this position was the end of the feed
 	}
 	c := &cursor{rng: rng.OrFull(), from: from, polled: polled}
 	if key != nil && rng.IsZero() {
@@ -122,17 +126,63 @@ func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, fr
 			}
 		}
 	}
+	if from.Kind() == feed.StartNow {
+		f.sinceTS, f.since = 0, nil
+		for _, c := range f.cursors {
+			for n, m := range c.after {
+				if n == 0 {
+					m.border = c.rng.Min
+				}
+				f.since = append(f.since, m)
+			}
+		}
+	}
 	return f
 }
 
-func lsnOf(w *world, c feed.Continuation) int64 {
+// marks are a position: an LSN for each range of keys, sorted by range.
+type marks []mark
+
+// mark is the LSN of the keys from a border on.
+type mark struct {
+	border string
+	lsn    int64
+}
+
+// find returns the index of the mark of a key by its point.
+func (m marks) find(point string) int {
+	n := 0
+	for n+1 < len(m) && m[n+1].border <= point {
+		n++
+	}
+	return n
+}
+
+// at returns the LSN of a key by its point.
+func (m marks) at(point string) int64 { return m[m.find(point)].lsn }
+
+// only returns the LSN of all keys, or -1 if they have several.
+func (m marks) only() int64 {
+	if len(m) > 1 {
+		return -1
+	}
+	return m[0].lsn
+}
+
+// marksOf returns the position of a continuation, such as "7" or "7;3F:12".
+func marksOf(w *world, c feed.Continuation) marks {
 	text, ok := strings.CutPrefix(string(c), `"`)
 	text, ok2 := strings.CutSuffix(text, `"`)
-	lsn, err := strconv.ParseInt(text, 10, 64)
-	if !ok || !ok2 || err != nil {
-		w.t.Fatalf("continuation %q", c)
+	var all marks
+	for _, part := range strings.Split(":"+text, ";") {
+		border, digits, _ := strings.Cut(part, ":")
+		lsn, err := strconv.ParseInt(digits, 10, 64)
+		if n := len(all); !ok || !ok2 || err != nil || n > 0 && (all[n-1].border >= border || all[n-1].lsn == lsn) {
+			w.t.Fatalf("continuation %q: %v", c, err)
+		}
+		all = append(all, mark{border, lsn})
 	}
-	return lsn
+	return all
 }
 
 // newFollower adds a follower with a random scope. It starts at a random start, or at the
@@ -160,11 +210,11 @@ func (w *world) newFollower() {
 	}
 	s := w.someScope()
 	if len(w.followers) > 0 && w.rng.IntN(4) == 0 {
-		// A continuation is valid for every scope of the container, so another follower's
-		// position can be the start.
+		// A continuation is valid for the keys that were read, so another follower's
+		// position can be the start, whether or not the two read several partitions.
 		other := w.followers[w.rng.IntN(len(w.followers))]
 		if c := other.cursors[0]; c.known && (mode == feed.LatestVersion || other.mode == mode && !other.lost) {
-			from = feed.After(feed.Continuation(strconv.Quote(strconv.FormatInt(c.after, 10))))
+			s, from = scope{c.rng, other.scope.key}, c.from
 		}
 	}
 	if from.Kind() == feed.StartTime {
@@ -182,12 +232,16 @@ func (w *world) checkBefore(s scope, at time.Time) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if page.LSN != lsnOf(w, page.Continuation) || page.LSN > page.End || len(page.Changes) > 0 {
+	before := marksOf(w, page.Continuation)
+	if page.LSN != before.only() || page.End >= 0 && page.LSN > page.End || len(page.Changes) > 0 {
 		w.t.Fatalf("before %d: %+v", at.Unix(), page)
 	}
 	for id, i := range w.items {
-		if w.visible(id) != nil && s.holds(w, i.key) && (i.ts >= at.Unix()) != (i.lsn > page.LSN) {
-			w.t.Fatalf("the position before %d of %v is %d, but %v has the LSN %d and the time %d", at.Unix(), s, page.LSN, id, i.lsn, i.ts)
+		if w.visible(id) == nil || !s.holds(w, i.key) {
+			continue
+		}
+		if follows := i.lsn > before.at(w.point(i.key)); follows != (i.ts >= at.Unix()) {
+			w.t.Fatalf("the position before %d of %v is %v, but %v has the LSN %d and the time %d", at.Unix(), s, before, id, i.lsn, i.ts)
 		}
 	}
 }
@@ -203,10 +257,17 @@ func (f *follower) page(c *cursor) bool {
 	if c.rng == feed.Full() && w.rng.IntN(2) == 0 {
 		r.Range = feed.Range{}
 	}
+	if c.begin = f.since; !c.known && c.from.Kind() == feed.StartTime {
+		before, err := w.c.FeedBefore(w.t.Context(), feed.Request{Range: c.rng, Key: r.Key}, c.from.Time())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c.begin = marksOf(w, before.Continuation)
+	}
 	if r.Partition.ID == "" && r.Range.IsZero() && r.Key == nil {
 		r.Range = feed.Full()
 	}
-	page, err := f.read(r)
+	page, ends, err := f.read(r)
 	var gone *feed.GoneError
 	var history *feed.HistoryLostError
 	switch {
@@ -221,39 +282,63 @@ func (f *follower) page(c *cursor) bool {
 	case err != nil:
 		w.t.Fatalf("read %+v: %v", r, err)
 	}
-	// The position may come from another partition and be after this partition's end. A
-	// read must then return the same position.
-	beyond := c.known && page.LSN == c.after || r.From.Kind() == feed.StartContinuation && page.LSN == f.sinceLSN
-	if page.LSN != lsnOf(w, page.Continuation) || page.End < page.LSN && (!beyond || len(page.Changes) > 0) {
+	to, atEnd := marksOf(w, page.Continuation), true
+	check := func(lsn, end int64) {
+		if atEnd = atEnd && lsn == end; lsn > end {
+			w.t.Fatalf("read %+v: continuation %s, LSN %d, ends %v", r, page.Continuation, page.LSN, ends)
+		}
+	}
+	for _, e := range ends {
+		check(to.at(max(e.border, r.Range.Min)), e.lsn)
+	}
+	for _, m := range to[1:] {
+		check(m.lsn, ends.at(m.border))
+	}
+	if page.LSN != to.only() || atEnd && len(ends) == 1 && page.LSN != page.End {
 		w.t.Fatalf("read %+v: continuation %s, LSN %d, end %d", r, page.Continuation, page.LSN, page.End)
 	}
-	f.compare(c, r, page)
-	c.from, c.known, c.after = feed.After(page.Continuation), true, page.LSN
-	if page.LSN >= page.End {
+	f.compare(c, r, page, to)
+	c.from, c.known, c.after = feed.After(page.Continuation), true, to
+	if n := len(page.Changes); atEnd {
 		c.polled = w.now()
-	} else if n := len(page.Changes); n > 0 {
+	} else if n > 0 && !f.spans && !w.merged {
 		c.polled = page.Changes[n-1].Time.Unix()
 	}
 	return len(page.Changes) > 0
 }
 
 // read reads a page of one partition, or of all partitions that overlap the request's
-// scope.
-func (f *follower) read(r feed.Request) (feed.Page, error) {
+// scope. ends has the last LSNs of the partitions that served it.
+func (f *follower) read(r feed.Request) (page feed.Page, ends marks, err error) {
 	w := f.w
 	if !f.spans {
-		return w.src.Read(w.t.Context(), r)
+		page, err = w.src.Read(w.t.Context(), r)
+		return page, marks{{lsn: page.End}}, err
 	}
+	return f.readAll(r)
+}
+
+// readAll reads a page of all partitions that overlap the request's scope.
+func (f *follower) readAll(r feed.Request) (feed.Page, marks, error) {
+	w := f.w
 	page, err := w.c.Feed(w.t.Context(), r)
 	if err != nil {
-		return feed.Page{}, err
+		return feed.Page{}, nil, err
 	}
-	served, tokens := map[string]bool{}, []string{}
-	end := int64(0)
+	served, tokens, ends := map[string]bool{}, []string{}, marks{}
+	end := int64(-1)
 	for _, p := range page.Served {
 		served[p.ID] = true
 		tokens = append(tokens, fmt.Sprintf("%s:-1#%d", p.ID, p.End))
-		end = max(end, p.End)
+		end = p.End
+	}
+	if len(page.Served) > 1 {
+		end = -1
+	}
+	for _, p := range w.partitions() {
+		if n := slices.IndexFunc(page.Served, func(s engine.PartitionEnd) bool { return s.ID == p.ID }); n >= 0 {
+			ends = append(ends, mark{p.Range.Min, page.Served[n].End})
+		}
 	}
 	if page.SessionToken != strings.Join(tokens, ",") || page.End != end {
 		w.t.Fatalf("read %+v: session token %s and end %d of %v", r, page.SessionToken, page.End, page.Served)
@@ -266,7 +351,7 @@ func (f *follower) read(r feed.Request) (feed.Page, error) {
 			}
 		}
 	}
-	return page.Page, nil
+	return page.Page, ends, nil
 }
 
 // divide replaces c by one cursor for each partition that now has a part of its range.
@@ -302,199 +387,28 @@ func (f *follower) divide(c *cursor) {
 // retention must follow.
 func (f *follower) historyLost(c *cursor, e *feed.HistoryLostError) {
 	w := f.w
-	oldest := lsnOf(w, e.Oldest)
-	w.logf("history lost at %d, oldest %d", c.after, oldest)
-	if f.mode != feed.AllVersionsAndDeletes || oldest <= c.after && c.known {
-		w.t.Fatalf("%v at %d: history lost, oldest %d", f.mode, c.after, oldest)
+	oldest := marksOf(w, e.Oldest)
+	w.logf("history lost at %v, oldest %v", c.after, oldest)
+	if f.mode != feed.AllVersionsAndDeletes || c.known && slices.Equal(oldest, c.after) {
+		w.t.Fatalf("%v at %v: history lost, oldest %v", f.mode, c.after, oldest)
+	}
+	position := f.since
+	if c.known {
+		position = c.after
 	}
 	cut := w.now() - int64(w.props.Retention/time.Second)
 	if c.polled >= cut {
-		w.t.Fatalf("the position %d of %v was the newest at %d, within the retention, but was refused at %d", c.after, c.rng, c.polled, w.now())
+		w.t.Fatalf("the position %v of %v was the newest at %d, within the retention, but was refused at %d", c.after, c.rng, c.polled, w.now())
 	}
 	for _, e := range w.events {
-		if e.ts >= cut && e.lsn <= oldest && e.lsn > c.after && (scope{c.rng, f.scope.key}).holds(w, e.key) {
-			w.t.Fatalf("LSN %d of second %d is within the retention, but the oldest position is %d", e.lsn, e.ts, oldest)
+		if !(scope{c.rng, f.scope.key}).holds(w, e.key) {
+			continue
+		}
+		from := position.at(e.point)
+		if oldest.at(e.point) < from || e.ts >= cut && e.lsn <= oldest.at(e.point) && e.lsn > from {
+			w.t.Fatalf("LSN %d of second %d is within the retention, but the position was %v and the oldest is %v", e.lsn, e.ts, position, oldest)
 		}
 	}
 	f.lost = true
 	c.from, c.known, c.after, c.polled = feed.After(e.Oldest), true, oldest, 0
-}
-
-// expected returns the events of the model that a read at c must return, up to the LSN
-// to.
-func (f *follower) expected(c *cursor, to int64) []event {
-	w := f.w
-	s := scope{c.rng, f.scope.key}
-	due := func(lsn, ts int64) bool {
-		switch {
-		case lsn > to:
-			return false
-		case c.known:
-			return lsn > c.after
-		}
-		return ts >= f.sinceTS && lsn > f.sinceLSN
-	}
-	var events []event
-	if f.mode == feed.AllVersionsAndDeletes {
-		for _, e := range w.events {
-			if due(e.lsn, e.ts) && s.holds(w, e.key) {
-				events = append(events, e)
-			}
-		}
-		return events
-	}
-	for id, i := range w.items {
-		if due(i.lsn, i.ts) && w.visible(id) != nil && s.holds(w, i.key) {
-			events = append(events, event{id: id, key: i.key, lsn: i.lsn, ts: i.ts, current: i.stored()})
-		}
-	}
-	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.lsn, b.lsn) })
-	return events
-}
-
-// compare checks that a page has exactly the changes that the model expects. The page
-// begins at c and ends at its own LSN. If the page is empty, the model must have no later
-// change.
-func (f *follower) compare(c *cursor, r feed.Request, page feed.Page) {
-	w := f.w
-	want := f.expected(c, page.LSN)
-	fail := func(format string, args ...any) {
-		w.t.Helper()
-		w.t.Fatalf("%v of %+v up to %d: %s\npage %v\nwant %v", f.mode, r, page.LSN, fmt.Sprintf(format, args...), changes(page.Changes), want)
-	}
-	if len(page.Changes) != len(want) {
-		fail("%d changes, want %d", len(page.Changes), len(want))
-	}
-	if len(want) == 0 {
-		if rest := f.expected(c, 1<<62); len(rest) > 0 {
-			fail("the page is empty, but %d changes remain", len(rest))
-		}
-		return
-	}
-	// In latest version mode, the changes of one transaction may come in any order. So
-	// both lists are sorted.
-	got := slices.Clone(page.Changes)
-	if f.mode == feed.LatestVersion {
-		byText := func(a, b []byte) int { return bytes.Compare(a, b) }
-		slices.SortStableFunc(got, func(a, b feed.Change) int {
-			return cmp.Or(cmp.Compare(a.LSN, b.LSN), byText(a.Current, b.Current))
-		})
-		slices.SortStableFunc(want, func(a, b event) int {
-			return cmp.Or(cmp.Compare(a.lsn, b.lsn), byText(a.current, b.current))
-		})
-	}
-	for n, g := range got {
-		e := want[n]
-		if n > 0 && page.Changes[n].LSN < page.Changes[n-1].LSN {
-			fail("change %d comes before an earlier one", n)
-		}
-		if g.LSN != e.lsn || g.Time.Unix() != e.ts || !bytes.Equal(g.Current, e.current) || g.Op != e.op || g.Expired != e.expired || !bytes.Equal(g.Previous, e.previous) {
-			fail("change %d is %s", n, changes([]feed.Change{g}))
-		}
-		if e.op == feed.Delete && (g.Current != nil || g.DeletedID != e.id.id || g.DeletedKey.String() != e.id.key) {
-			fail("delete %d names %q %s", n, g.DeletedID, g.DeletedKey)
-		}
-		version := fmt.Sprint(e.id, e.lsn, e.op, string(e.current))
-		if f.seen[version]++; f.seen[version] > 1 {
-			fail("change %d was delivered before", n)
-		}
-	}
-}
-
-func changes(cs []feed.Change) string {
-	var b strings.Builder
-	for _, c := range cs {
-		fmt.Fprintf(&b, "\n  %v %d %v %s <- %s expired=%v", c.Op, c.LSN, c.Time.Unix(), c.Current, c.Previous, c.Expired)
-	}
-	return b.String()
-}
-
-// drain reads all cursors to the end. It then checks that the follower has seen every
-// change since its start, unless a later version has replaced it.
-func (f *follower) drain() {
-	w := f.w
-	for more := true; more; {
-		more = false
-		for _, c := range slices.Clone(f.cursors) {
-			more = f.page(c) || more
-		}
-	}
-	if f.lost {
-		return // the follower has skipped changes past the retention
-	}
-	missing := func(e event) {
-		if f.seen[fmt.Sprint(e.id, e.lsn, e.op, string(e.current))] == 0 {
-			w.t.Fatalf("%v of %v never saw %v at LSN %d: %s", f.mode, f.scope, e.id, e.lsn, e.current)
-		}
-	}
-	for n, e := range w.events {
-		if n < f.since || e.ts < f.sinceTS && f.sinceTS < 1<<62 || e.lsn <= f.sinceLSN || !f.scope.holds(w, e.key) {
-			continue
-		}
-		if f.mode == feed.AllVersionsAndDeletes {
-			missing(e)
-		} else if i := w.visible(e.id); i != nil && i.lsn == e.lsn && e.op != feed.Delete && bytes.Equal(i.stored(), e.current) {
-			e.op = feed.Upsert
-			missing(e)
-		}
-	}
-}
-
-// audit reads the container's feed of all versions. It adds the writes that the model did
-// not make, which are the deletes of the purge, to the model.
-func (w *world) audit() {
-	f := w.auditor
-	if f == nil {
-		return
-	}
-	for more := true; more; {
-		more = false
-		for _, c := range slices.Clone(f.cursors) {
-			more = f.auditPage(c) || more
-		}
-	}
-}
-
-// auditPage reads one page for audit and reports whether it must be called again. A
-// change that the model does not have must be the delete of an expired item.
-func (f *follower) auditPage(c *cursor) bool {
-	w := f.w
-	page, err := w.src.Read(w.t.Context(), feed.Request{Partition: c.partition, Range: c.rng, From: c.from, Mode: f.mode, MaxItems: 100})
-	var gone *feed.GoneError
-	if errors.As(err, &gone) {
-		f.divide(c)
-		return true
-	}
-	if err != nil {
-		w.t.Fatalf("audit: %v", err)
-	}
-	for _, g := range page.Changes {
-		known := slices.ContainsFunc(w.events, func(e event) bool { return e.lsn == g.LSN && e.id.id == idOf(w, g) })
-		if known {
-			continue
-		}
-		at := itemID{g.DeletedKey.String(), g.DeletedID}
-		i := w.items[at]
-		if g.Op != feed.Delete || !g.Expired || i == nil || !w.expired(i) {
-			w.t.Fatalf("no step wrote this: %s; the model has %+v", changes([]feed.Change{g}), i)
-		}
-		w.logf("purged %v at LSN %d", at, g.LSN)
-		delete(w.items, at)
-		w.events = append(w.events, event{
-			op: feed.Delete, id: at, key: i.key, point: w.point(i.key), lsn: g.LSN, ts: g.Time.Unix(), previous: i.stored(), expired: true,
-		})
-		// The partitions are read one after the other, so the deletes must be sorted by
-		// their LSNs.
-		slices.SortStableFunc(w.events, func(a, b event) int { return cmp.Compare(a.lsn, b.lsn) })
-	}
-	c.from, c.known, c.after = feed.After(page.Continuation), true, page.LSN
-	return len(page.Changes) > 0
-}
-
-func idOf(w *world, c feed.Change) string {
-	id, err := c.ID()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return id
 }

@@ -1,9 +1,14 @@
 package engine_test
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
@@ -17,6 +22,7 @@ func (w *world) stepItems() {
 	visits := w.rng.IntN(2) == 0
 	r := engine.ItemsRequest{Key: s.key, Range: s.rng, IDPrefix: prefix, Sets: w.someSets()}
 	var got []string
+	moved := false // whether partitions were split or merged between two pages
 	for pages := 0; ; pages++ {
 		r.MaxItems = 1 + w.rng.IntN(7)
 		if w.rng.IntN(4) == 0 {
@@ -29,7 +35,7 @@ func (w *world) stepItems() {
 		} else {
 			got, next = w.pageOfItems(r, got)
 		}
-		if len(got)-n > r.MaxItems || pages > 200 || len(got) == n && next != "" {
+		if len(got)-n > r.MaxItems || pages > 200 || next != "" && next == r.Continuation {
 			w.t.Fatalf("items %+v: page %d has %d items and the continuation %q", r, pages, len(got)-n, next)
 		}
 		if r.Continuation = next; next == "" {
@@ -37,9 +43,10 @@ func (w *world) stepItems() {
 		}
 		if w.rng.IntN(8) == 0 {
 			w.stepTopology()
+			moved = true
 		}
 	}
-	w.compareItems(s, r, got)
+	w.compareItems(s, r, got, moved)
 }
 
 // someSets returns nil half of the time, and otherwise up to four random sets of items.
@@ -64,36 +71,64 @@ func (w *world) someSets() (sets []engine.ItemSet) {
 
 // inSets reports whether one of the sets has the item with a key and an id. If sets is
 // nil, every item is selected.
-func inSets(sets []engine.ItemSet, key feed.PartitionKey, id string) bool {
+func (w *world) inSets(sets []engine.ItemSet, key feed.PartitionKey, id string) bool {
 	return sets == nil || slices.ContainsFunc(sets, func(s engine.ItemSet) bool {
-		return (s.Key == nil || s.Key.String() == key.String()) && id >= s.From && (s.To == "" || id < s.To)
+		return (s.Key == nil || w.point(s.Key) == w.point(key)) && id >= s.From && (s.To == "" || id < s.To)
 	})
 }
 
 // compareItems checks that got has the bodies of exactly the items that the scope and the
-// request select. They must be sorted by effective partition key and id.
-func (w *world) compareItems(s scope, r engine.ItemsRequest, got []string) {
-	type item struct{ point, id, body string }
+// request select. Unless partitions have moved meanwhile, they must come one partition
+// after the other: in the order of their numbers if the scope has the whole partition or
+// one key, and otherwise sorted by key before.
+func (w *world) compareItems(s scope, r engine.ItemsRequest, got []string, moved bool) {
+	type item struct {
+		partition   int
+		point, body string
+		number      uint32
+	}
+	ps := w.partitions()
 	var want []item
 	for id, i := range w.items {
-		if w.visible(id) != nil && s.holds(w, i.key) && strings.HasPrefix(id.id, r.IDPrefix) && inSets(r.Sets, i.key, id.id) {
-			want = append(want, item{w.point(i.key), id.id, string(i.body)})
+		if w.visible(id) == nil || !s.holds(w, i.key) || !strings.HasPrefix(id.id, r.IDPrefix) || !w.inSets(r.Sets, i.key, id.id) {
+			continue
 		}
+		at := item{point: w.point(i.key), body: string(i.body), number: i.number(w.t)}
+		at.partition = slices.IndexFunc(ps, func(p feed.Partition) bool { return p.Range.Holds(at.point) })
+		if s.key == nil && s.rng.OrFull().Contains(ps[at.partition].Range) {
+			at.point = ""
+		}
+		want = append(want, at)
 	}
-	slices.SortFunc(want, func(a, b item) int { return strings.Compare(a.point+"/"+a.id, b.point+"/"+b.id) })
+	slices.SortFunc(want, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.point, b.point), cmp.Compare(a.number, b.number))
+	})
 	var bodies []string
 	for _, i := range want {
 		bodies = append(bodies, i.body)
 	}
-	if w.props.KeyVersion == engine.HashV1 {
-		// Under HashV1 several keys may have the same effective partition key. The order
-		// of their items is not defined.
+	if moved {
 		slices.Sort(bodies)
 		slices.Sort(got)
 	}
 	if !slices.Equal(got, bodies) {
 		w.t.Fatalf("items of %v with %+v: got\n%s\nwant\n%s", s, r, strings.Join(got, "\n"), strings.Join(bodies, "\n"))
 	}
+}
+
+// number returns the item's document number, which its rid contains.
+func (i *modelItem) number(t *testing.T) uint32 {
+	var doc struct {
+		RID string `json:"_rid"`
+	}
+	if err := json.Unmarshal(i.body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	b, err := engine.RIDEncoding.DecodeString(doc.RID)
+	if err != nil || len(b) != 16 {
+		t.Fatalf("the rid %q: %v", doc.RID, err)
+	}
+	return binary.BigEndian.Uint32(b[8:])
 }
 
 // pageOfItems reads a page with Items. It returns got with the bodies of the items
@@ -119,7 +154,7 @@ func (w *world) visitItems(r engine.ItemsRequest, got []string) ([]string, strin
 		if string(item.Body) != string(v.Body) || item.LSN != v.LSN || !strings.Contains(string(v.Body), fmt.Sprintf(`"id":%q`, v.ID)) {
 			w.t.Errorf("visit of %q: %+v", v.ID, item)
 		}
-		if i := w.items[itemID{w.keyOf(item.LSN), string(v.ID)}]; i == nil || i.etag != item.ETag || i.ts != item.Modified.Unix() {
+		if i := w.itemOf(string(v.ID), v.Body); i == nil || i.etag != item.ETag || i.lsn != item.LSN || i.ts != item.Modified.Unix() {
 			w.t.Errorf("visit of %q: %+v, want %+v", v.ID, item, i)
 		}
 		got = append(got, string(item.Body))
@@ -135,13 +170,12 @@ func (w *world) visitItems(r engine.ItemsRequest, got []string) ([]string, strin
 	return got, page.Continuation
 }
 
-// keyOf returns, as text, the partition key of the items that the write with an LSN
-// wrote. It returns "" if there are none.
-func (w *world) keyOf(lsn int64) string {
-	for id, i := range w.items {
-		if i.lsn == lsn {
-			return id.key
+// itemOf returns the item with an id and a document, or nil.
+func (w *world) itemOf(id string, body []byte) *modelItem {
+	for at, i := range w.items {
+		if at.id == id && bytes.Equal(i.body, body) {
+			return i
 		}
 	}
-	return ""
+	return nil
 }

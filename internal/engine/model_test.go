@@ -38,6 +38,9 @@ import (
 //   - A reader that follows its range through splits and merges misses nothing and sees
 //     nothing twice.
 //   - Exactly the writes from a second on come after the position before that second.
+//   - After an older copy was restored, no ETag, _rid, LSN or partition ID is used again.
+//     Exactly the positions in the lost part of the log are refused. All readers with
+//     other positions go on.
 //   - All of that holds after the store was closed and opened again, and Check finds
 //     nothing.
 
@@ -84,8 +87,9 @@ func runModel(t *testing.T, seed uint64) {
 	w.finish()
 }
 
-// itemID identifies an item by its partition key, as text, and its id.
-type itemID struct{ key, id string }
+// itemID identifies an item by its logical partition, which its effective partition key
+// names, and its id.
+type itemID struct{ point, id string }
 
 // modelItem is an item as the model expects it in the store.
 type modelItem struct {
@@ -130,12 +134,24 @@ type world struct {
 	keys   []feed.PartitionKey
 	items  map[itemID]*modelItem
 	events []event
+	// ends has the last known LSN of each live partition, by ID. merged reports whether
+	// partitions were merged.
+	ends   map[string]int64
+	merged bool
+	// purges reports whether the store may have purged items, which takes LSNs.
+	purges bool
+	// points has the point of each document that was written.
+	points map[string]string
 	// auditor follows the whole container in all versions mode, to find the deletes of
 	// the purge. It is nil if the container keeps no versions.
 	auditor   *follower
 	followers []*follower
-	value     int
-	steps     []string
+	// backup is the copy of the store that the next restore restores, or nil. used has
+	// what lost parts of the store have used.
+	backup *backup
+	used   usedNames
+	value  int
+	steps  []string
 }
 
 // logf adds a line to the list of steps, which is printed if the test fails.
@@ -147,7 +163,8 @@ func (w *world) logf(format string, args ...any) {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fs: vfs.NewMem(), items: map[itemID]*modelItem{}}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fs: vfs.NewMem(), items: map[itemID]*modelItem{}, ends: map[string]int64{}, points: map[string]string{}}
+	w.used = usedNames{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	w.o = engine.Options{FS: w.fs, Memory: 4 << 20}
 	if w.rng.IntN(4) == 0 {
 		w.o.PurgeInterval = -1
@@ -168,6 +185,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.hash = epk.V2
 	}
 	w.props.DefaultTTL = []int{0, -1, 5, 30}[w.rng.IntN(4)]
+	w.purges = w.props.DefaultTTL != 0 && w.o.PurgeInterval >= 0
 	w.props.Retention = []time.Duration{0, time.Hour, 2 * time.Minute}[w.rng.IntN(3)]
 	w.open()
 	if _, err := w.db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
@@ -196,8 +214,8 @@ func (w *world) open() {
 func (w *world) use(c *engine.Container) { w.c, w.src = c, w.db.Source(c) }
 
 // makeKeys creates eight random partition keys with values of all types. Some of their
-// strings have the same first 100 characters, so that they share an effective partition
-// key under HashV1.
+// strings have the same first 100 characters, so that they are one logical partition under
+// HashV1.
 func (w *world) makeKeys() {
 	long := strings.Repeat("é", 100)
 	pool := []any{"a", "b", "ключ", long + "1", long + "2", 0.0, 7.0, -1.5, true, false, nil, feed.Undefined}
@@ -235,6 +253,15 @@ func (w *world) point(key feed.PartitionKey) string {
 	return epk.Hex(w.hash.Append(nil, components(key)))
 }
 
+// item returns the name of the item with a key and an id.
+func (w *world) item(key feed.PartitionKey, id string) itemID { return itemID{w.point(key), id} }
+
+// sibling returns a random key of the logical partition of a key.
+func (w *world) sibling(key feed.PartitionKey) feed.PartitionKey {
+	keys := slices.DeleteFunc(slices.Clone(w.keys), func(k feed.PartitionKey) bool { return w.point(k) != w.point(key) })
+	return keys[w.rng.IntN(len(keys))]
+}
+
 func (w *world) someKey() feed.PartitionKey { return w.keys[w.rng.IntN(len(w.keys))] }
 func (w *world) someID() string             { return fmt.Sprintf("i%d", w.rng.IntN(5)) }
 
@@ -260,7 +287,7 @@ func (w *world) visible(id itemID) *modelItem {
 }
 
 // body returns a random document with the given partition key and id, and its time to
-// live in seconds. ttl is 0 if the document has none.
+// live in seconds. ttl is 0 if the document has none. Some documents are not canonical.
 func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
 	w.value++
 	doc := map[string]any{"id": id, "v": w.value, "text": strings.Repeat("x", w.rng.IntN(40))}
@@ -284,6 +311,10 @@ func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
 		doc["_ts"], doc["_etag"] = 1, "x"
 	}
 	body, err := json.Marshal(doc)
+	if w.rng.IntN(4) == 0 {
+		doc["fraction"], doc["text"] = json.Number("12.50"), "not compact"
+		body, err = json.MarshalIndent(doc, "", "  ")
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -309,10 +340,12 @@ func (w *world) step() {
 		w.stepTopology()
 	case n < 73:
 		w.newFollower()
-	case n < 97:
+	case n < 96:
 		if len(w.followers) > 0 {
 			w.followers[w.rng.IntN(len(w.followers))].step()
 		}
+	case n < 97:
+		w.stepRestore()
 	case n < 98:
 		w.stepReopen()
 	case n < 99:
@@ -362,6 +395,7 @@ func (w *world) stepTopology() {
 			w.t.Fatalf("merge %v and %v: %v, %v", ps[n], ps[n+1], merged, err)
 		}
 		w.checkParents(merged, ps[n], ps[n+1])
+		w.ends[merged.ID], w.merged = max(w.ends[ps[n].ID], w.ends[ps[n+1].ID]), true
 		return
 	}
 	at := ""
@@ -379,6 +413,7 @@ func (w *world) stepTopology() {
 	}
 	for _, child := range children {
 		w.checkParents(child, ps[n])
+		w.ends[child.ID] = w.ends[ps[n].ID]
 	}
 }
 
@@ -392,6 +427,9 @@ func (w *world) checkParents(p feed.Partition, from ...feed.Partition) {
 				w.t.Fatalf("%v was made of %v, but does not name %s as its ancestor", p, from, id)
 			}
 		}
+	}
+	if w.used.partitions[p.ID] {
+		w.t.Fatalf("the new partition %v has an ID that was used before the restore", p)
 	}
 	if !slices.ContainsFunc(w.partitions(), func(q feed.Partition) bool { return q.ID == p.ID && q.Range == p.Range }) {
 		w.t.Fatalf("the new partition %v is not listed", p)
@@ -432,6 +470,7 @@ func (w *world) stepTTL() {
 		w.t.Fatal(err)
 	}
 	w.props = p
+	w.purges = w.purges || p.DefaultTTL != 0 && w.o.PurgeInterval >= 0
 	w.use(c)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -53,12 +54,12 @@ func expect(kind engine.OpKind, i *modelItem, match, none string) (want error) {
 func (w *world) stepWrite() {
 	key, id := w.someKey(), w.someID()
 	kind := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete}[w.rng.IntN(5)]
-	at := itemID{key.String(), id}
+	at := w.item(key, id)
 	match, none := w.conditions(w.visible(at))
 	want := expect(kind, w.visible(at), match, none)
 	body, ttl := w.body(key, id)
+	given := w.sibling(key)
 	o := engine.WriteOptions{IfMatch: match, IfNoneMatch: none}
-	given := key
 	if kind != engine.OpDelete && w.rng.IntN(2) == 0 {
 		given = nil
 	}
@@ -72,7 +73,7 @@ func (w *world) stepWrite() {
 	case engine.OpReplace:
 		res, err = w.c.Replace(w.t.Context(), given, id, body, o)
 	case engine.OpDelete:
-		res, err = w.c.Delete(w.t.Context(), key, id, o)
+		res, err = w.c.Delete(w.t.Context(), given, id, o)
 	case engine.OpRead, engine.OpChange:
 	}
 	w.logf("op %d %v match=%q none=%q: lsn %d, %v", kind, at, match, none, res.LSN, err)
@@ -80,28 +81,31 @@ func (w *world) stepWrite() {
 		w.t.Fatalf("operation %d on %v: %v, want %v", kind, at, err, want)
 	}
 	if err == nil {
-		w.apply(kind, key, id, res, body, ttl)
+		w.apply(kind, key, id, res, body, ttl, true)
 	}
 }
 
-// apply checks the result of a successful write and records the write in the model.
-func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res engine.Result, body []byte, ttl int) {
-	at := itemID{key.String(), id}
+// apply checks the result of a successful write and records the write in the model. key is
+// the one in the written document. first reports whether it is the first write of its
+// transaction.
+func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res engine.Result, body []byte, ttl int, first bool) {
+	at := w.item(key, id)
 	old := w.visible(at)
 	e := event{op: feed.Create, id: at, key: key, point: w.point(key), lsn: res.LSN, ts: w.now()}
-	if n := len(w.events); n > 0 && (e.lsn < w.events[n-1].lsn || e.ts < w.events[n-1].ts) {
-		w.t.Fatalf("LSN %d, _ts %d after LSN %d, _ts %d", e.lsn, e.ts, w.events[n-1].lsn, w.events[n-1].ts)
+	if n := len(w.events); n > 0 && e.ts < w.events[n-1].ts {
+		w.t.Fatalf("_ts %d after _ts %d", e.ts, w.events[n-1].ts)
 	}
+	w.checkLSN(e.point, res, first)
 	if stale := w.items[at]; stale != nil && old == nil {
 		w.events = append(w.events, event{
-			op: feed.Delete, id: at, key: key, point: e.point, lsn: res.LSN, ts: e.ts, previous: stale.stored(), expired: true,
+			op: feed.Delete, id: at, key: stale.key, point: e.point, lsn: res.LSN, ts: e.ts, previous: stale.stored(), expired: true,
 		})
 	}
 	if old != nil {
 		e.op, e.previous = feed.Replace, old.stored()
 	}
 	if kind == engine.OpDelete {
-		e.op = feed.Delete
+		e.op, e.key = feed.Delete, old.key
 		delete(w.items, at)
 		w.events = append(w.events, e)
 		return
@@ -117,9 +121,29 @@ func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res 
 	if old != nil && !bytes.Equal(property(w.t, old.body, "_rid"), property(w.t, i.body, "_rid")) {
 		w.t.Fatalf("%v: the replace changed _rid", at)
 	}
+	usedTag := w.used.etags[fmt.Sprint(at, string(property(w.t, i.body, "_etag")))]
+	if usedTag || old == nil && w.used.rids[string(property(w.t, i.body, "_rid"))] {
+		w.t.Fatalf("%v: the etag or the _rid was used before the restore: %s", at, i.body)
+	}
 	w.items[at] = i
 	e.current = i.stored()
+	w.points[string(e.current)] = e.point
 	w.events = append(w.events, e)
+}
+
+// checkLSN checks that a write took the next LSN of the partition that has the point.
+// Purges take LSNs, too.
+func (w *world) checkLSN(point string, res engine.Result, first bool) {
+	ps := w.partitions()
+	id := ps[slices.IndexFunc(ps, func(p feed.Partition) bool { return p.Range.Holds(point) })].ID
+	next := w.ends[id]
+	if first {
+		next++
+	}
+	if res.Partition != id || res.LSN < next || res.LSN > next && !(w.purges && first) || res.End < res.LSN {
+		w.t.Fatalf("partition %s, LSN %d, end %d; want partition %s, LSN %d", res.Partition, res.LSN, res.End, id, next)
+	}
+	w.ends[id] = res.LSN
 }
 
 func property(t *testing.T, body []byte, name string) json.RawMessage {
@@ -131,11 +155,15 @@ func property(t *testing.T, body []byte, name string) json.RawMessage {
 }
 
 // checkBody checks that the stored document equals the sent body, apart from the system
-// properties.
+// properties, and that it is canonical.
 func (w *world) checkBody(i *modelItem, sent []byte) {
 	var got, want map[string]any
 	if err := errors.Join(json.Unmarshal(i.body, &got), json.Unmarshal(sent, &want)); err != nil {
 		w.t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, i.body); err != nil || !bytes.Equal(compact.Bytes(), i.body) || bytes.Contains(i.body, []byte(":12.50")) {
+		w.t.Fatalf("not canonical: %s (%v)", i.body, err)
 	}
 	if got["_etag"] != i.etag || got["_ts"] != float64(i.ts) || got["_lsn"] != nil {
 		w.t.Fatalf("system properties: %s", i.body)
@@ -158,6 +186,7 @@ func (w *world) stepBatch() {
 	key := w.someKey()
 	shadow := &world{t: w.t, rng: w.rng, items: maps.Clone(w.items), events: w.events, props: w.props, paths: w.paths, hash: w.hash, db: w.db, value: w.value}
 	var ops []engine.Operation
+	var keys []feed.PartitionKey // the key in the body of each operation
 	var ttls []int
 	failsAt, want := -1, error(nil)
 	touched := map[string]bool{}
@@ -168,13 +197,14 @@ func (w *world) stepBatch() {
 		}
 		kinds := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete, engine.OpRead, engine.OpChange}
 		op := engine.Operation{Kind: kinds[w.rng.IntN(len(kinds))], ID: id}
-		i := shadow.visible(itemID{key.String(), id})
+		i := shadow.visible(w.item(key, id))
 		// If the batch has already written the item, the item's new ETag cannot be
 		// predicted.
 		if !touched[id] {
 			op.IfMatch, op.IfNoneMatch = w.conditions(i)
 		}
-		body, ttl := w.body(key, id)
+		own := w.sibling(key)
+		body, ttl := w.body(own, id)
 		switch op.Kind {
 		case engine.OpCreate, engine.OpUpsert, engine.OpReplace:
 			op.Body = body
@@ -182,7 +212,7 @@ func (w *world) stepBatch() {
 			op.Change = func([]byte) ([]byte, error) { return body, nil }
 		case engine.OpDelete, engine.OpRead:
 		}
-		ops, ttls = append(ops, op), append(ttls, ttl)
+		ops, keys, ttls = append(ops, op), append(keys, own), append(ttls, ttl)
 		if failsAt < 0 {
 			if want = expect(op.Kind, i, op.IfMatch, op.IfNoneMatch); want != nil {
 				failsAt = n
@@ -191,18 +221,18 @@ func (w *world) stepBatch() {
 		touched[id] = true
 		switch op.Kind {
 		case engine.OpDelete:
-			delete(shadow.items, itemID{key.String(), id})
+			delete(shadow.items, w.item(key, id))
 		case engine.OpRead:
 		default:
-			shadow.items[itemID{key.String(), id}] = &modelItem{ts: w.now()}
+			shadow.items[w.item(key, id)] = &modelItem{ts: w.now()}
 		}
 	}
 	results, err := w.c.Batch(w.t.Context(), key, ops)
 	w.logf("batch of %d on %s: %v", len(ops), key, err)
-	w.judgeBatch(key, ops, ttls, results, err, failsAt, want)
+	w.judgeBatch(ops, keys, ttls, results, err, failsAt, want)
 }
 
-func (w *world) judgeBatch(key feed.PartitionKey, ops []engine.Operation, ttls []int, results []engine.Result, err error, failsAt int, want error) {
+func (w *world) judgeBatch(ops []engine.Operation, keys []feed.PartitionKey, ttls []int, results []engine.Result, err error, failsAt int, want error) {
 	if failsAt >= 0 {
 		var batch *engine.BatchError
 		if !errors.As(err, &batch) || batch.Index != failsAt || !errors.Is(err, want) {
@@ -216,7 +246,7 @@ func (w *world) judgeBatch(key feed.PartitionKey, ops []engine.Operation, ttls [
 	lsn := int64(0)
 	for n, op := range ops {
 		if op.Kind == engine.OpRead {
-			i := w.visible(itemID{key.String(), op.ID})
+			i := w.visible(w.item(keys[n], op.ID))
 			if !bytes.Equal(results[n].Body, i.body) || results[n].ETag != i.etag {
 				w.t.Fatalf("operation %d of the batch read %s, want %s", n, results[n].Body, i.body)
 			}
@@ -225,18 +255,19 @@ func (w *world) judgeBatch(key feed.PartitionKey, ops []engine.Operation, ttls [
 		if lsn != 0 && results[n].LSN != lsn {
 			w.t.Fatalf("operation %d of the batch has LSN %d, another one has LSN %d", n, results[n].LSN, lsn)
 		}
+		first := lsn == 0
 		lsn = results[n].LSN
 		body := op.Body
 		if op.Kind == engine.OpChange {
 			body, _ = op.Change(nil)
 		}
-		w.apply(op.Kind, key, op.ID, results[n], body, ttls[n])
+		w.apply(op.Kind, keys[n], op.ID, results[n], body, ttls[n], first)
 	}
 }
 
 func (w *world) stepRead() {
 	key, id := w.someKey(), w.someID()
-	i := w.visible(itemID{key.String(), id})
+	i := w.visible(w.item(key, id))
 	none := ""
 	if i != nil && w.rng.IntN(3) == 0 {
 		none = i.etag

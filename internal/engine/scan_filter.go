@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// The index is sorted by hashed keys, and the log by time. Without chunks, a scan would
-// read documents in the order of the index. Each document is then in another block of the
-// log, and the block is read and decompressed for that document alone. So a scan with a
-// filter works in chunks. It collects index entries and reads their documents in the
-// order of the log. It keeps the documents that pass the filter and visits them in the
-// order of the index.
+// A page's order says which items come next, but their index entries and their documents
+// are elsewhere: the index is sorted by hashed keys and ids, and the log by time. If a scan
+// looked them up one by one, each would be in another block, which would be read and
+// decompressed for that item alone. So a scan works in chunks. It collects names (points
+// and ids) in the order of the page, looks up their entries in the order of the index, and
+// reads the documents in the order of the log. It keeps the documents that pass the filter
+// and visits them in the order of the page.
 
 // Bounds of a chunk.
 const (
@@ -40,12 +41,14 @@ type chunkScan struct {
 	w     *itemScan
 	chunk []collected
 	// order has the positions of the chunk's documents, sorted in the order of the log.
-	// spare is memory for that sort.
+	// spare is memory for that sort. sorted has the indexes of the chunk's items, sorted
+	// by their names.
 	order, spare []logAddress
+	sorted       []uint32
 	// names has the points and ids of the chunk, one after the other.
 	names []byte
 	// readers read the documents of a chunk, one in each goroutine. hits are the
-	// documents that passed the filter, in the order of the index.
+	// documents that passed the filter, in the order of the chunk.
 	readers []*chunkReader
 	hits    []hit
 	// pace is the time per document, in nanoseconds, that the fastest chunk took. Slower
@@ -54,12 +57,19 @@ type chunkScan struct {
 	// judged is the number of documents that the filter evaluated. passed is the number
 	// that passed.
 	judged, passed int
-	// after is the position of the last entry that was read. again reports whether the
-	// next chunk begins with that entry itself. more reports whether there are entries
-	// after the chunk.
-	after       []byte
-	again, more bool
-	late        bool // reports whether the page's MaxTime has passed
+	// part is the part of the order that the chunk belongs to, and at the position after
+	// the last name that was read. With AnyOrder, after has the latter.
+	part  itemPart
+	at    itemPosition
+	after []byte
+	// more reports whether there are items after the chunk. ended reports whether they are
+	// in another partition, late whether the page's MaxTime has passed, and full whether
+	// their documents do not fit on the page.
+	more, ended, late, full bool
+	// again reports whether the page begins with the item that at follows.
+	again bool
+	// set has the items of the request's sets in this part, unless they are too many.
+	set *sortedSet
 }
 
 // collected is the index entry of an item in a chunk, before its document is read.
@@ -75,15 +85,15 @@ type hit struct {
 	body  []byte // nil if the document was not kept and must be read again
 }
 
-// newChunkScan returns a chunkScan that starts after the given position. It reuses the
-// large memory of a finished scan if possible. The store itself keeps that memory for one
-// scan, because a sync.Pool often lost it between two pages.
-func (w *itemScan) newChunkScan(after []byte) *chunkScan {
+// newChunkScan returns a chunkScan. It reuses the large memory of a finished scan if
+// possible. The store itself keeps that memory for one scan, because a sync.Pool often
+// lost it between two pages.
+func (w *itemScan) newChunkScan() *chunkScan {
 	b := w.c.db.scan.Swap(nil)
 	if b == nil {
 		b = &chunkScan{}
 	}
-	b.w, b.after, b.again, b.pace = w, bytes.Clone(after), w.r.Again, math.Inf(1)
+	b.w, b.pace = w, math.Inf(1)
 	return b
 }
 
@@ -94,36 +104,41 @@ func (b *chunkScan) free() {
 	}
 	clear(b.hits)
 	db := b.w.c.db
-	*b = chunkScan{chunk: b.chunk[:0], order: b.order[:0], spare: b.spare[:0], names: b.names[:0], hits: b.hits[:0], readers: b.readers}
+	*b = chunkScan{
+		chunk: b.chunk[:0], order: b.order[:0], spare: b.spare[:0], sorted: b.sorted[:0],
+		names: b.names[:0], hits: b.hits[:0], readers: b.readers,
+	}
 	db.scan.Store(b)
 }
 
-// visitInChunks visits the items of a page in chunks: it collects index entries, reads
-// and filters their documents, and visits the hits.
-func (w *itemScan) visitInChunks(ctx context.Context, sc *keyFilter, after []byte) error {
-	b := w.newChunkScan(after)
+// visitInOrder visits the items of a page after a position, in the order of the page.
+func (w *itemScan) visitInOrder(ctx context.Context, at itemPosition) error {
+	b := w.newChunkScan()
 	defer b.free()
-	for size := b.firstSize(); ; {
+	b.at, b.again = at, w.r.Again && at.last() > 0
+	for size := firstChunk; ; {
 		if w.r.MaxItems > 0 {
 			size = min(size, w.r.MaxItems-w.items)
 		}
 		began := time.Now()
-		if err := b.collect(ctx, sc, size); err != nil {
+		if err := b.collect(ctx, size); err != nil {
 			return err
 		}
-		if err := b.read(ctx); err != nil {
-			return err
+		if !w.r.IndexOnly {
+			if err := b.read(ctx); err != nil {
+				return err
+			}
 		}
 		took := time.Since(began)
-		if ended, err := b.show(); err != nil || ended {
+		if stopped, err := b.show(); err != nil || stopped {
 			return err
 		}
 		left := w.r.MaxTime - time.Since(w.start)
 		switch {
 		case !b.more:
 			return nil
-		case b.late || w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.bytes >= w.r.MaxBytes || left <= 0:
-			w.page.Continuation = encodePosition(b.after)
+		case b.ended || b.late || b.full || w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.bytes >= w.r.MaxBytes || left <= 0:
+			w.page.Continuation, w.page.PartitionEnd = b.at.encode(), b.ended
 			return nil
 		}
 		size = b.nextSize(size)
@@ -135,28 +150,38 @@ func (w *itemScan) visitInChunks(ctx context.Context, sc *keyFilter, after []byt
 	}
 }
 
-// firstSize returns the size of the first chunk in documents.
-func (b *chunkScan) firstSize() int {
-	if b.w.r.AnyOrder {
-		return maxChunk // each document is visited when it is read, so none is kept
+// visitInAnyOrder visits the items of a page after an index position, in the order of the
+// log within each chunk.
+func (w *itemScan) visitInAnyOrder(ctx context.Context, after []byte) error {
+	b := w.newChunkScan()
+	defer b.free()
+	b.after = bytes.Clone(after)
+	for {
+		if err := b.collectAny(ctx); err != nil {
+			return err
+		}
+		if err := b.read(ctx); err != nil || !b.more {
+			return err
+		}
+		if b.late || w.bytes >= w.r.MaxBytes || time.Since(w.start) > w.r.MaxTime {
+			w.page.Continuation = encodeIndexPosition(b.after)
+			return nil
+		}
 	}
-	return firstChunk
 }
 
 // nextSize returns the number of documents for the next chunk. It depends on the share of
 // documents that passed the filter so far.
 func (b *chunkScan) nextSize(size int) int {
-	if b.w.r.AnyOrder {
-		return maxChunk
-	}
 	kept := 0
 	for _, r := range b.readers {
 		kept += len(r.kept)
 	}
-	if enough := b.w.r.Filter.Enough; enough > 0 {
+	f := b.w.r.Filter
+	if f != nil && f.Enough > 0 {
 		// The chunk should have the missing hits and a quarter more, unless too many
 		// bytes would be kept.
-		need := max(enough-b.passed, 1)
+		need := max(f.Enough-b.passed, 1)
 		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.passed+1)*5/4, maxChunk)), maxChunk)
 		if b.judged <= firstChunk {
 			size = min(size, secondChunk)
@@ -166,37 +191,41 @@ func (b *chunkScan) nextSize(size int) int {
 		}
 		return max(size, firstChunk)
 	}
-	if kept < maxKept/chunkGrows && len(b.hits)*chunkGrows < len(b.chunk) {
+	if kept < maxKept/chunkGrows && (f == nil || len(b.hits)*chunkGrows < len(b.chunk)) {
 		size = min(size*chunkGrows, maxChunk)
 	}
 	return size
 }
 
-// collect reads index entries for the next chunk, at most size of them, until the page
-// must end.
-func (b *chunkScan) collect(ctx context.Context, sc *keyFilter, size int) error {
+// collectAny reads index entries for the next chunk with AnyOrder, until the page must
+// end.
+func (b *chunkScan) collectAny(ctx context.Context) error {
 	w := b.w
-	b.chunk, b.names = b.chunk[:0], b.names[:0]
-	b.more = false
-	from, stored := firstFrom(b.after, b.again), 0
-	return w.c.scanIndex(ctx, w.v, sc, w.sets.intervals(), from, func(i *indexed) (bool, error) {
-		if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
+	b.chunk, b.names, b.more = b.chunk[:0], b.names[:0], false
+	stored := 0
+	return w.c.scanIndex(ctx, w.v, w.sc, w.sets.intervals(), nextFrom(b.after), func(i *indexed) (bool, error) {
+		if w.isLate() {
 			b.more, b.late = true, true
 			return false, nil
 		}
-		if w.matches(i) {
-			if n := len(b.chunk); n >= size || n > 0 && (w.bytes+stored >= w.r.MaxBytes || len(b.names) >= maxChunkNames) {
+		if w.selects(i.rest, i.at) && !w.isExpired(&i.entry) {
+			if n := len(b.chunk); n >= maxChunk || w.isFull(n, w.bytes+stored, 0) || len(b.names) >= maxChunkNames {
 				b.more = true
 				return false, nil
 			}
 			stored += int(i.size)
-			name := len(b.names)
-			b.names = append(b.names, i.rest...)
-			b.chunk = append(b.chunk, collected{entry: i.entry, rest: uint32(name), end: uint32(len(b.names))}) //nolint:gosec // maxChunkNames
+			b.add(&i.entry, i.pointBytes(), i.id())
 		}
-		b.after, b.again = append(b.after[:0], i.rest...), false
+		b.after = append(b.after[:0], i.rest...)
 		return true, nil
 	})
+}
+
+// add adds an item to the chunk.
+func (b *chunkScan) add(e *entry, point, id []byte) {
+	from := len(b.names)
+	b.names = append(append(b.names, point...), id...)
+	b.chunk = append(b.chunk, collected{entry: *e, rest: uint32(from), end: uint32(len(b.names))}) //nolint:gosec // maxChunkNames
 }
 
 // sort sorts the addresses of the chunk into the order of the log.
@@ -209,6 +238,9 @@ func (b *chunkScan) sort() {
 	b.order, b.spare = sortAddresses(b.order, b.spare)
 }
 
+// name returns the point and the id of an item of the chunk.
+func (b *chunkScan) name(x *collected) []byte { return b.names[x.rest:x.end] }
+
 // point returns the point of an item of the chunk.
 func (b *chunkScan) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.point)] }
 
@@ -219,57 +251,72 @@ func (b *chunkScan) appendKey(dst []byte, x *collected) []byte {
 }
 
 // shown returns the size in bytes of the item's document as a visitor receives it,
-// without _lsn.
-func (x *collected) shown() int { return int(x.size) - len(tailLSN) - digitCount(x.lsn) }
+// without _lsn. If the scan reads no documents, it returns the size of the index entry.
+func (b *chunkScan) shown(x *collected) int {
+	if b.w.r.IndexOnly {
+		return containerKeySize + int(x.end-x.rest) + entrySize
+	}
+	return int(x.size) - len(tailLSN) - digitCount(x.lsn)
+}
 
 // visit calls the visitor with an item of the chunk and its document. It returns the
 // visitor's results.
 func (b *chunkScan) visit(x *collected, body []byte) (more bool, err error) {
-	i := indexed{entry: x.entry, rest: b.names[x.rest:x.end], at: int(x.point)}
-	more, err = b.w.show(&i, body)
+	part := &b.part
+	if b.w.r.AnyOrder {
+		part = nil
+	}
+	more, err = b.w.show(part, &x.entry, b.point(x), b.names[x.rest+uint32(x.point):x.end], body)
 	if b.w.stopped != nil {
 		err = b.w.stopped
 	}
 	return more, err
 }
 
-// show passes the hits of the chunk to the visitor, in the order of the index. ended
+// show passes the hits of the chunk to the visitor, in the order of the chunk. stopped
 // reports whether the visitor ended the visit. If so, only documents up to the last
 // visited one are counted. Otherwise all documents are counted.
-func (b *chunkScan) show() (ended bool, err error) {
+func (b *chunkScan) show() (stopped bool, err error) {
 	w := b.w
-	if w.r.AnyOrder {
-		return false, nil
-	}
 	counted := 0
 	count := func(upTo int) {
 		for n := counted; n < upTo; n++ {
-			w.bytes += b.chunk[n].shown()
+			w.bytes += b.shown(&b.chunk[n])
 		}
 		w.items += upTo - counted
 		counted = upTo
 	}
 	b.judged += len(b.chunk)
 	b.passed += len(b.hits)
-	for _, h := range b.hits {
-		x, body := &b.chunk[h.index], h.body
-		count(int(h.index) + 1)
-		if body == nil {
+	show := func(index int, body []byte) (bool, error) {
+		x := &b.chunk[index]
+		count(index + 1)
+		if body == nil && !w.r.IndexOnly {
 			w.key = b.appendKey(w.key[:0], x)
 			if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], w.key); err != nil {
-				return true, err
+				return false, err
 			}
 			if body, err = appendPublic(w.buf[:0], w.buf); err != nil {
-				return true, w.c.db.fault(err)
+				return false, w.c.db.fault(err)
 			}
 		}
 		more, err := b.visit(x, body)
-		if err != nil {
-			return true, err
+		if err == nil && !more {
+			w.page.Continuation = b.part.after(b.point(x), x.number).encode()
 		}
-		if !more {
-			w.page.Continuation = encodePosition(b.names[x.rest:x.end])
-			return true, nil
+		return more, err
+	}
+	if w.r.IndexOnly {
+		for n := range b.chunk {
+			if more, err := show(n, nil); err != nil || !more {
+				return true, err
+			}
+		}
+		return false, nil
+	}
+	for _, h := range b.hits {
+		if more, err := show(int(h.index), h.body); err != nil || !more {
+			return true, err
 		}
 	}
 	count(len(b.chunk))

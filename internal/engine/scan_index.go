@@ -98,11 +98,11 @@ func (w *indexScan) run(ok bool, upper []byte) (more bool, err error) {
 		if w.i, err = readIndexed(w.it); err != nil {
 			return false, w.c.db.fault(err)
 		}
-		key := w.c.hash.EPK(w.i.pointBytes())
-		if bytes.Compare(key, w.sc.upper) >= 0 {
-			return false, nil // points sort as their EPKs do
+		point := w.i.pointBytes()
+		if bytes.Compare(point, w.sc.upper) >= 0 {
+			return false, nil
 		}
-		if bytes.Compare(key, w.sc.lower) < 0 || w.sc.point != nil && !bytes.Equal(w.sc.point, w.i.pointBytes()) {
+		if bytes.Compare(point, w.sc.lower) < 0 || w.sc.point != nil && !bytes.Equal(w.sc.point, point) {
 			continue
 		}
 		if more, err := w.visit(&w.i); err != nil || !more {
@@ -182,7 +182,7 @@ func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 		if err != nil {
 			return nil, err
 		}
-		u.points = append(u.points, intervalOf(c.hash.AppendPoint(nil, components), s))
+		u.points = append(u.points, intervalOf(c.hash.Append(nil, components), s))
 	}
 	u.points, u.ids = union(u.points), union(u.ids)
 	return u, nil
@@ -231,10 +231,10 @@ func (u *itemSets) intervals() []interval {
 	return u.points
 }
 
-// contains reports whether one of the sets has the item with index entry i. A nil union
-// contains all items.
-func (u *itemSets) contains(i *indexed) bool {
-	return u == nil || within(u.points, i.rest) || within(u.ids, i.id())
+// contains reports whether one of the sets has the item whose point and id are rest, with
+// the id at the offset at. A nil union contains all items.
+func (u *itemSets) contains(rest []byte, at int) bool {
+	return u == nil || within(u.points, rest) || within(u.ids, rest[at:])
 }
 
 // within reports whether x is in one of the intervals.

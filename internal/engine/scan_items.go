@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -45,12 +44,12 @@ type ItemsRequest struct {
 	// Filter selects the documents that VisitItems visits. That is much faster than a
 	// visit to all documents. Documents after an early stop are not charged.
 	Filter *ItemFilter
-	// AnyOrder makes VisitItems visit the items of a page in the order in which they were
-	// written. That is faster than the order of effective partition key and id. Filter is
-	// ignored. When visit returns false, the page ends without a continuation.
+	// AnyOrder makes VisitItems visit the items of a page in the order that is fastest. A
+	// page may then span partitions. Filter is ignored. When visit returns false, the page
+	// ends without a continuation.
 	AnyOrder bool
 	// Continuation is the Continuation of the previous page, or of an item on it. If
-	// empty, the first page is read.
+	// empty, the first page is read. All pages must have the same value of AnyOrder.
 	Continuation string
 	// Again makes the page begin with the item at Continuation, if it still exists.
 	// Otherwise the page begins after it.
@@ -58,20 +57,27 @@ type ItemsRequest struct {
 	// MaxItems is the largest number of items to return. If zero, Items uses 100, and
 	// VisitItems sets no limit.
 	MaxItems int
-	// MaxBytes is the size of documents, in bytes, after which the page ends. A page has
-	// at least one item. If zero, Items uses 4 MiB, and VisitItems uses 256 MiB.
+	// MaxBytes limits the documents of a page, in bytes. A page of Items has at most as
+	// many, with a byte between two documents, unless it has a single item. A visit ends
+	// after the document that reaches the limit. If zero, Items uses 4 MiB, and VisitItems
+	// uses 256 MiB.
 	MaxBytes int
 	// MaxTime is the time after which the page ends. If zero, 1 s is used.
 	MaxTime time.Duration
 }
 
-// ItemsPage is a page of a container's items, sorted by effective partition key and id.
+// ItemsPage is a page of a container's items. All of them are in one physical partition,
+// and come in the order in which they were first written. But if the request selects a
+// part of a partition that is more than one key, they are sorted by effective partition
+// key, and only within a key by the time of the first write.
 type ItemsPage struct {
 	// Items is empty on a page of VisitItems.
 	Items []Item
-	// Continuation is empty on the last page. A page that ended at MaxTime may have a
-	// continuation and no items.
+	// Continuation is empty on the last page. A page that ended at MaxTime, or at the end
+	// of a partition, may have a continuation and no items.
 	Continuation string
+	// PartitionEnd reports whether the page ended because its partition has no more items.
+	PartitionEnd bool
 	// Charge is the cost of the page in request units. See [Result].
 	Charge float64
 	// Documents is the number of documents that were charged. Bytes is their total size.
@@ -91,9 +97,11 @@ type VisitedItem struct {
 	// LSN is the position of the write in the partition's feed.
 	LSN int64
 
-	c        *Container
-	stamp    stamp
-	position []byte
+	c     *Container
+	stamp stamp
+	// part and point give the item's position.
+	part  *itemPart
+	point []byte
 }
 
 // Item returns a copy of the item that remains valid after the visit.
@@ -101,8 +109,14 @@ func (v *VisitedItem) Item() Item {
 	return Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.etag(v.stamp), Modified: unixTime(v.stamp.ts), LSN: v.LSN}
 }
 
-// Continuation returns the position after the item, where a later request resumes.
-func (v *VisitedItem) Continuation() string { return encodePosition(v.position) }
+// Continuation returns the position after the item, where a later request resumes. It is
+// empty with AnyOrder.
+func (v *VisitedItem) Continuation() string {
+	if v.part == nil {
+		return ""
+	}
+	return v.part.after(v.point, v.stamp.number).encode()
+}
 
 // Items returns a page of the items of a container, read from one snapshot. An item that
 // exists from the first page to the last is returned exactly once. Writes, splits and
@@ -118,7 +132,13 @@ func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error
 	if r.MaxBytes <= 0 {
 		r.MaxBytes = maxPageBytes
 	}
-	return c.readItems(ctx, r, nil)
+	var items []Item
+	page, err := c.readItems(ctx, r, true, func(v *VisitedItem) (bool, error) {
+		items = append(items, v.Item())
+		return true, nil
+	})
+	page.Items = items
+	return page, err
 }
 
 // VisitItems calls visit for the items of a page, in the order of Items, until visit
@@ -130,10 +150,12 @@ func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(*
 	if r.MaxBytes <= 0 {
 		r.MaxBytes = maxVisitBytes
 	}
-	return c.readItems(ctx, r, visit)
+	return c.readItems(ctx, r, false, visit)
 }
 
-func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*VisitedItem) (bool, error)) (ItemsPage, error) {
+// readItems visits the items of a page. If strict is true, their documents take at most
+// MaxBytes. Otherwise, the page ends after the document that reaches MaxBytes.
+func (c *Container) readItems(ctx context.Context, r ItemsRequest, strict bool, visit func(*VisitedItem) (bool, error)) (ItemsPage, error) {
 	if err := c.admit(ctx); err != nil {
 		return ItemsPage{}, err
 	}
@@ -144,9 +166,9 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	if err != nil {
 		return ItemsPage{}, err
 	}
-	after, err := base64.RawURLEncoding.DecodeString(r.Continuation)
+	at, after, err := r.readPosition()
 	if err != nil {
-		return ItemsPage{}, badRequest(BadContinuation, "%.60q is not a position among items", r.Continuation)
+		return ItemsPage{}, err
 	}
 	if r.IDPrefix != "" && r.Sets == nil && sc.point != nil {
 		r.Sets = []ItemSet{{Key: r.Key, From: r.IDPrefix, To: string(successor([]byte(r.IDPrefix)))}}
@@ -168,20 +190,23 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 		sc.narrow(s.meta.partitions[first])
 	}
 	w := itemScan{
-		c: c, v: v, r: r, visit: visit, prefix: []byte(r.IDPrefix), sets: sets,
+		c: c, v: v, m: s.meta, sc: &sc, r: r, strict: strict, visit: visit, prefix: []byte(r.IDPrefix), sets: sets,
 		ttl: int32(s.meta.props.DefaultTTL), now: c.db.clock.seconds(), start: time.Now(),
 	}
 	w.item.c = c
-	if visit != nil && !r.IndexOnly && (r.AnyOrder || r.Filter != nil) {
-		err = w.visitInChunks(ctx, &sc, after)
-	} else {
-		err = c.scanIndex(ctx, v, &sc, sets.intervals(), firstFrom(after, r.Again), w.visitEntry)
+	switch {
+	case !r.AnyOrder:
+		err = w.visitInOrder(ctx, at)
+	case r.IndexOnly:
+		err = c.scanIndex(ctx, v, &sc, sets.intervals(), nextFrom(after), w.visitEntry)
+	default:
+		err = w.visitInAnyOrder(ctx, after)
 	}
 	w.page.Charge = readCharge(w.bytes)
 	if !r.IndexOnly {
 		w.page.Documents, w.page.Bytes = w.items, w.bytes
 	}
-	c.bucket.spend(w.page.Charge)
+	c.spend(w.page.Charge)
 	switch {
 	case w.stopped != nil:
 		return ItemsPage{}, w.stopped
@@ -197,7 +222,10 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 type itemScan struct {
 	c      *Container
 	v      *view
+	m      *meta
+	sc     *keyFilter
 	r      ItemsRequest
+	strict bool
 	prefix []byte
 	sets   *itemSets
 	ttl    int32 // the container's default time to live
@@ -216,94 +244,68 @@ type itemScan struct {
 	// looked is the number of index entries that the page has read. items is the number
 	// of its documents, and bytes their size.
 	looked, items, bytes int
-	// last is the position, a point and an id, of the last index entry that was read.
+	// last is the position, a point and an id, of the last entry that visitEntry got.
 	last []byte
 }
 
-// visitEntry handles one index entry. If the request selects the item, it adds the item
-// to the page. more is false if the page has ended.
-func (w *itemScan) visitEntry(i *indexed) (more bool, err error) {
-	if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
-		return w.end()
+// isLate counts one more entry that was read. It reports whether the page's MaxTime has
+// passed.
+func (w *itemScan) isLate() bool {
+	w.looked++
+	return w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime
+}
+
+// isFull reports whether the page ends before a document of size bytes. Before that one,
+// the page has items documents of the given number of bytes.
+func (w *itemScan) isFull(items, bytes, size int) bool {
+	switch {
+	case items == 0:
+		return false
+	case w.strict:
+		return bytes+items*len(comma)+size > w.r.MaxBytes
 	}
-	if w.matches(i) {
-		if w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.items > 0 && w.bytes >= w.r.MaxBytes {
-			return w.end()
-		}
-		w.items++
-		more, err = w.take(i)
-		w.last = append(w.last[:0], i.rest...)
-		if err == nil && !more {
-			return w.end()
-		}
-		return more, err
+	return bytes >= w.r.MaxBytes
+}
+
+// selects reports whether the request selects the item with a point and an id, unless it
+// has expired.
+func (w *itemScan) selects(rest []byte, at int) bool {
+	return bytes.HasPrefix(rest[at:], w.prefix) && w.sets.contains(rest, at)
+}
+
+func (w *itemScan) isExpired(e *entry) bool { return expired(e.ts, w.ttl, e.ttl, w.now) }
+
+// visitEntry visits an item in the order of the index, without its document. more is
+// false if the page has ended.
+func (w *itemScan) visitEntry(i *indexed) (more bool, err error) {
+	late := w.isLate()
+	wanted := !late && w.selects(i.rest, i.at) && !w.isExpired(&i.entry)
+	if late || wanted && (w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.isFull(w.items, w.bytes, 0)) {
+		w.page.Continuation = encodeIndexPosition(w.last)
+		return false, nil
 	}
 	w.last = append(w.last[:0], i.rest...)
-	return true, nil
-}
-
-// matches reports whether the request selects the item with index entry i. Expired items
-// are not selected.
-func (w *itemScan) matches(i *indexed) bool {
-	return bytes.HasPrefix(i.id(), w.prefix) && w.sets.contains(i) && !expired(i.ts, w.ttl, i.ttl, w.now)
-}
-
-// end sets the page's continuation to the position of the last index entry that was read.
-// Its result more is always false, which ends the scan.
-func (w *itemScan) end() (more bool, err error) {
-	w.page.Continuation = encodePosition(w.last)
-	return false, nil
-}
-
-// take reads the document of index entry i. It adds the item to the page, or visits it if
-// there is a visitor. more is false if the visitor wants no more items.
-func (w *itemScan) take(i *indexed) (more bool, err error) {
-	if w.r.IndexOnly && w.visit != nil {
-		w.bytes += len(i.key) + entrySize
-		return w.show(i, nil)
-	}
-	if w.visit == nil {
-		w.buf = make([]byte, 0, i.size) // the caller keeps it
-	}
-	w.key = appendLogKey(w.key[:0], spaceLog, w.c.number, i.segment, i.lsn, i.ordinal)
-	w.key = append(w.key, i.pointBytes()...)
-	if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], w.key); err != nil {
-		return false, err
-	}
-	if w.visit == nil {
-		item, err := w.c.item(w.buf, i.stamp)
-		if err != nil {
-			return false, err
-		}
-		w.bytes += len(item.Body)
-		w.page.Items = append(w.page.Items, item)
+	if !wanted {
 		return true, nil
 	}
-	body, err := appendPublic(w.buf[:0], w.buf) // in place
-	if err != nil {
-		return false, w.c.db.fault(err)
-	}
-	w.bytes += len(body)
-	return w.show(i, body)
+	w.items++
+	w.bytes += len(i.key) + entrySize
+	return w.show(nil, &i.entry, i.pointBytes(), i.id(), nil)
 }
 
-// show calls the visitor with an item. more is false if the visitor returned false or an
-// error.
-func (w *itemScan) show(i *indexed, body []byte) (more bool, err error) {
-	w.item.Body, w.item.ID, w.item.LSN = body, i.id(), i.lsn
-	w.item.stamp, w.item.position = i.stamp, i.rest
+// show calls the visitor with an item of a part, or of none with AnyOrder. more is false
+// if the visitor returned false or an error.
+func (w *itemScan) show(part *itemPart, e *entry, point, id, body []byte) (more bool, err error) {
+	w.item.Body, w.item.ID, w.item.LSN = body, id, e.lsn
+	w.item.stamp, w.item.part, w.item.point = e.stamp, part, point
 	more, w.stopped = w.visit(&w.item)
 	return more && w.stopped == nil, nil
 }
 
-// firstFrom returns the lowest position at which a page may begin. If again is true, that
-// is the position after itself. Otherwise it is the next higher one.
-func firstFrom(after []byte, again bool) []byte {
-	if len(after) == 0 || again {
-		return bytes.Clone(after)
+// nextFrom returns the lowest position in the index after the given one.
+func nextFrom(after []byte) []byte {
+	if len(after) == 0 {
+		return nil
 	}
 	return append(bytes.Clone(after), 0)
 }
-
-// encodePosition encodes a position among items, which is a point and an id, as text.
-func encodePosition(rest []byte) string { return base64.RawURLEncoding.EncodeToString(rest) }

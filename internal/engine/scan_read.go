@@ -36,7 +36,7 @@ const (
 type chunkReader struct {
 	b *chunkScan
 	// judge is a function from ItemFilter.New. It reports whether a document passes the
-	// filter. It is nil with AnyOrder.
+	// filter. It is nil with AnyOrder or without a filter.
 	judge func(body []byte) (bool, error)
 	order []logAddress
 	// room is the largest size of kept in bytes. kept has the documents in hits, one
@@ -104,7 +104,7 @@ func (b *chunkScan) prepare(n int) {
 		r.reset()
 		r.b, r.room, r.judge = b, maxKept/n, judge
 	}
-	if b.w.r.AnyOrder {
+	if b.w.r.AnyOrder || b.w.r.Filter == nil {
 		return
 	}
 	for _, r := range b.readers[:n] {
@@ -238,7 +238,7 @@ func (r *chunkReader) search(it *pebble.Iterator, to *logAddress) bool {
 // document to hits if it passes the filter. at is its index in the chunk.
 func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	w := r.b.w
-	body, whole := stored, w.r.AnyOrder || !w.r.Filter.AsStored
+	body, whole := stored, w.r.AnyOrder || w.r.Filter != nil && !w.r.Filter.AsStored
 	if whole {
 		if r.buf, err = appendPublic(r.buf[:0], stored); err != nil { // source and destination may be the same memory
 			return w.c.db.fault(err)
@@ -254,9 +254,11 @@ func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 		}
 		return err
 	}
-	var wanted bool
-	if wanted, r.refused = r.judge(body); !wanted || r.refused != nil {
-		return r.refused
+	if r.judge != nil {
+		var wanted bool
+		if wanted, r.refused = r.judge(body); !wanted || r.refused != nil {
+			return r.refused
+		}
 	}
 	h := hit{index: at}
 	if from := len(r.kept); from+len(body) <= r.room {

@@ -16,12 +16,12 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// scannable returns a container of n items whose order in the log differs from that in
-// the index. Every third item was written twice, and every seventh expires after a
+// scannable returns a container of n items whose order in the log differs from that of
+// their first writes. Every third item was written twice, and every seventh expires after a
 // minute. With n of a few thousand, several goroutines read the container.
-func scannable(t *testing.T, n int) *Container {
+func scannable(t *testing.T, n, partitions int) *Container {
 	t.Helper()
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, DefaultTTL: ttlNever})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: partitions, DefaultTTL: ttlNever})
 	var writers sync.WaitGroup
 	for w := range 16 {
 		writers.Go(func() {
@@ -46,13 +46,13 @@ func scannable(t *testing.T, n int) *Container {
 }
 
 // Several goroutines read a large container. VisitItems must still visit the items in the
-// order of the index, without expired ones. Each page must begin where the previous one
+// order of a page, without expired ones. Each page must begin where the previous one
 // ended, whether the visitor, MaxItems or MaxBytes ended it. The same must hold for one
 // part of a split partition.
 func TestLargeScansLoseAndRepeatNothingBetweenPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
-		c := scannable(t, n)
+		c := scannable(t, n, 2)
 		time.Sleep(time.Minute)
 		children, err := c.Split(t.Context(), "0", "")
 		if err != nil {
@@ -122,7 +122,7 @@ func TestLargeScansLoseAndRepeatNothingBetweenPages(t *testing.T) {
 // A visitor that stops early must not cause the filter to evaluate many later documents.
 // The test compares the number of evaluated documents with a limit.
 func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
-	c := scannable(t, 10_000)
+	c := scannable(t, 10_000, 1)
 	for _, test := range []struct{ enough, one, most int }{
 		{10, 2, firstChunk},
 		{100, 2, 2 * 200},
@@ -130,7 +130,7 @@ func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
 		{1 << 20, 2, 10_000},
 	} {
 		var judged atomic.Int64
-		q := ItemsRequest{Filter: filterOf(func(body []byte) (bool, error) {
+		q := ItemsRequest{MaxTime: time.Hour, Filter: filterOf(func(body []byte) (bool, error) {
 			judged.Add(1)
 			var n int
 			_, err := fmt.Sscanf(string(body[bytes.Index(body, []byte(`"n":`)):]), `"n":%d,`, &n)
@@ -155,7 +155,7 @@ func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
 // between chunks, so it must choose small chunks.
 func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := scannable(t, 10_000)
+		c := scannable(t, 10_000, 1)
 		var judged atomic.Int64
 		slow := func([]byte) (bool, error) {
 			judged.Add(1)
@@ -180,10 +180,10 @@ func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 // When the request is canceled or the filter returns an error, all goroutines that read a
 // chunk must end soon.
 func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
-	c := scannable(t, 10_000)
+	c := scannable(t, 10_000, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var judged atomic.Int64
-	q := ItemsRequest{Filter: filterOf(func([]byte) (bool, error) {
+	q := ItemsRequest{MaxTime: time.Hour, Filter: filterOf(func([]byte) (bool, error) {
 		if judged.Add(1) == 5000 {
 			cancel()
 		}
@@ -209,9 +209,9 @@ func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 // If a filter panics, VisitItems must panic in the goroutine of its caller, because a
 // server can recover there. The store must keep working.
 func TestPanicsOfFiltersReachTheCaller(t *testing.T) {
-	c := scannable(t, 10_000)
+	c := scannable(t, 10_000, 1)
 	var judged atomic.Int64
-	q := ItemsRequest{Filter: filterOf(func([]byte) (bool, error) {
+	q := ItemsRequest{MaxTime: time.Hour, Filter: filterOf(func([]byte) (bool, error) {
 		if judged.Add(1) == 9000 {
 			panic("the filter's own")
 		}

@@ -29,7 +29,7 @@ type request struct {
 
 	// The sequencer sets the fields below. They may be read after a receive from done.
 	err       error
-	lsn, end  int64
+	end       int64
 	partition string
 	done      chan struct{} // capacity 1
 }
@@ -211,7 +211,7 @@ func (db *DB) carryOut(g *group, requests []*request) (n int) {
 // the engine.
 func (db *DB) unwritable() error {
 	if db.recovery.failed != nil {
-		return db.recovery.failed
+		return db.refused(db.recovery.failed)
 	}
 	err := db.pebble.refusal()
 	switch {

@@ -65,18 +65,21 @@ type effect struct {
 // transaction is the state of a transaction whose operations are being evaluated.
 type transaction struct {
 	*group
-	l    *writeState
-	lsn  int64
-	docs uint32
+	l *writeState
+	// index is the index of the transaction's partition in l.meta.partitions.
+	index int
+	lsn   int64
+	docs  uint32
 	// made is the size in bytes of the documents that the transaction's changes have
 	// written and its reads have returned.
 	made int
 }
 
-// transaction begins a transaction on a container.
-func (g *group) transaction(l *writeState) *transaction {
+// transaction begins a transaction in the partition with the given index. It takes the
+// next LSN of that partition.
+func (g *group) transaction(l *writeState, index int) *transaction {
 	g.effects, g.images, g.undo = g.effects[:0], g.images[:0], g.undo[:0]
-	return &transaction{group: g, l: l, lsn: l.lsn + 1, docs: l.docs}
+	return &transaction{group: g, l: l, index: index, lsn: l.ends[index] + 1, docs: l.docs}
 }
 
 // transact evaluates the operations of a transaction in order. Each operation sees the
@@ -87,20 +90,20 @@ func (g *group) transact(r *request) error {
 	if l == nil {
 		return notFound("container %s", r.c.name)
 	}
-	index := l.meta.find(l.c.hash.EPK(r.ops[0].point))
+	index := l.meta.find(r.ops[0].point)
 	r.partition, r.end = l.meta.partitions[index].id, l.ends[index] // also set if the transaction fails
-	t := g.transaction(l)
+	t := g.transaction(l, index)
 	for i := range r.ops {
 		if err := t.judge(&r.ops[i]); err != nil {
 			t.unclaim()
 			if r.batch {
-				return &BatchError{Index: i, Err: err, Partition: r.partition, End: r.end, Charge: writeCharge(0)}
+				return &BatchError{Index: i, Err: err, Partition: r.partition, End: r.end}
 			}
 			return err
 		}
 	}
-	t.perform(index)
-	r.lsn, r.end = l.lsn, l.ends[index]
+	t.perform()
+	r.end = l.ends[index]
 	return nil
 }
 
@@ -288,21 +291,21 @@ func (t *transaction) changed(op *operation, old version) (doc document, err err
 	if err != nil {
 		return doc, err
 	}
-	if err := t.produce(len(body)); err != nil {
-		return doc, err
-	}
 	c := t.l.c
 	doc, err = parseDocument(body, c.paths, t.l.meta.props.DefaultTTL != ttlOff)
 	if err != nil {
 		return doc, err
 	}
+	if err := t.produce(max(len(body), len(doc.body))); err != nil {
+		return doc, err
+	}
 	if doc.id != op.id {
 		return doc, badRequest(BadID, "a change cannot give item %q the id %q", op.id, doc.id)
 	}
-	if !bytes.Equal(c.hash.AppendPoint(nil, doc.components()), op.point) {
+	if !bytes.Equal(c.hash.Append(nil, doc.components()), op.point) {
 		return doc, badRequest(KeyMismatch, "a change cannot give item %q another partition key", op.id)
 	}
-	return doc, c.prepareUnique(op, body)
+	return doc, c.prepareUnique(op, doc)
 }
 
 // produce adds n to the bytes that a transaction makes. It returns a *[TooLargeError]
@@ -331,13 +334,13 @@ func runChange(f func([]byte) ([]byte, error), old []byte) (body []byte, err err
 	return f(old)
 }
 
-// perform writes the effects to the batch of the partition with the given index. An error
-// here fails the whole group, because part of the transaction may be in the batch.
-func (t *transaction) perform(index int) {
+// perform writes the effects to the batch. An error here fails the whole group, because
+// part of the transaction may be in the batch.
+func (t *transaction) perform() {
 	if len(t.effects) == 0 {
 		return
 	}
-	segment := t.l.meta.partitions[index].number
+	segment := t.l.meta.partitions[t.index].number
 	versions := t.l.meta.props.Retention > 0
 	for i := range t.effects {
 		e := &t.effects[i]
@@ -345,10 +348,10 @@ func (t *transaction) perform(index int) {
 			t.broken = errors.Join(t.broken, t.putVersion(e, segment))
 		}
 		t.broken = errors.Join(t.broken, t.put(e, segment))
-		t.l.grown[index].add(e.growth(t.l))
+		t.l.grown[t.index].add(e.growth(t.l))
 	}
 	t.l.docs = t.docs
-	t.l.touch(t.group, index, t.lsn)
+	t.l.touch(t.group, t.index, t.lsn)
 }
 
 // put adds one write of the transaction to the log and to the index. segment is the
@@ -370,6 +373,9 @@ func (t *transaction) put(e *effect, segment uint32) error {
 		if err := t.putUnique(e); err != nil {
 			return err
 		}
+	}
+	if err := t.putOrder(e, segment); err != nil {
+		return err
 	}
 	if e.remove {
 		return t.deferred.Delete(e.op.key, nil)
@@ -401,14 +407,16 @@ func (t *transaction) segmentOf(v version, segment uint32) uint32 {
 type writeState struct {
 	c    *Container
 	meta *meta
-	// lsn and docs are the last LSN and the last document number assigned in the
-	// container.
-	lsn  int64
+	// docs is the last document number assigned in the container.
 	docs uint32
+	// version counts the states that state has returned.
+	version int64
 	// ends has the last LSN of each partition of meta. grown has each partition's growth
 	// since the store was opened.
 	ends  []int64
 	grown []growth
+	// copying is the copy of orders for a split or merge that is in progress, or nil.
+	copying *orderCopy
 	// touched has the indexes of the partitions that the current group wrote to. changed
 	// reports whether the group replaced meta. isDirty reports whether the group lists
 	// the state.
@@ -419,7 +427,6 @@ type writeState struct {
 
 // touch records that the partition at an index of meta has a new last LSN.
 func (l *writeState) touch(g *group, index int, lsn int64) {
-	l.lsn = lsn
 	l.ends[index] = lsn
 	g.mark = mark{container: l.c.number, partition: l.meta.partitions[index].number, lsn: lsn}
 	if !slices.Contains(l.touched, index) {
@@ -473,13 +480,14 @@ func (l *writeState) flush(g *group) error {
 
 // state returns the state of the container for readers.
 func (l *writeState) state() *state {
-	return &state{c: l.c, meta: l.meta, ends: slices.Clone(l.ends), grown: slices.Clone(l.grown)}
+	l.version++
+	return &state{c: l.c, meta: l.meta, version: l.version, ends: slices.Clone(l.ends), grown: slices.Clone(l.grown)}
 }
 
 // announce wakes the readers that wait for changes of the partitions that the group wrote
 // to. The group's view must be published.
 func (l *writeState) announce() {
-	l.c.changed.advance(l.lsn)
+	l.c.changed.advance(l.version)
 	for _, index := range l.touched {
 		l.meta.partitions[index].changed.advance(l.ends[index])
 	}

@@ -18,8 +18,7 @@ import (
 )
 
 // The index of unique keys has an entry for each item and unique key of the item's
-// container. Several items can have the same value in containers of older formats. Each
-// of them then has an entry, so every write changes only the entries of its own items.
+// container, so that every write changes only the entries of its own items.
 
 // uniqueChange is the effect of a write on the index. It has the digests of the old and
 // of the new item, one for each unique key. A nil slice means that there is no such item.
@@ -37,19 +36,13 @@ type uniqueUndo struct {
 }
 
 // maxExpiredHolders is the largest number of expired items that a write purges for one
-// of its values. Only containers that broke their policy in an older format have more.
+// of its values.
 const maxExpiredHolders = 8
 
 // appendUniquePrefix appends the key of an index entry up to the item's id.
 func appendUniquePrefix(dst []byte, container uint32, point []byte, key int, d uniqueDigest) []byte {
 	dst = append(appendContainerKey(dst, spaceUnique, container), point...)
 	return append(append(dst, byte(key)), d[:]...)
-}
-
-// uniqueProgressKey returns the key that records the progress of a container's upgrade.
-// All entries of the container's index have longer keys.
-func uniqueProgressKey(container uint32) []byte {
-	return appendContainerKey(nil, spaceUnique, container)
 }
 
 // uniqueEntry is a decoded key of the index of unique keys. Its slices share the key's
@@ -78,10 +71,11 @@ func setUniqueEntry(b *pebble.Batch, prefix []byte, id string, point int) error 
 	return b.Set(append(prefix, id...), binary.BigEndian.AppendUint16(nil, uint16(point)), nil)
 }
 
-// prepareUnique computes the digests of the document that an operation writes.
-func (c *Container) prepareUnique(op *operation, text []byte) (err error) {
+// prepareUnique computes the digests of a document that an operation writes. They are
+// computed from the stored text, because the digests of a list differ for -0.0 and 0.
+func (c *Container) prepareUnique(op *operation, doc document) (err error) {
 	if c.unique != nil {
-		op.unique, err = c.unique.digests(text)
+		op.unique, err = c.unique.digests(append(slices.Clip(doc.body), '}'))
 	}
 	return err
 }

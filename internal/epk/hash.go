@@ -1,8 +1,10 @@
 package epk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/murmur3"
 )
@@ -14,7 +16,8 @@ type Hash uint8
 // The hashes.
 const (
 	// V1 is a 32-bit hash, followed by the key itself. Strings are cut to 100 UTF-16 code
-	// units. So points vary in length, and distinct keys may share a point.
+	// units, and then to 101 bytes for the second part. So points vary in length, and keys
+	// with long strings may share a point. See [Hash.MayShare].
 	V1 Hash = 1
 	// V2 is one 126-bit hash over all components, in 16 bytes.
 	V2 Hash = 2
@@ -45,6 +48,10 @@ const (
 
 // Append appends the binary EPK of key to dst. With MultiHash, key may be a prefix of a
 // hierarchical key: the points of all its keys begin with the result.
+//
+// The EPK identifies the logical partition of a complete key. No EPK of a container's
+// complete keys is a prefix of another one: EPKs of V2 and MultiHash have one length, and
+// the encoding of V1 contains its end.
 func (h Hash) Append(dst []byte, key []Component) []byte {
 	switch h {
 	case V1:
@@ -59,26 +66,18 @@ func (h Hash) Append(dst []byte, key []Component) []byte {
 	return appendV2(dst, key)
 }
 
-// AppendPoint appends the point that identifies the logical partition of key. It is the
-// EPK. V1 adds the 16 bytes of the V2 hash, because distinct keys may share a V1 EPK.
-// Points sort like their EPKs.
+// MayShare reports whether other keys may have the EPK of key. Only keys of V1 do, if a
+// string reaches the length at which V1 cuts strings. The keys of one EPK are one logical
+// partition.
 //
-// In a container no point is a prefix of another one. Points of V2 and MultiHash have one
-// length, and the encoding of V1 contains its end.
-func (h Hash) AppendPoint(dst []byte, key []Component) []byte {
-	dst = h.Append(dst, key)
-	if h == V1 {
-		dst = appendV2(dst, key)
-	}
-	return dst
+// V2 and MultiHash hash whole strings, to so many bits that a shared EPK is not expected.
+func (h Hash) MayShare(key []Component) bool {
+	return h == V1 && slices.ContainsFunc(key, func(c Component) bool { return c.Kind == String && len(c.Text) >= v1Units })
 }
 
-// EPK returns the EPK of a point that AppendPoint has appended.
-func (h Hash) EPK(point []byte) []byte {
-	if h == V1 && len(point) >= hashSize {
-		return point[:len(point)-hashSize]
-	}
-	return point
+// SamePartition reports whether two complete keys are in one logical partition.
+func (h Hash) SamePartition(a, b []Component) bool {
+	return slices.Equal(a, b) || h.MayShare(a) && h.MayShare(b) && bytes.Equal(h.Append(nil, a), h.Append(nil, b))
 }
 
 func appendV2(dst []byte, key []Component) []byte {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,9 +63,6 @@ func TestV2EqualsTheVectorsOfTheSDKs(t *testing.T) {
 	} {
 		if got := Hex(V2.Append(nil, []Component{c.value})); got != c.want {
 			t.Errorf("V2(%+v) = %s, want %s", c.value, got, c.want)
-		}
-		if got := Hex(V2.AppendPoint(nil, []Component{c.value})); got != c.want {
-			t.Errorf("the V2 point of %+v is %s, want its EPK %s", c.value, got, c.want)
 		}
 	}
 	row := []Component{num(5), str("redmond"), yes, null}
@@ -138,18 +136,39 @@ func TestV1EqualsTheConstantsOfTheService(t *testing.T) {
 	}
 }
 
-func TestV1PointsDifferForKeysOfOneEPK(t *testing.T) {
-	a := []Component{str(strings.Repeat("a", 100))}
-	b := []Component{str(strings.Repeat("a", 101))}
-	if !bytes.Equal(V1.Append(nil, a), V1.Append(nil, b)) {
-		t.Fatal("strings that agree in 100 characters must share their EPK")
-	}
-	pa, pb := V1.AppendPoint(nil, a), V1.AppendPoint(nil, b)
-	if bytes.Equal(pa, pb) {
-		t.Error("two logical partitions have the same point")
-	}
-	if !bytes.Equal(V1.EPK(pa), V1.Append(nil, a)) {
-		t.Error("EPK does not undo AppendPoint")
+// Keys that V1 cannot tell apart are one logical partition. MayShare must hold for all of
+// them, because a query counts documents by the index alone where it does not.
+func TestLogicalPartitionsOfV1(t *testing.T) {
+	x := func(n int, end string) Component { return str(strings.Repeat("x", n) + end) }
+	e := func(n int, end string) Component { return str(strings.Repeat("é", n) + end) }
+	for _, c := range []struct {
+		a, b Component
+		same bool
+	}{
+		{x(101, "a"), x(101, "b"), true},
+		{x(100, ""), x(100, "b"), true},
+		{x(100, ""), x(5000, ""), true},
+		{x(99, "a"), x(99, "b"), false},
+		{x(99, ""), x(100, ""), false},
+		{e(100, "a"), e(100, "b"), true},
+		{e(60, "a"), e(60, "b"), false}, // the hash looks at 100 characters, the rest of the EPK at 101 bytes
+		{str("a"), str("b"), false},
+		{num(0), num(math.Copysign(0, -1)), true},
+		{num(1), str("1"), false},
+		{null, undef, false},
+	} {
+		a, b := []Component{null, c.a, yes}, []Component{null, c.b, yes}
+		if got := bytes.Equal(V1.Append(nil, a), V1.Append(nil, b)); got != c.same || V1.SamePartition(a, b) != c.same {
+			t.Errorf("%.8v and %.8v: one EPK: %v, one partition: %v; want %v", c.a, c.b, got, V1.SamePartition(a, b), c.same)
+		}
+		if c.same && c.a != c.b && !V1.MayShare(a) {
+			t.Errorf("%.8v is not alone", c.a)
+		}
+		for _, h := range []Hash{V2, MultiHash} {
+			if h.SamePartition(a, b) != slices.Equal(a, b) || h.MayShare(a) {
+				t.Errorf("%s: %.8v and %.8v", h, c.a, c.b)
+			}
+		}
 	}
 }
 
@@ -190,8 +209,8 @@ func FuzzV1(f *testing.F) {
 		}
 		parseV1Number([]byte(s)) // must not panic
 		for _, h := range []Hash{V1, V2, MultiHash} {
-			p := h.AppendPoint(nil, []Component{str(s), num(x)})
-			q := h.AppendPoint(nil, []Component{str(u), num(y)})
+			p := h.Append(nil, []Component{str(s), num(x)})
+			q := h.Append(nil, []Component{str(u), num(y)})
 			if !bytes.Equal(p, q) && (bytes.HasPrefix(p, q) || bytes.HasPrefix(q, p)) {
 				t.Fatalf("%s: point %x is a prefix of %x", h, p, q)
 			}

@@ -37,7 +37,7 @@ func TestBoundsRiseAndDivideKeysEvenly(t *testing.T) {
 		}
 		var counts [n]int
 		for i := range keys {
-			point := Hex(h.AppendPoint(nil, []Component{num(float64(i))}))
+			point := Hex(h.Append(nil, []Component{num(float64(i))}))
 			at, exact := slices.BinarySearch(bounds, point)
 			if exact {
 				at++
@@ -58,18 +58,18 @@ func TestPrefixHoldsEveryKeyBelowIt(t *testing.T) {
 		t.Fatalf("prefix of t1: [%s,%s)", lo, hi)
 	}
 	for i := range 1000 {
-		inside := Hex(MultiHash.AppendPoint(nil, []Component{str("t1"), num(float64(i))}))
+		inside := Hex(MultiHash.Append(nil, []Component{str("t1"), num(float64(i))}))
 		if inside < lo || inside >= hi {
 			t.Fatalf("key %d of the prefix lies outside: %s", i, inside)
 		}
-		outside := Hex(MultiHash.AppendPoint(nil, []Component{str("t2"), num(float64(i))}))
+		outside := Hex(MultiHash.Append(nil, []Component{str("t2"), num(float64(i))}))
 		if outside >= lo && outside < hi {
 			t.Fatalf("key %d of another prefix lies inside: %s", i, outside)
 		}
 	}
 	for _, h := range []Hash{V1, V2} {
 		lo, hi := h.Prefix([]Component{str("redmond")})
-		if p := Hex(h.AppendPoint(nil, []Component{str("redmond")})); p < lo || p >= hi {
+		if p := Hex(h.Append(nil, []Component{str("redmond")})); p < lo || p >= hi {
 			t.Errorf("%s: point %s lies outside the range of its own key [%s,%s)", h, p, lo, hi)
 		}
 	}

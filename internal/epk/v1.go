@@ -29,14 +29,21 @@ func appendV1(dst []byte, key []Component) []byte {
 	return dst
 }
 
-// cut cuts a string to its first 100 UTF-16 code units. If the cut divides a surrogate
-// pair, the first half becomes U+FFFD, as in .NET.
 func cut(c Component) Component {
-	if c.Kind != String || len(c.Text) <= v1Units {
-		return c
+	if c.Kind == String {
+		c.Text = CutV1(c.Text)
+	}
+	return c
+}
+
+// CutV1 cuts a string to the part that V1 hashes: its first 100 UTF-16 code units. If the
+// cut divides a surrogate pair, the first half becomes U+FFFD, as in .NET.
+func CutV1(text string) string {
+	if len(text) <= v1Units {
+		return text
 	}
 	units := 0
-	for i, r := range c.Text {
+	for i, r := range text {
 		width := 1
 		if r > 0xFFFF {
 			width = 2
@@ -46,12 +53,11 @@ func cut(c Component) Component {
 			if units < v1Units {
 				half = "\uFFFD"
 			}
-			c.Text = c.Text[:i] + half
-			return c
+			return text[:i] + half
 		}
 		units += width
 	}
-	return c
+	return text
 }
 
 func appendV1Component(dst []byte, c Component) []byte {

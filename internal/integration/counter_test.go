@@ -29,6 +29,8 @@ type counter struct {
 	start   feed.Start
 	discard bool
 	written int
+	// configure changes the configuration of a host, unless it is nil.
+	configure func(*changefeed.Config)
 
 	mu     sync.Mutex // guards the fields below
 	counts map[string]int
@@ -91,7 +93,7 @@ func (c *counter) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.R
 // the error of Run.
 func (c *counter) run(instance string) (stop func() error) {
 	c.t.Helper()
-	p, err := changefeed.New(changefeed.Config{
+	cfg := changefeed.Config{
 		Processor: "p", Instance: instance, Source: c, Leases: c.db.Leases(c.leases).In(c.dialect), Handler: c, Start: c.start, Mode: c.mode, DiscardLeases: c.discard,
 		Notify: func(n changefeed.Notification) {
 			if n.Event == changefeed.Failed {
@@ -100,7 +102,11 @@ func (c *counter) run(instance string) (stop func() error) {
 				c.errs = append(c.errs, n.Err)
 			}
 		},
-	})
+	}
+	if c.configure != nil {
+		c.configure(&cfg)
+	}
+	p, err := changefeed.New(cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -169,8 +175,8 @@ func (c *counter) documents() map[string]string {
 	return documents
 }
 
-// tokens returns the tokens of the leases in the lease container.
-func (c *counter) tokens() []string {
+// openLeases opens the lease container.
+func (c *counter) openLeases() lease.Store {
 	c.t.Helper()
 	id, err := c.Identity(c.t.Context())
 	if err != nil {
@@ -180,16 +186,39 @@ func (c *counter) tokens() []string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	listing, err := s.List(c.t.Context())
+	return s
+}
+
+// listed returns the leases in the lease container.
+func (c *counter) listed() []lease.Lease {
+	c.t.Helper()
+	listing, err := c.openLeases().List(c.t.Context())
 	if err != nil || len(listing.Unreadable) > 0 || len(listing.Foreign) > 0 {
 		c.t.Fatalf("%+v, %v", listing, err)
 	}
+	return listing.Leases
+}
+
+// tokens returns the tokens of the leases in the lease container.
+func (c *counter) tokens() []string {
+	c.t.Helper()
 	var tokens []string
-	for _, l := range listing.Leases {
+	for _, l := range c.listed() {
 		tokens = append(tokens, l.Token)
 	}
 	slices.Sort(tokens)
 	return tokens
+}
+
+// position returns the position of the lease of a partition.
+func (c *counter) position(p feed.Partition) feed.Continuation {
+	c.t.Helper()
+	all := c.listed()
+	i := slices.IndexFunc(all, func(l lease.Lease) bool { return l.PartitionID == p.ID || l.Range == p.Range })
+	if i < 0 {
+		c.t.Fatalf("no lease of %v: %+v", p, all)
+	}
+	return all[i].Continuation
 }
 
 // wantOnce checks that every order that was written was delivered exactly once.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
@@ -355,4 +357,63 @@ func TestLeaseWithoutRangeCoversItsPartitionsChildren(t *testing.T) {
 			t.Errorf("the leases are %v", c.tokens())
 		}
 	})
+}
+
+// After a merge, the position of a lease may have an LSN for each former partition. Hosts
+// store such positions in every dialect, and read them again after a restart.
+func TestPositionOfAMergedPartitionSurvivesRestarts(t *testing.T) {
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
+		t.Run(d.Name(), func(t *testing.T) {
+			inBubble(t, d, func(c *counter) {
+				c.write(60)
+				stats, err := c.orders.PartitionStats(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				merged, err := c.orders.Merge(t.Context(), "0", "1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Of both partitions, all documents but the last three are read.
+				l := lease.ForPartition(merged)
+				if d == lease.JavaLatestVersion {
+					l = lease.ForRange(merged.Range)
+				}
+				l.Continuation = feed.Continuation(fmt.Sprintf(`"%d;%s:%d"`, stats[0].LSN-3, stats[1].Range.Min, stats[1].LSN-3))
+				if _, err := c.openLeases().Create(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				for n, instance := range []string{"a", "b", "c"} {
+					c.configure = func(cfg *changefeed.Config) {
+						cfg.MaxItems, cfg.ReadAhead = 1, -1
+						cfg.Handler = changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
+							switch {
+							case b.Range != merged.Range:
+								return nil // of the third partition
+							case n < 2 && len(c.counts) >= 2*(n+1):
+								return errors.New("enough")
+							}
+							return c.Handle(ctx, b)
+						})
+					}
+					stop := c.run(instance)
+					pause(time.Minute)
+					if err := stop(); err != nil {
+						t.Error(err)
+					}
+					if at := c.position(merged); n < 2 && !strings.Contains(string(at), ";") {
+						t.Errorf("host %s has stored the position %s", instance, at)
+					}
+				}
+				for id, n := range c.counts {
+					if n != 1 {
+						t.Errorf("%s was delivered %d times", id, n)
+					}
+				}
+				if want := feed.Continuation(fmt.Sprintf(`"%d"`, max(stats[0].LSN, stats[1].LSN))); len(c.counts) != 6 || c.position(merged) != want {
+					t.Errorf("%v were delivered up to %s; want 6 up to %s", c.counts, c.position(merged), want)
+				}
+			})
+		})
+	}
 }

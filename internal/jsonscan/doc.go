@@ -2,8 +2,10 @@
 // a page of a feed into documents that are slices of the page.
 //
 // It accepts the same texts as encoding/json/jsontext, up to a depth of nesting. It
-// refuses invalid UTF-8 and halves of surrogate pairs, and accepts duplicate names. It
-// compares eight bytes of a string at a time and does not allocate.
+// refuses invalid UTF-8 and halves of surrogate pairs (unless [Scanner.AcceptHalves] is
+// called), and accepts duplicate names. It compares eight bytes of a string at a time and
+// does not allocate. [Scanner.Loose] reports whether the text may differ from the form in
+// which the service stores it.
 //
 // [New] returns a [Scanner] of a text. [Scanner.Value] skips a value of any type.
 // [Scanner.Members] skips an object and finds members by their names. [Scanner.Object],

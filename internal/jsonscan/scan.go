@@ -28,11 +28,24 @@ type Scanner struct {
 	i int // the offset of the next byte
 	// limit is the greatest depth of objects and arrays.
 	limit int
+	// halves reports whether halves of surrogate pairs are accepted.
+	halves bool
+	// loose is the result of Loose.
+	loose bool
 }
 
 // New returns a scanner of b, which it does not change. Objects and arrays may be nested
 // up to maxDepth.
 func New(b []byte, maxDepth int) *Scanner { return &Scanner{b: b, limit: maxDepth} }
+
+// AcceptHalves makes the scanner accept halves of surrogate pairs, such as "\ud800". They
+// are decoded as U+FFFD.
+func (s *Scanner) AcceptHalves() { s.halves = true }
+
+// Loose reports whether the scanned text may differ from its canonical form, in which the
+// service stores it (see package canonical). It has white space, half of a surrogate pair,
+// or a number that is neither a short integer nor a short fraction.
+func (s *Scanner) Loose() bool { return s.loose }
 
 // Offset returns the offset of the next byte.
 func (s *Scanner) Offset() int { return s.i }
@@ -54,6 +67,7 @@ func (s *Scanner) Space() {
 		switch s.b[s.i] {
 		case ' ', '\t', '\n', '\r':
 			s.i++
+			s.loose = true
 		default:
 			return
 		}
@@ -80,8 +94,7 @@ func (s *Scanner) Peek() byte {
 // Value skips one value of any type. depth is the depth of an object or array here: 1 for
 // the outermost one.
 func (s *Scanner) Value(depth int) error {
-	if end := skip(s.b, s.i, s.limit-depth+1, nil); end >= 0 {
-		s.i = end
+	if s.skip(s.limit-depth+1, nil) {
 		return nil
 	}
 	return s.value(depth)
@@ -99,8 +112,7 @@ func (s *Scanner) Members(depth int, names []string, at []int) error {
 		at[k] = -1
 		f.longest = max(f.longest, len(name))
 	}
-	end := skip(s.b, s.i, s.limit-depth+1, &f)
-	if end < 0 {
+	if !s.skip(s.limit-depth+1, &f) {
 		return s.members(depth, names, at)
 	}
 	for k, i := range at {
@@ -108,7 +120,6 @@ func (s *Scanner) Members(depth int, names []string, at []int) error {
 			at[k] = skipSpace(s.b, skipSpace(s.b, i)+1)
 		}
 	}
-	s.i = end
 	return nil
 }
 
@@ -263,7 +274,25 @@ func (s *Scanner) digits() error {
 	return nil
 }
 
+// shortInteger is the size of an integer that is canonical, whatever its digits are,
+// unless it is -0.
+const shortInteger = 18
+
+// isShortFraction reports whether a number with a point and without an exponent is
+// certainly canonical: it has at most 15 digits, no zero at its end, and is not too small
+// to be written without an exponent.
+func isShortFraction(number []byte) bool {
+	if len(number) > 16 || number[len(number)-1] == '0' {
+		return false
+	}
+	if number[0] == '-' {
+		number = number[1:]
+	}
+	return len(number) < 6 || string(number[:6]) != "0.0000"
+}
+
 func (s *Scanner) number() error {
+	from := s.i
 	if s.Peek() == '-' {
 		s.i++
 	}
@@ -277,9 +306,13 @@ func (s *Scanner) number() error {
 		if err := s.digits(); err != nil {
 			return err
 		}
+		s.loose = s.loose || !isShortFraction(s.b[from:s.i])
+	} else {
+		s.loose = s.loose || s.i-from > shortInteger || string(s.b[from:s.i]) == "-0"
 	}
 	if c := s.Peek(); c == 'e' || c == 'E' {
 		s.i++
+		s.loose = true
 		if c := s.Peek(); c == '+' || c == '-' {
 			s.i++
 		}

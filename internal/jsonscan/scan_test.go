@@ -146,8 +146,9 @@ func FuzzSkippingAgreesWithScanning(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		slow := New(text, depth)
 		err := slow.value(1)
-		if end := skip(text, 0, depth, nil); (end >= 0) != (err == nil) || end >= 0 && end != slow.i {
-			t.Fatalf("%q: skipped up to %d; byte by byte up to %d, %v", text, end, slow.i, err)
+		quick := New(text, depth)
+		if ok := quick.skip(depth, nil); ok != (err == nil) || ok && (quick.i != slow.i || quick.loose != slow.loose) {
+			t.Fatalf("%q: skipped up to %d, loose: %t; byte by byte up to %d, %t, %v", text, quick.i, quick.loose, slow.i, slow.loose, err)
 		}
 		if err != nil || text[0] != '{' {
 			return
@@ -190,6 +191,26 @@ func TestMembersOfTheOutermostObjectAreFound(t *testing.T) {
 	for _, text := range []string{``, `[]`, `1`, `{"a":}`, `{"_ts":1`} {
 		if err := New([]byte(text), depth).Members(1, []string{"_ts"}, make([]int, 1)); err == nil {
 			t.Errorf("%q is taken for an object", text)
+		}
+	}
+}
+
+// Text that is not loose is stored unchanged, so every deviation must be noticed at any
+// depth, also where values are scanned byte by byte.
+func TestLooseTextsAreNoticed(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"a":[1,-2,0,12.5,0.0001,-0.5,123456789012345678,true,null,"b c\u00fc"],"ü":{}}`: false,
+		`[1 ]`: true, `[ 1]`: true, `[1, 2]`: true, `[1 ,2]`: true, `{"a": 1}`: true, `{"a" :1}`: true, "{\n}": true, "[\t]": true,
+		`[-0]`: true, `[1.0]`: true, `[12.50]`: true, `[1e5]`: true, `[1E5]`: true, `[0.00001]`: true, `[-0.00001]`: true,
+		`[1234567890123456789]`: true, `[1234.5678901234567]`: true, `["\ud83d\ude00"]`: false, `["\ud800"]`: true, `{"\udc00\ud800":1}`: true,
+	} {
+		deep := strings.Repeat("[", skipLevels) + text + strings.Repeat("]", skipLevels) // too deep to be skipped
+		for _, text := range []string{text, deep} {
+			s := New([]byte(text), skipLevels+3)
+			s.AcceptHalves()
+			if err := s.Value(1); err != nil || s.Loose() != want {
+				t.Errorf("%s is loose: %t, %v", text, s.Loose(), err)
+			}
 		}
 	}
 }

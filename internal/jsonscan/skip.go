@@ -25,10 +25,11 @@ type search struct {
 	at []int
 }
 
-// skip returns the offset after the value at b[i], or -1 if the value is not valid.
-// Objects and arrays may be nested up to room. If f is not nil, skip finds members of the
-// outermost object.
-func skip(b []byte, i, room int, f *search) int {
+// skip skips the value at the next byte and reports whether it is valid. Objects and
+// arrays may be nested up to room. If f is not nil, skip finds members of the outermost
+// object. If the value is not valid, the scanner scans it again.
+func (s *Scanner) skip(room int, f *search) bool {
+	b, i := s.b, s.i
 	r := run{levels: 1, top: 1 << max(0, min(room, skipLevels))}
 	if f != nil {
 		r.watched, r.first, r.longest = 0b11, f.first, f.longest
@@ -36,13 +37,16 @@ func skip(b []byte, i, room int, f *search) int {
 	for {
 		switch i = r.pass(b, i); r.stop {
 		case complete:
-			return i
+			s.i, s.loose = i, s.loose || r.loose
+			return true
 		case invalid, begin:
-			return -1
+			return false
 		case slowString:
-			if i = scanString(b, i); i < 0 {
-				return -1
+			text := Scanner{b: b, i: i, halves: s.halves}
+			if _, err := text.Text(); err != nil {
+				return false
 			}
+			i, r.loose = text.i, r.loose || text.loose
 		case watchedName:
 			for k, name := range f.names {
 				if string(b[r.from+1:i-1]) == name {
@@ -70,6 +74,8 @@ type run struct {
 	// name reports whether the current string is a member's name. It begins at from.
 	name bool
 	from int
+	// loose is as in Scanner.
+	loose bool
 }
 
 // stop is the reason why skipping stopped.
@@ -112,7 +118,10 @@ value:
 			goto wrong
 		}
 		levels = levels<<1 | uint64(c>>5&1) // 0x7B or 0x5B
-		if i = skipSpace(b, i+1); uint(i) >= uint(len(b)) {
+		if i++; uint(i) < uint(len(b)) && b[i] <= ' ' {
+			i = r.space(b, i)
+		}
+		if uint(i) >= uint(len(b)) {
 			goto wrong
 		}
 		if b[i] == c+2 { // the closing bracket
@@ -138,6 +147,7 @@ value:
 		}
 		i += 4
 	default:
+		from = i
 		if c == '-' {
 			if i++; uint(i) >= uint(len(b)) {
 				goto wrong
@@ -155,8 +165,14 @@ value:
 			}
 			for i++; uint(i) < uint(len(b)) && IsDigit(b[i]); i++ {
 			}
+			if !isShortFraction(b[from:i]) {
+				r.loose = true
+			}
+		} else if i-from > shortInteger || c == '0' && i-from == len("-0") {
+			r.loose = true
 		}
 		if uint(i) < uint(len(b)) && b[i]|' ' == 'e' {
+			r.loose = true
 			if i++; uint(i) < uint(len(b)) && (b[i] == '+' || b[i] == '-') {
 				i++
 			}
@@ -173,12 +189,17 @@ passed: // a value
 		r.stop = complete
 		return i
 	}
-	if i = skipSpace(b, i); uint(i) >= uint(len(b)) {
+	if uint(i) < uint(len(b)) && b[i] <= ' ' {
+		i = r.space(b, i)
+	}
+	if uint(i) >= uint(len(b)) {
 		goto wrong
 	}
 	switch b[i] {
 	case ',':
-		i = skipSpace(b, i+1)
+		if i++; uint(i) < uint(len(b)) && b[i] <= ' ' {
+			i = r.space(b, i)
+		}
 		if levels&1 != 0 {
 			goto member
 		}
@@ -264,13 +285,15 @@ text: // at the opening quote
 	}
 
 colon:
-	if uint(i) < uint(len(b)) && b[i] != ':' {
-		i = skipSpace(b, i)
+	if uint(i) < uint(len(b)) && b[i] <= ' ' {
+		i = r.space(b, i)
 	}
 	if uint(i) >= uint(len(b)) || b[i] != ':' {
 		goto wrong
 	}
-	i = skipSpace(b, i+1)
+	if i++; uint(i) < uint(len(b)) && b[i] <= ' ' {
+		i = r.space(b, i)
+	}
 	goto value
 
 odd:
@@ -295,13 +318,13 @@ func special(w uint64) uint64 {
 	return (w | (w - spaces) | ((w ^ quotes) - ones) | ((w ^ slashes) - ones)) & tops
 }
 
-// scanString returns the offset after the string at b[i], or -1 if it is not valid.
-func scanString(b []byte, i int) int {
-	s := Scanner{b: b, i: i}
-	if _, err := s.Text(); err != nil {
-		return -1
-	}
-	return s.i
+// space skips white space, which is at b[i] or not. Only callers that have seen white
+// space or a control character call it.
+//
+//go:noinline
+func (r *run) space(b []byte, i int) int {
+	r.loose = true
+	return skipSpace(b, i)
 }
 
 func skipSpace(b []byte, i int) int {

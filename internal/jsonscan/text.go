@@ -101,6 +101,7 @@ func (s *Scanner) Text() (Text, error) {
 }
 
 // escape skips one escape sequence, or two if they are the halves of a surrogate pair.
+// Half of a pair alone is an error unless the scanner accepts it.
 func (s *Scanner) escape() error {
 	s.i++
 	switch s.Peek() {
@@ -117,14 +118,18 @@ func (s *Scanner) escape() error {
 	}
 	if utf16.IsSurrogate(r) {
 		rest := s.b[s.i+5:]
-		if len(rest) < 2 || rest[0] != '\\' || rest[1] != 'u' {
+		low := rune(-1)
+		if len(rest) >= 2 && rest[0] == '\\' && rest[1] == 'u' {
+			low, _ = hex4(rest[2:])
+		}
+		switch {
+		case utf16.DecodeRune(r, low) != utf8.RuneError:
+			s.i += 6
+		case s.halves:
+			s.loose = true
+		default:
 			return s.Fail("half of a surrogate pair")
 		}
-		low, ok := hex4(rest[2:])
-		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
-			return s.Fail("half of a surrogate pair")
-		}
-		s.i += 6
 	}
 	s.i += 5
 	return nil

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/canonical"
 )
 
 // Apply returns the document after all operations, which it applies in their order. doc
@@ -146,8 +147,9 @@ func splice(doc []byte, from, to int, parts ...[]byte) []byte {
 	return append(out, doc[to:]...)
 }
 
-// plus returns the sum of the JSON numbers old and by. Integers are added exactly if the
-// sum fits in 64 bits. Other numbers are added as float64, as most readers of JSON do.
+// plus returns the sum of the JSON numbers old and by, in canonical form. Integers are added
+// exactly if the sum fits in 64 bits. Other numbers are added as float64, as most readers of
+// JSON do.
 func plus(old, by []byte) ([]byte, error) {
 	if k := jsontext.Value(old).Kind(); k != '0' {
 		return nil, fmt.Errorf("%.40s is not a number", old)
@@ -162,5 +164,5 @@ func plus(old, by []byte) ([]byte, error) {
 	if err := errors.Join(errX, errY); err != nil || math.IsInf(x+y, 0) {
 		return nil, errors.New("the sum is beyond the range of a float64")
 	}
-	return json.Marshal(x + y)
+	return canonical.AppendFloat(nil, x+y), nil
 }

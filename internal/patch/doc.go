@@ -5,7 +5,7 @@
 //	after, err := p.Apply(before)
 //
 // A document is changed as text. Every byte that no operation changes stays the same,
-// numbers and white space included. Only names along the paths are decoded. All functions
+// numbers and white space included, until the store makes the result canonical. Only names along the paths are decoded. All functions
 // are pure and safe for concurrent use.
 //
 // # Operations

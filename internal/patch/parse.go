@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/canonical"
 )
 
 // MaxOperations is the largest number of operations in a patch. It is the service's
@@ -115,6 +117,9 @@ type rawOperation struct {
 
 // split decodes the body of a patch, which is an object or a list of operations.
 func split(body []byte) (p Patch, raw []rawOperation, err error) {
+	if body, err = canonical.Tolerant(body); err != nil {
+		return p, nil, &Error{-1, err.Error()}
+	}
 	// The decoder below accepts duplicate names and invalid UTF-8. Both would get into
 	// the document.
 	if v := jsontext.Value(bytes.TrimSpace(body)); !v.IsValid() {
@@ -130,7 +135,7 @@ func split(body []byte) (p Patch, raw []rawOperation, err error) {
 		p.Condition = spec.Condition
 	}
 	if err != nil {
-		return p, nil, &Error{-1, "is not of the form {\"operations\":[{\"op\":\"set\",\"path\":\"/a\",\"value\":1}]}: " + err.Error()}
+		return p, nil, &Error{-1, "is not of the form {\"operations\":[{\"op\":\"set\",\"path\":\"/a\",\"value\":1}]}"}
 	}
 	return p, raw, nil
 }

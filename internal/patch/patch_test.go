@@ -9,7 +9,7 @@ import (
 func TestOperations(t *testing.T) {
 	const doc = `{"a":1, "list":["x", "y"],"deep":{"b":{"c":true}},"n":1.50,"big":12345678901234567890,"text":"t"}`
 	for _, c := range []struct{ ops, want string }{
-		{`{"op":"add","path":"/new","value":{"k": 1e2}}`, `{"a":1, "list":["x", "y"],"deep":{"b":{"c":true}},"n":1.50,"big":12345678901234567890,"text":"t","new":{"k": 1e2}}`},
+		{`{"op":"add","path":"/new","value":{"k": 1e2}}`, `{"a":1, "list":["x", "y"],"deep":{"b":{"c":true}},"n":1.50,"big":12345678901234567890,"text":"t","new":{"k":100}}`},
 		{`{"op":"add","path":"/a","value":null}`, `{"a":null, "list"`},
 		{`{"op":"add","path":"/list/0","value":"w"}`, `"list":["w","x", "y"]`},
 		{`{"op":"add","path":"/list/1","value":"w"}`, `"list":["x", "w","y"]`},
@@ -44,7 +44,8 @@ func TestOperations(t *testing.T) {
 		{`{"op":"incr","path":"/a","value":-1.5}`, `{"a":-0.5, "list"`},
 		{`{"op":"incr","path":"/n","value":1}`, `"n":2.5,`},
 		{`{"op":"incr","path":"/fresh","value":-3}`, `"text":"t","fresh":-3}`},
-		{`{"op":"incr","path":"/big","value":1}`, `"big":12345678901234567000,`},
+		{`{"op":"incr","path":"/big","value":1}`, `"big":1.2345678901234567e+19,`},
+		{`{"op":"set","path":"/text","value":"\ud800"}`, "\"text\":\"\ufffd\""},
 		{`{"op":"incr","path":"/text","value":1}`, `! is not a number`},
 		{`{"op":"incr","path":"/deep","value":1}`, `! is not a number`},
 		{`{"op":"move","from":"/a","path":"/z"}`, `{"list":["x", "y"],"deep":{"b":{"c":true}},"n":1.50,"big":12345678901234567890,"text":"t","z":1}`},
@@ -170,6 +171,32 @@ func TestInvalidDocumentsAreAnError(t *testing.T) {
 	for _, text := range []string{``, `"`, `"\`, `}`, `{]`, `{"a" 1}`, `{"a":}`, `{,}`, `[,]`} {
 		if got, err := p.Apply([]byte(text)); err == nil {
 			t.Errorf("%s became %s", text, got)
+		}
+	}
+}
+
+// Integers are added exactly as long as the sum has 64 bits. Beyond that, a sum that wraps
+// around would have the wrong sign.
+func TestIncrementsBeyond64BitsDoNotWrapAround(t *testing.T) {
+	for _, c := range []struct{ old, by, want string }{
+		{"9223372036854775806", "1", "9223372036854775807"},
+		{"-9223372036854775807", "-1", "-9223372036854775808"},
+		{"9223372036854775807", "-9223372036854775808", "-1"},
+		{"9223372036854775807", "1", "9.2233720368547758e+18"},
+		{"-9223372036854775808", "-1", "-9223372036854775808"}, // the nearest float64
+		{"-9223372036854775808", "-9223372036854775808", "-1.8446744073709552e+19"},
+		// The sum has the form in which the same number would be stored.
+		{"9007199254740993000", "0.5", "9007199254740993024"},
+		{"9007199254740993", "1.0", "9007199254740994"},
+		{"1234567890123456789", "0.25", "1234567890123456768"},
+	} {
+		p, err := Parse([]byte(`[{"op":"incr","path":"/n","value":` + c.by + `}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Apply([]byte(`{"n":` + c.old + `}`))
+		if want := `{"n":` + c.want + `}`; err != nil || string(got) != want {
+			t.Errorf("%s + %s: %s, %v; want %s", c.old, c.by, got, err, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
@@ -35,9 +36,12 @@ func bind(q *syntax.Select, given map[string]json.RawMessage) (*Bound, error) {
 func parameter(name string, given map[string]json.RawMessage) (value.Value, error) {
 	raw, ok := given[name]
 	if !ok {
-		return value.Value{}, &ParameterError{Name: name, Reason: "is not among the request's parameters"}
+		return value.Value{}, nil // undefined, as in the service
 	}
-	raw = bytes.TrimSpace(raw)
+	raw, err := canonical.Tolerant(raw)
+	if err != nil {
+		return value.Value{}, &ParameterError{Name: name, Reason: err.Error()}
+	}
 	if !jsontext.Value(raw).IsValid() {
 		return value.Value{}, &ParameterError{Name: name, Reason: "is not a JSON value"}
 	}
@@ -64,11 +68,11 @@ func (b *Bound) describe(given map[string]json.RawMessage) error {
 			if err != nil {
 				return err
 			}
-			if v.Kind != value.Number || v.Number != math.Trunc(v.Number) || v.Number < 0 || v.Number > math.MaxInt32 {
+			var ok bool
+			if c, ok = v.Int(); !ok || c < 0 || c > math.MaxInt32 {
 				return &ParameterError{Name: name, Reason: fmt.Sprintf(
 					"is the count of %s and must be an integer from 0 to %d", n.what, math.MaxInt32)}
 			}
-			c = int64(v.Number)
 		}
 		*n.to = &c
 	}

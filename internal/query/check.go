@@ -77,14 +77,15 @@ func (c *checker) counts() error {
 		if n.count == nil || n.count.Param != "" {
 			continue
 		}
-		f, most := n.count.Tok.Num, float64(math.MaxInt32)
-		if n.count == c.q.Limit && c.q.Offset.Param == "" && c.q.Offset.Tok.Num == 0 {
+		count, ok := n.count.Tok.Number().Int()
+		most := int64(math.MaxInt32)
+		if n.count == c.q.Limit && c.q.Offset.Param == "" && value.Equal(c.q.Offset.Tok.Number(), value.OfInt(0)) {
 			most += math.MaxInt32 // the largest sum of OFFSET and LIMIT, which plans contain
 		}
-		if f != math.Trunc(f) || f > most {
+		if !ok || count < 0 || count > most {
 			return c.fail(n.count.Tok, n.code, fmt.Sprintf("The %s count has to be an integer from 0 to %d.", n.what, math.MaxInt32))
 		}
-		n.count.N = int64(f)
+		n.count.N = count
 	}
 	return nil
 }
@@ -94,7 +95,7 @@ func (c *checker) names() error {
 	seen := map[string]bool{}
 	for i, name := range syntax.OutputNames(c.q.Items) {
 		if seen[name] {
-			return c.fail(nameToken(c.q.Items[i]), syntax.CodeDuplicate, fmt.Sprintf("The select list has two items of the name '%s'.", name))
+			return c.fail(nameToken(c.q.Items[i]), syntax.CodeDuplicate, fmt.Sprintf("Object creation error, property name '%s' specified more than once.", name))
 		}
 		seen[name] = true
 	}
@@ -157,7 +158,7 @@ func (c *checker) expr(e syntax.Expr) error {
 		seen := map[string]bool{}
 		for _, m := range e.Members {
 			if seen[m.Name] {
-				return c.fail(m.Tok, syntax.CodeDuplicate, fmt.Sprintf("The object has two members of the name '%s'.", m.Name))
+				return c.fail(m.Tok, syntax.CodeDuplicate, fmt.Sprintf("Object creation error, property name '%s' specified more than once.", m.Name))
 			}
 			seen[m.Name] = true
 		}
@@ -231,11 +232,13 @@ func boundPath(e syntax.Expr, params map[string]value.Value) (binding int, path 
 // stepOf returns the step for the constant v in brackets: a name for a string, an index
 // for a number. ok is false for other values.
 func stepOf(v value.Value) (step, bool) {
-	switch {
-	case v.Kind == value.String:
+	switch v.Kind {
+	case value.String:
 		return step{name: v.Bytes}, true
-	case v.Kind == value.Number && v.Number >= 0 && v.Number == math.Trunc(v.Number) && v.Number <= math.MaxInt32:
-		return step{index: int(v.Number)}, true
+	case value.Number:
+		n, ok := v.Int()
+		return step{index: int(n)}, ok && n >= 0 && n <= math.MaxInt32
+	default:
 	}
 	return step{}, false
 }

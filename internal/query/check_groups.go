@@ -44,9 +44,7 @@ func (c *checker) groups() error {
 		return &syntax.UnsupportedError{What: "DISTINCT together with GROUP BY"}
 	case q.Distinct && grouped:
 		return &syntax.UnsupportedError{What: "DISTINCT together with aggregates"}
-	case len(q.OrderBy) > 0 && len(q.GroupBy) > 0:
-		return &syntax.UnsupportedError{What: "ORDER BY together with GROUP BY"}
-	case len(q.OrderBy) > 0 && grouped:
+	case len(q.OrderBy) > 0 && grouped && len(q.GroupBy) == 0:
 		return &syntax.UnsupportedError{What: "ORDER BY together with aggregates"}
 	case q.Distinct && !distinctKeys(q):
 		return &syntax.UnsupportedError{What: "DISTINCT with ORDER BY of something that isn't selected"}

@@ -249,13 +249,15 @@ func (c *compiler) conditional(e *syntax.Conditional) (evaluator, bool) {
 func (c *compiler) constructed(e syntax.Expr) (evaluator, bool) {
 	emit, constant := c.emit(e)
 	return func(f *frame) value.Value {
+		was := f.notFinite
 		b, _ := emit(f, nil)
+		f.notFinite = was // the value may never be in a row
 		return f.read(b)
 	}, constant
 }
 
 // emit compiles an expression to an emitter of its JSON and reports whether it is
-// constant. The JSON of a path is copied as it is stored, so a number keeps its digits.
+// constant. The JSON of a path is copied as it is stored; see [value.AppendProjected].
 func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
 	// If this array or object is itself an expression of GROUP BY, its value is read from
 	// the group. Compiling its parts would read the last document of the group instead.
@@ -272,7 +274,7 @@ func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
 		raw := c.raw(binding, path)
 		return func(f *frame, dst []byte) ([]byte, bool) {
 			b := raw(f)
-			return append(dst, b...), b != nil
+			return value.AppendProjected(dst, b), b != nil
 		}, false
 	}
 	if sub, ok := e.(*syntax.Subquery); ok && c.group == nil {
@@ -288,6 +290,7 @@ func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
 func emitValue(ev evaluator) emitter {
 	return func(f *frame, dst []byte) ([]byte, bool) {
 		v := ev(f)
+		f.notFinite = f.notFinite || v.NotFinite()
 		return v.AppendJSON(dst), v.Kind != value.Undefined
 	}
 }

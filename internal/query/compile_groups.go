@@ -143,7 +143,7 @@ func (m *group) keep(keys []value.Value) {
 // memory, without their data.
 const (
 	groupOverhead   = 160
-	accumulatorSize = 72
+	accumulatorSize = 96
 	valueSize       = 40
 )
 

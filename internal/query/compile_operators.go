@@ -1,7 +1,6 @@
 package query
 
 import (
-	"math"
 	"unicode/utf8"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
@@ -10,32 +9,6 @@ import (
 
 // An operator with an undefined operand returns undefined. The exceptions are ??, false
 // AND, and true OR.
-
-// arithmetic holds the operators on two numbers. If an operand is not a number, the
-// result is undefined.
-var arithmetic = map[string]func(a, b float64) float64{
-	"+": func(a, b float64) float64 { return a + b },
-	"-": func(a, b float64) float64 { return a - b },
-	"*": func(a, b float64) float64 { return a * b },
-	"/": func(a, b float64) float64 { return a / b },
-	"%": math.Mod,
-	"&": func(a, b float64) float64 { return float64(toInt32(a) & toInt32(b)) },
-	"|": func(a, b float64) float64 { return float64(toInt32(a) | toInt32(b)) },
-	"^": func(a, b float64) float64 { return float64(toInt32(a) ^ toInt32(b)) },
-
-	// As in JavaScript, a shift uses only the low five bits of the right operand, and >>>
-	// treats the left operand as unsigned.
-	"<<":  func(a, b float64) float64 { return float64(toInt32(a) << (toInt32(b) & 31)) },
-	">>":  func(a, b float64) float64 { return float64(toInt32(a) >> (toInt32(b) & 31)) },
-	">>>": func(a, b float64) float64 { return float64(uint32(toInt32(a)) >> (toInt32(b) & 31)) }, //nolint:gosec // only the bits matter
-}
-
-// toInt32 converts as JavaScript does: it truncates the fraction and keeps the low 32
-// bits.
-func toInt32(f float64) int32 {
-	f = math.Mod(math.Trunc(f), 1<<32)
-	return int32(uint32(int64(f))) //nolint:gosec // only the low bits are needed
-}
 
 // comparisons holds the operators that compare two values of the same type. The argument
 // is negative, zero or positive, like the result of cmp.Compare.
@@ -74,13 +47,13 @@ func (c *compiler) binary(e *syntax.Binary) (evaluator, bool) {
 	if op := comparisons[e.Op]; op != nil {
 		return func(f *frame) value.Value { return compared(l(f), r(f), op) }, both
 	}
-	op := arithmetic[e.Op]
+	op := value.Arithmetic[e.Op]
 	return func(f *frame) value.Value {
 		a, b := l(f), r(f)
 		if a.Kind != value.Number || b.Kind != value.Number {
 			return value.Value{}
 		}
-		return value.Finite(op(a.Number, b.Number))
+		return op(a, b)
 	}, both
 }
 
@@ -109,17 +82,13 @@ func (c *compiler) unary(e *syntax.Unary) (evaluator, bool) {
 	if e.Op == "NOT" {
 		return func(f *frame) value.Value { return not(x(f)) }, constant
 	}
-	op := map[string]func(float64) float64{
-		"-": func(a float64) float64 { return -a },
-		"+": func(a float64) float64 { return a },
-		"~": func(a float64) float64 { return float64(^toInt32(a)) },
-	}[e.Op]
+	op := value.Signs[e.Op]
 	return func(f *frame) value.Value {
 		v := x(f)
 		if v.Kind != value.Number {
 			return value.Value{}
 		}
-		return value.Finite(op(v.Number))
+		return op(v)
 	}, constant
 }
 

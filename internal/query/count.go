@@ -72,7 +72,7 @@ func (s *Groups) count(key []byte) {
 
 // counted returns the single row of a query that counts distinct rows.
 func (s *Groups) counted(c *countDistinct) []SortedRow {
-	n := value.AppendNumber(nil, float64(len(s.seen)))
+	n := value.OfInt(int64(len(s.seen))).AppendJSON(nil)
 	if c.name == "" {
 		return []SortedRow{{Row: n}}
 	}

@@ -42,5 +42,6 @@
 // Between two defined values of different types, = is false and != is true, while <, <=,
 // > and >= are undefined. AND and OR have three values. False AND undefined is false, and
 // true OR undefined is true. Every other combination with undefined is undefined. Two
-// arrays or objects are equal if all of their parts are equal. Numbers are float64.
+// arrays or objects are equal if all of their parts are equal. Numbers are integers of 64
+// bits, or float64.
 package query

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
@@ -21,6 +22,11 @@ func (e *EvaluationError) Error() string { return e.Message }
 func (e *EvaluationError) ServiceMessage() string {
 	return (&syntax.Error{Message: e.Message}).ServiceMessage()
 }
+
+// ErrNotFinite reports that a row contains the infinite or NaN result of an operator, such as
+// 1/0. Its text is that of the service, which answers with the HTTP status 400 and the
+// sub-status 4001.
+var ErrNotFinite = errors.New("The response content contains a numeric value that cannot be represented in JSON (e.g. Infinity and NaN).") //nolint:revive,staticcheck // the service's sentence
 
 // ParameterError reports that a parameter of the query has no value or an unsuitable one.
 // The HTTP status is 400.

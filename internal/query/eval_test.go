@@ -90,7 +90,7 @@ func TestExpressionsHaveTheServicesValues(t *testing.T) {
 		`c.n IN (1,2,3,4,5,6,7,8,9)`: `true`, `c.s IN (1,2,3,4,5,6,7,8,9)`: `false`, `c.a IN (1,2,3,4,5,6,7,8,[1,"two",{"l":2,"k":1}])`: `true`,
 		`c.n BETWEEN 5 AND 6`: `true`, `c.n BETWEEN 6 AND 7`: `false`, `c.n NOT BETWEEN 6 AND 7`: `true`, `c.s BETWEEN 'A' AND 'B'`: `true`, `c.n BETWEEN 'a' AND 'b'`: undefined, `c.n BETWEEN 6 AND 'b'`: `false`, `c.n BETWEEN 1 AND 9 AND c.b`: `true`, `c.missing BETWEEN 1 AND 2`: undefined,
 		// These expressions use the operators on numbers.
-		`c.n + 1`: `6`, `c.n - 1 * 2`: `3`, `(c.n - 1) * 2`: `8`, `c.n / 2`: `2.5`, `c.n % 3`: `2`, `-c.n`: `-5`, `+c.n`: `5`, `~c.n`: `-6`, `c.n & 4`: `4`, `c.n | 8`: `13`, `c.n ^ 1`: `4`, `c.n + '1'`: undefined, `c.n / 0`: undefined, `c.missing + 1`: undefined, `-c.s`: undefined, `1e308 * 10`: undefined,
+		`c.n + 1`: `6`, `c.n - 1 * 2`: `3`, `(c.n - 1) * 2`: `8`, `c.n / 2`: `2.5`, `c.n % 3`: `2`, `-c.n`: `-5`, `+c.n`: `5`, `~c.n`: `-6`, `c.n & 4`: `4`, `c.n | 8`: `13`, `c.n ^ 1`: `4`, `c.n + '1'`: undefined, `IS_DEFINED(c.n / 0)`: `false`, `c.n / 0 > 1`: undefined, `c.missing + 1`: undefined, `-c.s`: undefined, `IS_DEFINED(1e308 * 10)`: `false`,
 		`10 - 3 - 2`: `5`, `c.n -1`: `4`, `c.n = 2 + 3`: `true`, `0.1 + 0.2`: `0.30000000000000004`,
 		`c.s || 'd'`: `"Abcd"`, `c.s || 1`: undefined, `'a' || 'b' || 'c'`: `"abc"`,
 		`c.missing ?? c.n`: `5`, `c.z ?? 1`: `null`, `c.missing ?? c.missing`: undefined, `c.n ?? 1 ?? 2`: `5`,

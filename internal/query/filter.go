@@ -72,6 +72,11 @@ func Condition(text string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
+	for e := range syntax.All(q.Exprs()...) {
+		if p, ok := e.(*syntax.Param); ok {
+			return nil, &ParameterError{Name: p.Name, Reason: "has no value in a condition"}
+		}
+	}
 	if err := check(text, q); err != nil {
 		return nil, err
 	}

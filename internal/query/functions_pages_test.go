@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -36,6 +37,21 @@ func pageExamples(t *testing.T) []pageExample {
 
 // rowsOf returns the decoded rows of a query over items.
 func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMessage) ([]any, error) {
+	rows, err := textsOf(text, params, items...)
+	if err != nil {
+		return nil, err
+	}
+	got := make([]any, len(rows))
+	for i, row := range rows {
+		if err := json.Unmarshal(row, &got[i]); err != nil {
+			return nil, fmt.Errorf("row %s: %w", row, err)
+		}
+	}
+	return got, nil
+}
+
+// textsOf returns the JSON of the rows of a query over items.
+func textsOf(text string, params map[string]json.RawMessage, items ...json.RawMessage) ([]json.RawMessage, error) {
 	q, err := Parse(text)
 	if err != nil {
 		return nil, err
@@ -44,21 +60,14 @@ func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	rows, got := b.Rows(), []any{}
-	groups := rows.Groups(1, nil)
-	take := func(row json.RawMessage) {
-		var v any
-		if e := json.Unmarshal(row, &v); e != nil {
-			err = fmt.Errorf("row %s: %w", row, e)
-		}
-		got = append(got, v)
-	}
+	rows, got := b.Rows(), []json.RawMessage{}
+	groups := rows.Groups(100, nil)
 	for _, item := range items {
 		each := rows.Each(item, func() bool {
 			if b.Shape().Grouped {
 				groups.Add()
 			} else if row, ok := rows.Row(); ok {
-				take(row)
+				got = append(got, bytes.Clone(row))
 			}
 			return true
 		})
@@ -67,9 +76,9 @@ func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMes
 		}
 	}
 	for _, group := range groups.Rows() {
-		take(group.Row)
+		got = append(got, group.Row)
 	}
-	return got, err
+	return got, groups.Err()
 }
 
 // sameToLastDigit reports whether two results are equal. If both are a single number, the

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -163,7 +164,9 @@ func (a keyAnalysis) equal(x syntax.Expr, v value.Value) keySet {
 				key[j] = anyValue{}
 			}
 			key[i] = v.Any()
-			r = intersection(r, keySet{exact: true, ranges: []keyRange{{key: key}}})
+			// A partition key is a float64, which several integers share from 2^53 on.
+			const shared = 1 << 53
+			r = intersection(r, keySet{exact: math.Abs(v.Float()) < shared, ranges: []keyRange{{key: key}}})
 			understood = true
 		}
 	}

@@ -167,7 +167,10 @@ func TestNoDocumentIsMissedByItsKeyOrID(t *testing.T) {
 	}
 }
 
-func (w writer) keyValue() string { return w.pick(`"a"`, `"x"`, `1`, `7`, `null`, `true`, `["a"]`) }
+// keyValue returns a random value of a key, among them two integers that are one float64.
+func (w writer) keyValue() string {
+	return w.pick(`"a"`, `"x"`, `1`, `7`, `null`, `true`, `["a"]`, `9007199254740992`, `9007199254740993`)
+}
 
 // about returns a random condition on keys, ids and other members.
 func (w writer) about(depth int) string {
@@ -175,7 +178,7 @@ func (w writer) about(depth int) string {
 		return w.pick("c.id", "c.id", `c["id"]`, "c.pk", "c.pk", "c.k.x", `c["k"].x`, "c.v", "c.k")
 	}
 	v := func() string {
-		return w.pick(`"a"`, `'ab'`, `"b"`, `1`, `@n`, `@s`, `null`, `""`, `c.v`, `undefined`, `["a"]`, `@t`)
+		return w.pick(`"a"`, `'ab'`, `"b"`, `1`, `9007199254740992`, `9007199254740993`, `@n`, `@s`, `null`, `""`, `c.v`, `undefined`, `["a"]`, `@t`)
 	}
 	if n := w.r.IntN(3); depth > 0 && n > 0 {
 		return "(" + w.about(depth-1) + w.pick(" AND ", " AND ", " OR ") + w.about(depth-1) + w.pick("", "", " AND "+w.about(0), " OR "+w.about(0)) + ")"

@@ -41,6 +41,9 @@ type frame struct {
 	args  []value.Value // a stack of the arguments of nested calls
 	held  int           // size of args in bytes
 	err   error         // why the evaluation ended: an *EvaluationError, or the error of stopped
+	// notFinite reports whether the row that is being made lacks a value because it is
+	// infinite or NaN.
+	notFinite bool
 	// group is the group for which the select list of a GROUP BY query is evaluated.
 	group *group
 }
@@ -89,6 +92,15 @@ func (f *frame) stop(message string) {
 	if f.err == nil {
 		f.err = &EvaluationError{Message: message}
 	}
+}
+
+// made ends the evaluation with ErrNotFinite if the row that was made has a value that is
+// infinite or NaN.
+func (f *frame) made() {
+	if f.notFinite && f.err == nil {
+		f.err = ErrNotFinite
+	}
+	f.notFinite = false
 }
 
 // tooLarge reports whether size, the size of a value in bytes, exceeds maxValue. If so,

@@ -55,6 +55,8 @@ type Plan struct {
 	Version     int     `json:"partitionedQueryExecutionInfoVersion"`
 	QueryInfo   Info    `json:"queryInfo"`
 	QueryRanges []Range `json:"queryRanges"`
+	// HybridSearch is null: full-text and vector search are not supported.
+	HybridSearch *struct{} `json:"hybridSearchQueryInfo"`
 }
 
 // planVersion is the version that the service writes. No SDK reads it.

@@ -42,7 +42,7 @@ const (
 )
 
 func wantPlan(top string, selectValue bool, ranges string) string {
-	return `{"partitionedQueryExecutionInfoVersion":2,"queryInfo":{"distinctType":"None","top":` + top + fmt.Sprintf(planOfRest, selectValue) + ranges + `}`
+	return `{"partitionedQueryExecutionInfoVersion":2,"queryInfo":{"distinctType":"None","top":` + top + fmt.Sprintf(planOfRest, selectValue) + ranges + `,"hybridSearchQueryInfo":null}`
 }
 
 // The JSON of each plan must equal the service's, with every field and in the same order.

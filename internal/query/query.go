@@ -2,6 +2,9 @@ package query
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
@@ -113,3 +116,23 @@ func (s Shape) Merged() bool {
 
 // Shape returns the parts of the query that concern several documents.
 func (b *Bound) Shape() Shape { return b.shape }
+
+// Identity returns a text that two queries share if a position among the rows of one is a
+// position among the rows of the other. It has the query and the values of its parameters.
+//
+// Clients that merge the rows of several ranges add a condition on the values of ORDER BY to a
+// sorted query, and replace it when they resume. So the terms of its condition that concern
+// nothing else are no part of the identity.
+func (b *Bound) Identity() []byte {
+	q := *b.q
+	if len(q.OrderBy) > 0 {
+		q.Where = withoutResumption(q.Where, q.OrderBy)
+	}
+	text := []byte(q.String())
+	for _, name := range slices.Sorted(maps.Keys(b.params)) {
+		v := b.params[name]
+		text = fmt.Appendf(text, "\x00%s %d ", name, v.Kind)
+		text = v.AppendJSON(text)
+	}
+	return text
+}

@@ -26,7 +26,7 @@ type writer struct {
 func (w writer) pick(list ...string) string { return list[w.r.IntN(len(list))] }
 
 func (w writer) scalar() string {
-	return w.pick(`null`, `true`, `false`, `0`, `1`, `-1`, `2.5`, `1e3`, `-0.0`, `9007199254740993`, w.string(), w.string(), w.string())
+	return w.pick(`null`, `true`, `false`, `0`, `1`, `-1`, `2.5`, `1e3`, `-0.0`, `9007199254740991`, w.string(), w.string(), w.string())
 }
 
 func (w writer) string() string {
@@ -239,7 +239,7 @@ func (w writer) simple() string {
 	case 6:
 		return "SELECT VALUE " + w.string() + " LIKE " + w.pattern() + " FROM c"
 	case 7:
-		return "SELECT VALUE " + w.pick("-1", "2.5", "1e3", "9007199254740993", "-7") + w.pick("<<", ">>", ">>>", "&", "|", "^", "%") + w.pick("0", "1", "-1", "33", "3") + " FROM c"
+		return "SELECT VALUE " + w.pick("-1", "2.5", "1e3", "9007199254740991", "-7") + w.pick("<<", ">>", ">>>", "&", "|", "^", "%") + w.pick("0", "1", "-1", "33", "3") + " FROM c"
 	case 0:
 		return "SELECT VALUE " + w.subquery(1) + " FROM c"
 	case 1:

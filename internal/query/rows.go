@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
@@ -15,6 +16,8 @@ type Rows struct {
 	f    frame
 	doc  []byte
 	out  []byte
+	// short is the memory of queried.
+	short []byte
 }
 
 // Rows returns a new evaluator of the query, for one goroutine.
@@ -53,19 +56,31 @@ func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
 
 // Row returns the current row of Each. ok is false if the value of SELECT VALUE is
 // undefined. The row is valid until the next call of any method. The row of SELECT * is
-// the document itself, and other rows may share its memory. Row must not be called for
-// queries with aggregates or GROUP BY; [Rows.Groups] returns their rows.
+// the document itself, unless it has a number with a long exponent, which has another form
+// in queries (see package canonical). Other rows may share the document's memory. Row must
+// not be called for queries with aggregates or GROUP BY; [Rows.Groups] returns their rows.
 //
 // The caller applies TOP, OFFSET LIMIT, ORDER BY and DISTINCT. See [Rows.OrderKey].
 func (r *Rows) Row() (row json.RawMessage, ok bool) {
 	switch p := r.prog; {
 	case p.value != nil:
-		return p.value(&r.f), true
+		return r.queried(p.value(&r.f)), true
 	case p.star:
-		return r.doc, true
+		return r.queried(r.doc), true
 	}
+	r.f.notFinite = false // a condition may have such values
 	r.out, ok = r.prog.row(&r.f, r.out[:0])
-	return r.out, ok
+	r.f.made()
+	return r.queried(r.out), ok
+}
+
+// queried returns the text of a stored value as queries return it.
+func (r *Rows) queried(text []byte) []byte {
+	if !canonical.HasLongExponent(text) {
+		return text
+	}
+	r.short = canonical.AppendQueried(r.short[:0], text)
+	return r.short
 }
 
 // Eval calls Each and returns the first row, if there is one. It is for queries that

@@ -17,7 +17,8 @@ import (
 // decoded values, in the simplest way that follows the language's description. The two
 // share only the parser.
 
-type none struct{} // undefined
+// none is undefined. infinite reports that it is the infinite or NaN result of an operator.
+type none struct{ infinite bool }
 
 // slow evaluates expressions for one row: a document and the values of the names in FROM.
 type slow struct {
@@ -30,6 +31,9 @@ type slow struct {
 	group   []slow
 	grouped bool
 }
+
+// slowInfinite is set when an operator has such a result.
+var slowInfinite bool
 
 func isUndefined(v any) bool { _, ok := v.(none); return ok }
 
@@ -96,7 +100,7 @@ func (s slow) literal(e *syntax.Literal) any {
 	case value.Null:
 		return nil
 	case value.Number:
-		return e.Value.Number
+		return e.Value.Float()
 	case value.String:
 		return string(e.Value.Bytes)
 	default:
@@ -206,7 +210,8 @@ func (s slow) binary(e *syntax.Binary) any {
 		">>>": func() float64 { return float64(uint32(slowInt32(x)) >> (uint32(slowInt32(y)) % 32)) },
 	}[e.Op]()
 	if math.IsInf(r, 0) || math.IsNaN(r) {
-		return none{}
+		slowInfinite = true
+		return none{infinite: true}
 	}
 	return r
 }

@@ -171,10 +171,11 @@ func (s *Groups) Rows() []SortedRow {
 			continue
 		}
 		f := &s.rows.f
-		f.group = m
+		f.group, f.notFinite = m, false
 		if row, ok := s.g.row(f, nil); ok {
 			rows[i].Row = json.RawMessage(row)
 		}
+		f.made()
 		f.group = nil
 	}
 	s.err = s.rows.end()

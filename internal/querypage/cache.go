@@ -89,9 +89,9 @@ func Refused(err error) error {
 	)
 	switch {
 	case errors.As(err, &service):
-		return &Error{service.ServiceMessage()}
+		return &Error{message: service.ServiceMessage(), compiled: true}
 	case errors.As(err, &unsupported), errors.As(err, &parameter), errors.As(err, &plan):
-		return &Error{err.Error()}
+		return &Error{message: err.Error()}
 	}
 	return err
 }

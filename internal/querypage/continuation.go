@@ -46,17 +46,11 @@ func checksum(text string) string {
 
 // position is the position at which a page of a query begins, among documents or sort
 // keys. It is never a number of rows that were read, so it stays right after any write,
-// split or merge. Its token holds the rid of the container, but nothing of the query's
-// text: SDKs change the filter and keep the position when they resume a query of several
-// partitions.
+// split or merge. query_token.go has the text of its continuation.
 //
-//	<kind>~<rid>~<limit>~<offset>~<within>~<position>~<checksum>
-//
-// kind is s (in the order of the documents) or o (in the order of keys). within is empty
-// unless the page ended among the rows of one document, as it may with JOIN. Then within
-// is the document's number and the number of its rows that were returned, as in "7.250".
-// The next page begins with that document. If another document has replaced it, the page
-// begins with the first row of the new one.
+// A page of a JOIN may end among the rows of a document, and every page before a row that is
+// too large for it. Then the next page begins with that document. If another document has
+// replaced it, the page begins with the first row of the new one.
 type position struct {
 	ordered bool
 	// limit is the number of rows that TOP and LIMIT still allow. It is -1 if the query
@@ -66,18 +60,13 @@ type position struct {
 	offset int64
 	// after is the position among documents. It is empty before the first document.
 	after string
-	// document is the number of the document at position after, if only some of its rows
-	// were returned. rows is the number of those rows. Otherwise rows is 0.
+	// within reports whether the page begins with the document at position after. document
+	// is its number, and rows is the number of its rows that were returned.
+	within         bool
 	document, rows uint64
 	// last is the row before the page in an ordered query. It is nil for the first page.
 	last *query.Position
 }
-
-const (
-	kindScan    = "s"
-	kindOrdered = "o"
-	tokenParts  = 6
-)
 
 // maxSortKey is the largest size in bytes of a sort key in a continuation. Servers and
 // clients limit the size of headers.
@@ -102,15 +91,19 @@ func startOf(shape query.Shape) position {
 	return p
 }
 
-// token returns the continuation of the position. It returns errLongSortKey if the sort
-// key is too long.
-func (p position) token(rid string) (string, error) {
-	kind, at, limit, within := kindScan, p.after, "", ""
+// text returns the position as text. It returns errLongSortKey if the sort key is too long.
+//
+//	<limit>~<offset>~<within>~<position>
+//
+// within is empty if the next page begins after the document at the position. Otherwise it is
+// the document's number and the number of its rows that were returned, as in "7.250".
+func (p position) text() (string, error) {
+	at, limit, within := p.after, "", ""
 	if p.limit >= 0 {
 		limit = strconv.FormatInt(p.limit, 10)
 	}
 	if p.ordered {
-		kind, at = kindOrdered, ""
+		at = ""
 		if p.last != nil {
 			if len(p.last.Key) > maxSortKey {
 				return "", errLongSortKey
@@ -120,45 +113,35 @@ func (p position) token(rid string) (string, error) {
 			at = base64.RawURLEncoding.EncodeToString(append(b, p.last.Key...))
 		}
 	}
-	if p.rows > 0 {
+	if p.within {
 		within = strconv.FormatUint(p.document, 10) + "." + strconv.FormatUint(p.rows, 10)
 	}
-	return JoinToken(kind, rid, limit, strconv.FormatInt(p.offset, 10), within, at), nil
+	return strings.Join([]string{limit, strconv.FormatInt(p.offset, 10), within, at}, "~"), nil
 }
 
-// parsePosition returns the position in a continuation. It is the inverse of token. It
-// returns an *[Error] if the token belongs to another container, or to a query with the
-// other value of ordered.
-func parsePosition(text, rid string, ordered bool) (position, error) {
-	p := position{ordered: ordered, limit: -1}
-	kind := kindScan
-	if ordered {
-		kind = kindOrdered
-	}
-	parts := SplitToken(text)
-	ok := len(parts) == tokenParts && parts[0] == kind && parts[1] == rid && (parts[2] == "" || parseCount(parts[2], &p.limit)) && parseCount(parts[3], &p.offset)
-	if ok && parts[4] != "" {
-		document, rows, _ := strings.Cut(parts[4], ".")
+// parsePosition returns the position that text has written. ok is false for another text.
+func parsePosition(text string, ordered bool) (p position, ok bool) {
+	p = position{ordered: ordered, limit: -1}
+	parts := strings.Split(text, "~")
+	ok = len(parts) == 4 && (parts[0] == "" || parseCount(parts[0], &p.limit)) && parseCount(parts[1], &p.offset)
+	if ok && parts[2] != "" {
+		document, rows, _ := strings.Cut(parts[2], ".")
 		var n, m int64
-		ok = parseCount(document, &n) && parseCount(rows, &m) && m > 0 && !ordered
-		p.document, p.rows = uint64(n), uint64(m)
+		ok = parseCount(document, &n) && parseCount(rows, &m) && !ordered
+		p.within, p.document, p.rows = true, uint64(n), uint64(m)
 	}
 	switch {
 	case !ok:
 	case !ordered:
-		p.after = parts[5]
-	case parts[5] != "":
+		p.after = parts[3]
+	case parts[3] != "":
 		const ties = 16 // the two numbers before the key
-		b, err := base64.RawURLEncoding.Strict().DecodeString(parts[5])
+		b, err := base64.RawURLEncoding.Strict().DecodeString(parts[3])
 		if ok = err == nil && len(b) >= ties && len(b) <= ties+maxSortKey; ok {
 			p.last = &query.Position{Tie: binary.BigEndian.Uint64(b), Row: binary.BigEndian.Uint64(b[8:]), Key: b[ties:]}
 		}
 	}
-	if !ok {
-		return position{}, badRequest("the header x-ms-continuation is %.60q, which is not a continuation of this query in this container; "+
-			"send the continuation of an earlier page of the same query, or none", text)
-	}
-	return p, nil
+	return p, ok
 }
 
 // parseCount parses a number as token writes it into n. It returns false for any other

@@ -68,6 +68,9 @@ func (p *Page) selectItems(ctx context.Context) {
 	if ok {
 		p.items.Sets = make([]engine.ItemSet, 0, len(sets))
 		for _, s := range sets {
+			if s.Key != nil && p.c.SharesPartition(s.Key) {
+				exact = false // documents of other keys are in the set, too
+			}
 			if s.Key == nil || pointOf(p.c, s.Key) != "" {
 				p.items.Sets = append(p.items.Sets, engine.ItemSet{Key: s.Key, From: s.From, To: s.To})
 			}

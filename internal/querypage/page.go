@@ -19,6 +19,7 @@ package querypage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 // These are the limits of a page.
@@ -34,9 +36,10 @@ const (
 	// maxRows is the size of a page if [Request.MaxRows] is -1. maxRowBytes may end the
 	// page earlier.
 	maxRows = 10_000
-	// maxRowBytes is the size of a page's rows, in bytes, at which no further row is
-	// added.
-	maxRowBytes = 4 << 20
+	// maxRowBytes is the largest size of a page's rows, in bytes. As in the service, an
+	// answer has at most 4 MiB, and a kilobyte is left for the text around the rows. Only
+	// a single row may exceed the limit, because it is a page.
+	maxRowBytes = 4<<20 - 1<<10
 	// maxTime limits the time for reading a page. Clients wait a few seconds for a
 	// response, so a page ends then even if it has no rows.
 	maxTime = 3 * time.Second
@@ -80,7 +83,8 @@ type Page struct {
 	// Continuation is the continuation of the next page. It is empty if this page is the
 	// last.
 	Continuation string
-	// Charge is the cost in request units. It is set even if Read fails.
+	// Charge is the cost in request units. It is set even if Read fails, unless Read was
+	// throttled before it began.
 	Charge float64
 	// Served lists the partitions that were read.
 	Served []engine.PartitionEnd
@@ -93,6 +97,8 @@ type Page struct {
 	shape      query.Shape
 	items      engine.ItemsRequest
 	start      position
+	binding    binding
+	progress   progress // of the pages before this one
 	maxRows    int
 	sortMemory int
 	time       time.Duration
@@ -111,11 +117,21 @@ type Page struct {
 }
 
 // Error is a mistake of the client. Its text is the message of the response.
-type Error struct{ message string }
+type Error struct {
+	message string
+	// compiled reports whether the message is JSON in the form of the query compiler.
+	compiled bool
+}
+
+// Compiled reports whether the text is JSON in the form of the service's query compiler:
+// {"errors":[...]} or {"Errors":[...]}.
+func (e *Error) Compiled() bool { return e.compiled }
 
 func (e *Error) Error() string { return e.message }
 
-func badRequest(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+func badRequest(format string, args ...any) error {
+	return &Error{message: fmt.Sprintf(format, args...)}
+}
 
 // New returns a page to be read with [Page.Read]. It returns an *[Error] if the request
 // is invalid. ctx also limits [Page.Read].
@@ -137,10 +153,16 @@ func New(ctx context.Context, r Request) (*Page, error) {
 	if p.time == 0 {
 		p.time = maxTime
 	}
+	if p.shape.GroupBy && len(p.shape.OrderBy) > 0 {
+		// The service has plans for such queries, but nobody knows what it does with them.
+		return nil, Refused(&syntax.UnsupportedError{What: "ORDER BY together with GROUP BY"})
+	}
 	p.selectItems(ctx)
 	var err error
-	if p.start = startOf(p.shape); r.Continuation != "" {
-		if p.start, err = parsePosition(r.Continuation, p.rid(), p.start.ordered); err != nil {
+	p.start = startOf(p.shape)
+	p.binding = bindingOf(ctx, &r, p.start.ordered)
+	if r.Continuation != "" && !p.binding.gone {
+		if p.start, p.progress, err = p.binding.parse(r.Continuation); err != nil {
 			return nil, err
 		}
 	}
@@ -152,6 +174,9 @@ func (p *Page) rid() string { return p.c.Identity().ContainerRID }
 // Sorts reports whether a query's rows come in the order of keys. Each page then needs a
 // scan of all documents, and memory for the rows.
 func Sorts(shape query.Shape) bool { return len(shape.OrderBy) > 0 || shape.Grouped }
+
+// Descending reports whether the rows are sorted in descending order of their first key.
+func (p *Page) Descending() bool { return len(p.shape.OrderBy) > 0 && p.shape.OrderBy[0].Descending }
 
 // Read reads the page. Its errors are *[Error] and those of
 // [engine.Container.VisitItems].
@@ -165,8 +190,15 @@ func (p *Page) Read(ctx context.Context) error {
 	default:
 		err = p.readDocuments(ctx)
 	}
+	if errors.As(err, new(*feed.ThrottledError)) {
+		p.Charge = 0 // the caller knows what such a query costs
+		return err
+	}
+	if late := p.settle(); err == nil {
+		err = late
+	}
 	if err == nil && p.more {
-		p.Continuation, err = p.next.token(p.rid())
+		p.Continuation, err = p.binding.token(p.next, progress{p.progress.pages + 1, p.progress.rows + int64(p.Count)})
 	}
 	if err == errLongSortKey { //nolint:errorlint // token returns the error unwrapped
 		advice := "the page has the maximum size; return less of each item, limit the rows by a condition or LIMIT, or sort by a shorter value"
@@ -176,6 +208,62 @@ func (p *Page) Read(ctx context.Context) error {
 		return badRequest("the sort key of the rows has more than %d bytes, which is too large for a continuation; %s", maxSortKey, advice)
 	}
 	return Refused(err)
+}
+
+// Charges of queries, in request units, as recorded of the service for pages of small rows:
+// a page; a condition that an index serves, a value that is a path, and a join; a row, and each
+// member of its select list after the first.
+const (
+	chargePage   = 2.247
+	chargeFilter = 0.5563
+	chargePath   = 0.2
+	chargeJoin   = 0.065
+	chargeRow    = 0.01299
+	chargeStar   = 0.014357
+	chargeMember = 0.001923
+)
+
+// settle sets the charge of the page. It is the charge of the recorded formula. The documents
+// that the query reads and does not return are an estimate: the store has no index of values,
+// so they cost what it costs to read them. The scan has spent its own charge already. settle
+// returns a *feed.ThrottledError if other requests have used up the throughput meanwhile.
+func (p *Page) settle() error {
+	cost, row := p.query.Cost(), chargeRow
+	switch {
+	case p.shape.SelectAll:
+		row = chargeStar
+	case cost.Members > 1:
+		row += chargeMember * float64(cost.Members-1)
+	}
+	if p.shape.NoSource {
+		row = 0
+	}
+	charge := chargePage + row*float64(p.Count)
+	if cost.Filtered {
+		charge += chargeFilter
+	}
+	if cost.Path {
+		charge += chargePath
+	}
+	if cost.Joined {
+		charge += chargeJoin
+	}
+	const kbOfReads = 11 // as many KB of documents cost a request unit
+	kb := float64(p.Bytes) / (1 << 10)
+	if cost.Filtered && p.Documents > p.Count { // a condition that no index served
+		const freeKB = 4 // the recorded charges of conditions include as much
+		charge += max(0, kb*float64(p.Documents-p.Count)/float64(p.Documents)-freeKB) / kbOfReads
+	}
+	if kb > float64(p.Documents) { // large documents
+		charge = max(charge, kb/kbOfReads)
+	}
+	taken := p.Charge
+	p.Charge = charge
+	err := p.c.Settle(taken, charge)
+	if err != nil {
+		p.Charge = engine.ThrottledShare * charge
+	}
+	return err
 }
 
 // room returns the number of rows that can still be added to the page, considering its
@@ -189,6 +277,11 @@ func (p *Page) room() int {
 }
 
 func (p *Page) isFull() bool { return p.room() <= 0 || len(p.Rows) >= maxRowBytes }
+
+// fits reports whether the page, with the row added, has at most the size of a page.
+func (p *Page) fits(row []byte) bool {
+	return p.Count == 0 || len(p.Rows)+len(",")+len(row) <= maxRowBytes
+}
 
 // add appends the JSON of a row to the page.
 func (p *Page) add(row []byte) {
@@ -212,10 +305,12 @@ func (p *Page) limitLeft() int64 {
 // depend on the documents.
 var emptyDocument = []byte(`{}`)
 
-// scan calls visit for the selected documents in the order of effective partition key and
-// ID. It stops when visit returns false or the time of the page has passed. after is the
-// position after the last visited document, or empty if no documents remain. With
-// p.anyOrder the order is undefined, time does not end the scan, and visit must always
+// scan calls visit for the selected documents in the order of [engine.ItemsPage]. It stops
+// when visit returns false, when the time of the page has passed, and at the end of a
+// physical partition if the page has rows, because a page never spans two. But if the page
+// is full, the scan goes on to find out whether there are more rows. after is the position
+// after the last visited document, or empty if no documents remain. With p.anyOrder the
+// order is undefined, neither time nor a partition ends the scan, and visit must always
 // return true.
 func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more bool, err error)) (after string, err error) {
 	if p.shape.NoSource {
@@ -223,7 +318,7 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 		return "", err
 	}
 	items := p.items
-	items.Continuation, items.Again, items.AnyOrder = p.start.after, p.start.rows > 0, p.anyOrder
+	items.Continuation, items.Again, items.AnyOrder = p.start.after, p.start.within, p.anyOrder
 	deadline := time.Now().Add(p.time)
 	for {
 		stopped := false
@@ -231,6 +326,7 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 			if items.IndexOnly {
 				item.Body = emptyDocument
 			}
+			items.Again = false // the next part begins after this document
 			more, err := visit(item)
 			stopped = !more
 			return more, err
@@ -244,10 +340,10 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 		if p.Served == nil {
 			p.Served = part.Served
 		}
-		if stopped || part.Continuation == "" || !p.anyOrder && time.Now().After(deadline) {
+		ends := part.PartitionEnd && p.Count > 0 && !p.isFull()
+		if stopped || part.Continuation == "" || !p.anyOrder && (ends || time.Now().After(deadline)) {
 			return part.Continuation, nil
 		}
-		items.Again = items.Again && part.Continuation == items.Continuation
 		items.Continuation = part.Continuation
 	}
 }
@@ -274,7 +370,7 @@ func (p *Page) readSorted(ctx context.Context) error {
 		return err
 	}
 	for i := range rows {
-		if i == n || len(p.Rows) >= maxRowBytes {
+		if i == n || !p.fits(rows[i].Row) {
 			p.more = true
 			break
 		}

@@ -59,8 +59,8 @@ func (p *Page) readDocuments(ctx context.Context) error {
 	if d.hasNext {
 		p.next = *d.full
 	}
-	if d.resume > 0 && p.next.after == p.start.after && p.Documents == 0 {
-		p.next.document, p.next.rows = p.start.document, d.resume // no document was visited
+	if p.start.within && p.next.after == p.start.after && p.Documents == 0 {
+		p.next.within, p.next.document, p.next.rows = true, p.start.document, p.start.rows // no document was visited
 	}
 	p.next.limit, p.next.offset = p.limitLeft(), d.offset
 	return nil
@@ -113,6 +113,11 @@ func (d *documentPage) visitRow() (more bool) {
 		d.offset--
 		return true
 	}
+	if !d.fits(row) {
+		d.row--
+		d.full, d.hasNext, d.more = d.within(), true, false
+		return false
+	}
 	d.add(row)
 	if d.limitLeft() == 0 {
 		d.more = false
@@ -154,7 +159,7 @@ func (d *documentPage) visitDocument(item *engine.VisitedItem, visit func() bool
 
 // within returns the position after the last row so far of the current document.
 func (d *documentPage) within() *position {
-	return &position{after: d.item.Continuation(), document: d.number, rows: d.row}
+	return &position{after: d.item.Continuation(), within: true, document: documentNumber(d.item.Body), rows: d.row}
 }
 
 // endWithin ends the page at the current row of the current document.

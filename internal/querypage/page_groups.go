@@ -49,7 +49,7 @@ func (p *Page) addGroups(rows []query.SortedRow) (more bool) {
 		case rows[i].Row == nil:
 		case p.next.offset > 0:
 			p.next.offset--
-		case p.isFull():
+		case p.isFull() || !p.fits(rows[i].Row):
 			return true
 		default:
 			p.add(rows[i].Row)

@@ -33,7 +33,7 @@ func (p *Page) resumeAt(filter json.RawMessage) error {
 	}
 	var f resumeFilter
 	if err := json.Unmarshal(filter, &f); err != nil {
-		return badRequest(`resumeFilter is not of the form {"value": [values], "rid": text, "exclude": boolean}: %v`, err)
+		return badRequest(`resumeFilter is %.60s, which is not of the form {"value": [values], "rid": text, "exclude": boolean}`, filter)
 	}
 	if len(p.shape.OrderBy) == 0 || p.shape.Grouped || p.start.offset > 0 {
 		return badRequest("resumeFilter resumes only a query with ORDER BY and without OFFSET and GROUP BY, which this query is not")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type storeEngine struct {
 	purge time.Duration
 	// dialect is the dialect of the lease documents.
 	dialect lease.Dialect
+	// keyPaths are the key paths of the monitored container, each of one name.
+	keyPaths []string
 
 	mu         sync.Mutex // guards the fields below
 	fs         *vfs.MemFS
@@ -33,7 +36,6 @@ type storeEngine struct {
 	items      *store.Container
 	documents  *store.Container
 	generation int
-	last       int64
 }
 
 var _ expiringEngine = (*storeEngine)(nil)
@@ -57,6 +59,7 @@ func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerPr
 	if items.KeyPaths == nil {
 		items.KeyPaths = []string{"/pk"}
 	}
+	e.keyPaths = items.KeyPaths
 	if e.avad && items.Retention == 0 {
 		items.Retention = storeRetention
 	}
@@ -154,45 +157,64 @@ func (e *storeEngine) commit(ctx context.Context, writes ...itemWrite) (int64, t
 			at = r.Modified
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.last = max(e.last, results[0].LSN)
 	return results[0].LSN, at, nil
 }
 
 // expiries implements [expiringEngine].
-func (e *storeEngine) expiries(ctx context.Context, after int64) (deletes []feed.Change, through int64, err error) {
-	r := feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(continuation(after)), Wait: time.Hour}
+func (e *storeEngine) expiries(ctx context.Context, after feed.Continuation) (deletes []feed.Change, through feed.Continuation, err error) {
+	r := feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(after), Wait: time.Hour}
 	page, err := e.container().Feed(ctx, r)
 	for errors.Is(err, store.ErrClosed) && ctx.Err() == nil {
 		time.Sleep(time.Microsecond) // a power loss ends at the moment at which it begins
 		page, err = e.container().Feed(ctx, r)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
-	alone := map[int64]bool{} // whether the transaction has only deletes of expired items
+	type transaction struct {
+		lsn int64
+		key string
+	}
+	alone := map[transaction]bool{} // whether the transaction has only deletes of expired items
+	of := func(c feed.Change) transaction { return transaction{c.LSN, e.keyOf(c).String()} }
 	for _, c := range page.Changes {
-		if old, known := alone[c.LSN]; !known || old {
-			alone[c.LSN] = c.Expired
+		if old, known := alone[of(c)]; !known || old {
+			alone[of(c)] = c.Expired
 		}
 	}
 	for _, c := range page.Changes {
-		if alone[c.LSN] {
+		if alone[of(c)] {
 			deletes = append(deletes, c)
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.last = max(e.last, page.LSN)
-	return deletes, page.LSN, nil
+	return deletes, page.Continuation, nil
 }
 
-// counters returns one counter, because a container of the store has only one.
+// keyOf returns the partition key of a change's item.
+func (e *storeEngine) keyOf(c feed.Change) (key feed.PartitionKey) {
+	if c.Op == feed.Delete {
+		return c.DeletedKey
+	}
+	var document map[string]any
+	if err := json.Unmarshal(c.Current, &document); err != nil {
+		return nil
+	}
+	for _, path := range e.keyPaths {
+		key = append(key, document[strings.TrimPrefix(path, "/")])
+	}
+	return key
+}
+
 func (e *storeEngine) counters() []counter {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return []counter{{keys: feed.Full(), lsn: e.last}}
+	stats, err := e.container().PartitionStats(context.Background())
+	if err != nil {
+		return nil
+	}
+	var all []counter
+	for _, p := range stats {
+		all = append(all, counter{keys: p.Range, lsn: p.LSN})
+	}
+	return all
 }
 
 func (e *storeEngine) partitions() []feed.Partition {

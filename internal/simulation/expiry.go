@@ -27,10 +27,10 @@ type lifetimes struct {
 // expiringEngine is an engine whose items may expire.
 type expiringEngine interface {
 	engine
-	// expiries waits for deletes of expired items after an LSN, and returns them. It
-	// leaves out the deletes in the transaction of another write. through is the last LSN
-	// that it has read.
-	expiries(ctx context.Context, after int64) (deletes []feed.Change, through int64, err error)
+	// expiries waits for deletes of expired items after a position, and returns them. It
+	// leaves out the deletes in the transaction of another write. through is the position
+	// up to which it has read.
+	expiries(ctx context.Context, after feed.Continuation) (deletes []feed.Change, through feed.Continuation, err error)
 }
 
 // drawLifetimes draws the times to live. The longest is shorter than the rest at the end
@@ -89,7 +89,7 @@ func (r *run) watchExpiry() {
 
 // recordExpiry records the deletes of expired items, until ctx ends.
 func (w *world) recordExpiry(ctx context.Context, e expiringEngine) {
-	for after := int64(0); ; {
+	for after := continuation(0); ; {
 		deletes, through, err := e.expiries(ctx, after)
 		if ctx.Err() != nil {
 			return

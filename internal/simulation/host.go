@@ -235,11 +235,11 @@ func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 	if err == nil {
 		err = p.Run(ctx)
 	}
-	h.err = err
-	h.trace("returned", "", outcome(err), 0)
 	h.mu.Lock()
 	waited := h.waiting > 0 || h.waited
 	h.mu.Unlock()
+	h.err = err
+	h.trace("returned", "", outcome(err), 0)
 	h.world.ledger.add(&returned{h, err, waited})
 	h.refuses(err)
 }
@@ -277,9 +277,8 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	}
 	f := &read{host: s.host, token: token, req: r}
 	w.ledger.add(f)
-	if parts := w.engine.partitions(); !isGone(parts, r.Partition.ID, r.Range) {
-		defer w.ends(w.begins(ctx, &use{host: s.host, token: token, keys: keysOf(parts, r), what: useRead, asked: w.since()}))
-	}
+	keys := r.Range.OrFull().Intersect(r.Partition.Range.OrFull())
+	defer w.ends(w.begins(ctx, &use{host: s.host, token: token, keys: keys, what: useRead, asked: w.since()}))
 	page, err := send(ctx, c, func(ctx context.Context) (feed.Page, error) { return s.serve(ctx, f, false) })
 	w.ledger.end(f, func() { f.answer, f.err = page, err })
 	return page, err

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"runtime"
@@ -45,6 +46,14 @@ const (
 	operatorParty  = parties - 1 // the run: its events, writes, and everything that an operator does
 )
 
+// partyOfHost returns the party of our host with number n, which begins at 1.
+func partyOfHost(n int) int {
+	if n >= foreignParty {
+		panic(fmt.Sprintf("a run may have %d hosts", foreignParty-1))
+	}
+	return n
+}
+
 func newInstants(origin time.Time) *instants {
 	return &instants{origin: origin, due: map[time.Duration][]string{}}
 }
@@ -52,8 +61,11 @@ func newInstants(origin time.Time) *instants {
 // reserve registers that the goroutine with the given name waits for an instant of its
 // party's lattice, about d from now. It returns that instant.
 func (i *instants) reserve(party int, name string, d time.Duration) time.Duration {
+	if party >= parties {
+		panic(fmt.Sprintf("the run has no instants for party %d; it may have %d parties", party, parties))
+	}
 	now := time.Since(i.origin)
-	slot := time.Duration(party % parties * turnsEach)
+	slot := time.Duration(party * turnsEach)
 	at := (now+d)/latticePeriod*latticePeriod + slot
 	for at <= now {
 		at += latticePeriod
@@ -79,6 +91,9 @@ func (i *instants) turn(at time.Duration, name string) (wait time.Duration) {
 		if other < name {
 			wait++
 		}
+	}
+	if wait >= turnsEach {
+		panic(fmt.Sprintf("%s waits for an instant of another party, because of %q", name, i.due[at]))
 	}
 	return wait
 }

@@ -77,3 +77,54 @@ func TestAWorkerNeedsAPositionOrAStart(t *testing.T) {
 		}
 	}
 }
+
+// A lease that an operator deletes in a first start may be created again while a host still
+// uses it, but that host soon notices.
+func TestHostsNoticeSharedKeysInTime(t *testing.T) {
+	l := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: continuation(0), ETag: "1"}
+	for later, want := range map[time.Duration]bool{time.Second: false, time.Hour: true} {
+		broken := judged(t, func(w *world, h *host) {
+			other := &host{world: w, id: "h2", instance: "b", owner: "b/1", clock: newHostClock(), settings: w.settings()}
+			w.ledger.add(&join{other})
+			w.operates(opCreate, l, l)
+			w.operates(opDelete, l, lease.Lease{})
+			time.Sleep(later)
+			for _, h := range []*host{h, other} {
+				w.begins(t.Context(), &use{host: h, token: "0", keys: feed.Full(), what: useRead, asked: w.since()})
+			}
+		})
+		if broken["exclusive-use"] != want {
+			t.Errorf("%s after the operator's delete, shared keys break %v; want exclusive-use among them: %t", later, broken, want)
+		}
+	}
+}
+
+// The processor opens each observer once and for its own lease, and closes it once, but only
+// if it was opened.
+func TestObserversAreOpenedAndClosedOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		opened []string
+		closed int
+		want   bool
+	}{
+		"once":              {[]string{"0"}, 1, false},
+		"opened twice":      {[]string{"0", "0"}, 1, true},
+		"for another lease": {[]string{"1"}, 1, true},
+		"closed twice":      {[]string{"0"}, 2, true},
+		"never opened":      {nil, 1, true},
+	} {
+		broken := judged(t, func(w *world, h *host) {
+			o := &worker{host: h, lease: lease.Lease{Token: "0", Continuation: continuation(7)}, run: 1}
+			w.ledger.add(o)
+			for _, token := range c.opened {
+				w.ledger.add(&opened{o, token})
+			}
+			for range c.closed {
+				w.ledger.end(o, nil)
+			}
+		})
+		if broken["order"] != c.want {
+			t.Errorf("%s: the observer's calls break %v; want order among them: %t", name, broken, c.want)
+		}
+	}
+}

@@ -172,8 +172,11 @@ type (
 	}
 	// cut is the end of the context of a use that still lasts.
 	cut struct{ *use }
-	// opened is the moment at which an observer has been opened.
-	opened struct{ *worker }
+	// opened is the moment at which an observer has been opened, for the lease with token.
+	opened struct {
+		*worker
+		token string
+	}
 	// batch lasts from the moment at which the processor hands a batch out until the
 	// handler has returned. A host that is frozen in between handles it only later.
 	batch struct {
@@ -199,11 +202,6 @@ type (
 		*worker
 		lsn int64
 		err error
-	}
-	// misuse is a call of an observer that its interface forbids.
-	misuse struct {
-		*worker
-		text string
 	}
 )
 

@@ -58,7 +58,7 @@ func (w *world) commits(c *commit) {
 // changesPartitions records the live partitions.
 func (w *world) changesPartitions() { w.ledger.add(&topology{w.engine.partitions()}) }
 
-// begins records that a use of a lease begins, unless the lease's partition is gone.
+// begins records that a use of a lease begins.
 func (w *world) begins(ctx context.Context, u *use) *use {
 	w.cuts()
 	w.ledger.add(u)

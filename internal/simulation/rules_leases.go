@@ -17,11 +17,11 @@ func judgeNothingSkipped(v *view, a *application, breach report) {
 	before, reached := v.sent[a.leaseWrite].before, []lease.Lease(nil) // the leases whose positions are judged
 	from := v.promised
 	switch {
-	case a.host == nil || v.lostVersions():
+	case a.host == nil || v.isAstray(a):
 	case a.op == opCreate && v.marker && !v.shadowed(a.doc):
 		reached = []lease.Lease{a.doc}
 	case a.op == opUpdate && a.doc.Continuation != before.Continuation && !v.shadowed(a.doc):
-		reached, from = []lease.Lease{a.doc}, at(v.lsn(before))
+		reached, from = []lease.Lease{a.doc}, func(k *keyLog) int64 { return max(v.lsn(before), v.promised(k)) }
 	case a.op == opDelete && v.marker && !v.sent[a.leaseWrite].discards:
 		reached = slices.DeleteFunc(usable(v.without(before.Token)), func(l lease.Lease) bool { return !ancestor(before, l) })
 	}
@@ -118,28 +118,26 @@ func otherProperties(l lease.Lease) map[string]string {
 	return p
 }
 
-// parents returns the stored ancestors of a child that a host creates for its own leases:
-// those that are gone, and that it owns.
-func (v *view) parents(w *leaseWrite) []lease.Lease {
-	if w.op != opCreate || w.lease.Owner != "" || !v.marker {
-		return nil
-	}
-	return slices.DeleteFunc(v.without(""), func(a lease.Lease) bool {
-		return !ancestor(a, w.lease) || a.Owner == "" || a.Owner != w.host.text() || !v.isGone(a)
-	})
-}
-
 // judgeChild judges the create of a child. The host may own several ancestors of it. One of
-// them must be its parent, at the child's position.
+// them must be its parent, which the host trusts, at the child's position.
 func judgeChild(v *view, w *leaseWrite, breach report) {
+	if w.op != opCreate || w.lease.Owner != "" || !v.marker {
+		return
+	}
+	parents := slices.DeleteFunc(v.without(""), func(a lease.Lease) bool {
+		t := v.tenures[tenureKey{w.host, a.Token}]
+		return !ancestor(a, w.lease) || a.Owner == "" || a.Owner != w.host.text() || v.overwritten(t)
+	})
 	fits := func(a lease.Lease) bool {
+		if t := v.tenures[tenureKey{w.host, a.Token}]; t != nil && !v.trusted(t) {
+			return false
+		}
 		if start := a.Start(feed.Now()); a.Continuation == "" && start.Kind() == feed.StartNow {
 			a = a.StartingAt(v.defaultStart()) // foreign hosts drop the start; our children have it again
 		}
 		is, was := w.lease.Properties, a.Properties
 		return w.lease.Continuation == a.Continuation && is[lease.PropertyStart] == was[lease.PropertyStart] && keepsBound(a, w.lease)
 	}
-	parents := slices.DeleteFunc(v.parents(w), func(a lease.Lease) bool { return v.overwritten(v.tenures[tenureKey{w.host, a.Token}]) })
 	breach(len(parents) > 0 && !slices.ContainsFunc(parents, fits), "the parents are %+v", parents)
 }
 
@@ -187,7 +185,7 @@ func judgeShadowedAtRest(v *view, _ *rest, breach report) {
 	for _, l := range v.docs {
 		// The release of a lease may have failed. Then its document keeps the owner.
 		live := l.Owner != "" && v.age(l) < v.times.takeover()
-		breach(live && v.shadowed(l) && !v.isGone(l), "lease %s has the live owner %q, though its parent exists", l.Token, l.Owner)
+		breach(live && v.shadowed(l), "lease %s has the live owner %q, though its parent exists", l.Token, l.Owner)
 	}
 }
 
@@ -267,9 +265,6 @@ func judgeStart(v *view, e entry, breach report) {
 }
 
 func judgeEverythingDelivered(v *view, r *rest, breach report) {
-	if v.lostVersions() {
-		return
-	}
 	var waiting []feed.Range // keys whose gone lease stays while deletes are refused
 	for _, l := range v.usable() {
 		if r.what == restParents && v.isGone(l) {
@@ -309,15 +304,26 @@ func (v *view) comparable(u, o *use) bool {
 	switch {
 	case u.host.foreign || o.host.foreign:
 		return v.strictForeign && u.host.foreign != o.host.foreign
-	case o.what == useRead && v.hostOf(o.host).slept(v.entries[v.began[o]].at) || u.what == useRead && v.hostOf(u.host).slept(v.now):
+	case v.outlasts(u, v.now) || v.outlasts(o, v.entries[v.began[o]].at):
 		return false
 	}
 	return !v.overtaken(v.tenures[u.key()]) && !v.overtaken(v.tenures[o.key()])
 }
 
+// outlasts reports whether a use is a read that may outlast its host's trust: the host has
+// been suspended since the read began, or its trust has ended and it has been suspended
+// since the write from which its timer counts.
+func (v *view) outlasts(u *use, began time.Duration) bool {
+	t := v.tenures[u.key()]
+	late := t != nil && !v.trusted(t) && v.hostOf(u.host).slept(t.at)
+	return u.what == useRead && (late || v.hostOf(u.host).slept(began))
+}
+
 // doubled reports whether a doubling concerns both ranges of keys.
 func (v *view) doubled(a, b feed.Range) bool {
-	return slices.ContainsFunc(v.double, func(d doubling) bool { return d.keys.Overlaps(a) && d.keys.Overlaps(b) })
+	return slices.ContainsFunc(v.double, func(d doubling) bool {
+		return (d.part || v.now < d.until) && d.keys.Overlaps(a) && d.keys.Overlaps(b)
+	})
 }
 
 func judgeTrust(v *view, u *use, t *tenure, breach report) {
@@ -343,14 +349,6 @@ func judgeSending(v *view, w *leaseWrite, breach report) {
 		}
 	case w.op == opUpdate && w.mine():
 		breach(late && !t.inferred && !v.sent[w].acquires, "trust has ended")
-	default:
-		// The host that replaces a gone lease may also own another ancestor of the child.
-		parents := v.parents(w)
-		may := slices.ContainsFunc(parents, func(a lease.Lease) bool {
-			t := v.tenures[tenureKey{h, a.Token}]
-			return t == nil || v.trusted(t) || v.overwritten(t)
-		})
-		breach(len(parents) > 0 && !may, "trust in the parents %+v has ended", parents)
 	}
 }
 
@@ -361,7 +359,13 @@ func judgeHandOver(v *view, u *use, t *tenure, breach report) {
 	}
 }
 
-func judgeMisuse(_ *view, m *misuse, breach report) { breach(true, "the observer %s", m.text) }
+func judgeOpened(v *view, o *opened, breach report) {
+	breach(v.workers[o.worker].opened || o.token != o.lease.Token, "the observer is opened twice, or for lease %s", o.token)
+}
+
+func judgeClosed(v *view, w *worker, breach report) {
+	breach(!v.workers[w].opened || v.workers[w].closed, "the observer is closed twice, or though it was not opened")
+}
 
 func judgeOrder(v *view, u *use, _ *tenure, breach report) {
 	if u.batch != nil {
@@ -384,23 +388,30 @@ func judgeDrain(v *view, w *wait, breach report) {
 	stays := v.now - h.left - w.host.settings.times.drain // since the end of the drain timeout
 	drained := h.left >= 0 && stays >= 0
 	late := !w.ended && drained && stays > 0 && !h.fellBehind(h.left)
-	early := w.ended && !drained && !errors.Is(w.cause, lease.ErrLost)
+	early := w.ended && !drained && (!errors.Is(w.cause, lease.ErrLost) || v.keeps(w.worker))
 	breach(!h.crashed && late, "a handler still has a context %s after the drain timeout", stays)
 	breach(!h.crashed && early, "the context of a handler ended: %v", w.cause)
 }
 
 func judgeCheckpoints(v *view, c *checkpoint, breach report) {
-	w, h, t := v.workers[c.worker], v.hostOf(c.host), v.tenures[tenureKey{c.host, c.lease.Token}]
+	w, h := v.workers[c.worker], v.hostOf(c.host)
 	switch {
 	case h.crashed:
 	case c.err == nil:
 		breach(w.stored < c.lsn, "the checkpoint at %d returned nil, but the stored position is %d", c.lsn, w.stored)
 	case !errors.Is(c.err, lease.ErrLost) || v.called[c] >= c.lsn:
 		breach(true, "the checkpoint at %d returned %v; the last that returned nil was at %d", c.lsn, c.err, v.called[c])
-	case h.left < 0 && t == w.tenure && v.holds(t):
-		breach(!v.lapsed(t) && !v.overwritten(t) && !v.isGone(c.lease) && !v.hasChild(c.lease),
-			"the checkpoint at %d returned %v, but the host holds the lease", c.lsn, c.err)
+	default:
+		breach(v.keeps(c.worker), "the checkpoint at %d returned %v, but the host holds the lease", c.lsn, c.err)
 	}
+}
+
+// keeps reports whether a worker may not have lost its lease: its host has held the lease ever
+// since, is not stopping, and no foreign host or change of the partitions has come between.
+func (v *view) keeps(w *worker) bool {
+	t := v.tenures[tenureKey{w.host, w.lease.Token}]
+	same := v.hostOf(w.host).left < 0 && t == v.workers[w].tenure && v.holds(t)
+	return same && !v.lapsed(t) && !v.overwritten(t) && !v.isGone(w.lease) && !v.hasChild(w.lease)
 }
 
 func judgePurge(v *view, c *commit, breach report) {

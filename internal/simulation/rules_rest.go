@@ -139,11 +139,16 @@ func judgeFailure(_ *view, f *failure, breach report) { breach(true, "%s", f.tex
 
 func judgeReturned(v *view, f *returned, breach report) {
 	h := v.hostOf(f.host)
+	outlasts := false // a call of the user's code lasts
 	config, refused := errors.AsType[*changefeed.ConfigError](f.err)
-	if h.crashed || h.discarding && h.refused && refused && config.Field == "DiscardLeases" {
+	if h.crashed || h.left >= 0 && h.lists == 0 || h.discarding && h.refused && refused && config.Field == "DiscardLeases" {
 		return
 	}
-	breach(h.left < 0 || f.err != nil && !v.ignoresContext && !f.waited, "%s: Run returned %v; it was stopped: %t", f.host.id, f.err, h.left >= 0)
+	_, runs := errors.AsType[*changefeed.StillRunningError](f.err)
+	for u := range v.uses {
+		outlasts = outlasts || u.host == f.host && u.what != useRead
+	}
+	breach(h.left < 0 || f.err != nil && !(runs && (outlasts || f.waited)), "%s: Run returned %v; it was stopped: %t", f.host.id, f.err, h.left >= 0)
 }
 
 func judgeFree(v *view, _ *rest, breach report) {

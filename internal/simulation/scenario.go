@@ -17,7 +17,7 @@ import (
 // scenario is the configuration and the events that a seed determines.
 type scenario struct {
 	plan        plan
-	worldConfig // engine, start, passes, clean and ignoresContext are set later
+	worldConfig // engine, start, passes and clean are set later
 
 	partitions int
 	levels     int // number of components of hierarchical keys; zero without them
@@ -134,12 +134,14 @@ type plan struct {
 	// disturbed reports whether goroutines run in an unusual order. It changes nothing in a
 	// run.
 	disturbed bool
+	// rule is the name of the only rule that judges the run. All rules do if it is empty.
+	rule string
 }
 
 // newScenario draws the scenario of a plan.
 func newScenario(p plan) *scenario {
 	d := newDraw(p.seed, 0, "scenario")
-	s := &scenario{plan: p, worldConfig: worldConfig{seed: p.seed, disturbed: p.disturbed, times: drawTimes(&d)}}
+	s := &scenario{plan: p, worldConfig: worldConfig{seed: p.seed, disturbed: p.disturbed, rule: p.rule, times: drawTimes(&d)}}
 	switch p := d.float(); {
 	case p < 0.08:
 		s.faultLevel = calm
@@ -258,7 +260,7 @@ func (s *scenario) memory() *memEngine {
 func (s *scenario) world(ctx context.Context, e engine, keepTrace bool) *world {
 	c := s.worldConfig
 	c.engine, c.keepTrace = e, keepTrace
-	c.ignoresContext, c.clean = s.odds.ignoresContext > 0, s.faultLevel != rough
+	c.clean = s.faultLevel != rough
 	switch s.startKind {
 	case feed.StartNow:
 	case feed.StartContinuation:

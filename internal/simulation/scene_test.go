@@ -299,7 +299,7 @@ func (s *scene) redelivered() int {
 
 // missing returns the number of changes that were written and have not been handled.
 func (s *scene) missing() int {
-	return len(s.view().journal.left(feed.Full(), at(0), math.MaxInt64, delivery.unhandled))
+	return len(s.view().journal.left(feed.Full(), fromStart, math.MaxInt64, delivery.unhandled))
 }
 
 // made returns how often the host has called an operation that has no key, such as a

@@ -13,7 +13,10 @@ import (
 
 // Each test in this file replays what a seed of the simulation found, reduced to its cause
 // and at chosen times. Unlike the seed, a test stays the same when the simulation changes.
+// The numbers are those of the seeds at commit 1402a24.
 
+// Seed 5051544; the processor was wrong.
+//
 // A host asks for a lease and dies, and the lease becomes shadowed for good. Its owner
 // stops and releases it, with the request still in it. Nobody acquires a shadowed lease,
 // which is the only way to remove a request. If the request counted, the living hosts
@@ -76,6 +79,8 @@ func (s *scene) marked() []lease.Lease {
 	return slices.DeleteFunc(s.list().Leases, func(l lease.Lease) bool { return l.Wanted() == "" })
 }
 
+// Seed 5055215; the checker was wrong.
+//
 // A host loses its lease in an outage and acquires it again after the lease has expired.
 // Between the listing and the write of the acquire, the store's clock is set back. Only
 // the clock of the listing judges the age of a lease, so the host uses the lease, although
@@ -132,6 +137,8 @@ func (s *scene) eventsOf(h *host, token string) []string {
 	return events
 }
 
+// Seed 5006397; the checker was wrong.
+//
 // The create of a lease arrives after the lease has been split. Its host cannot list the
 // leases, and its leases of the children expire, while one of those partitions splits, too.
 // When the host acquires the parent again, the lease of the partition that is gone is a
@@ -174,6 +181,8 @@ func TestLeftoverWithTheHostsOwnExpiredLeaseIsDeleted(t *testing.T) {
 	}, partitions(1))
 }
 
+// Seed 5019755; the checker was wrong.
+//
 // A lease of a range lies over two partitions. While its host looks for leftovers, the
 // partitions merge back, so the lease is not gone any more. The host continues with the
 // children that it has cut. The create of the first one arrives twice, so its answer is
@@ -232,6 +241,9 @@ func (s *scene) answers(h *host, op, key, text string) int {
 	return n
 }
 
+// Seed 5011724; the checker was wrong about the begin of the call, and the processor about its
+// end, which it did not bring about.
+//
 // A host calls the Open of an observer while it trusts the lease, and is suspended before
 // the call has begun. When it resumes, its trust has ended, but it has had no moment to look
 // at its clocks. So the call begins after the end of trust, once. The host must notice that

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ var (
 	simTrace   = flag.Bool("sim.trace", false, "print the trace of the seed")
 	simShrink  = flag.Bool("sim.shrink", false, "with -sim.seed: leave out all parts of the seed that its failure does not need")
 	simRepeat  = flag.Int("sim.repeat", 40, "seeds that TestSeedRepeatsItself runs on 1, 2 and 4 processors")
+	simRule    = flag.String("sim.rule", "", "judge by this rule alone; docs/simulation.md lists the rules")
 	simFeature = flag.String("sim.feature", "", "run only seeds with this feature; docs/simulation.md lists the features")
 )
 
@@ -41,6 +43,9 @@ func TestSimulation(t *testing.T) {
 		if _, err := featureOf(*simFeature); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if *simRule != "" && !slices.ContainsFunc(rules, func(r rule) bool { return r.name == *simRule }) {
+		t.Fatalf("there is no rule %q; docs/simulation.md lists the rules", *simRule)
 	}
 	if *simSeed != 0 {
 		runOneSeed(t)
@@ -186,6 +191,7 @@ func replay(t *testing.T, f *summary) {
 
 // runPlan runs one plan in a bubble of its own.
 func runPlan(t *testing.T, p plan, keepTrace bool) (s summary) {
+	p.rule = *simRule
 	synctest.Test(t, func(t *testing.T) {
 		sc := newScenario(p)
 		e, err := sc.engine(t.Context())
@@ -281,7 +287,7 @@ func TestSeedRepeatsItself(t *testing.T) {
 			if _, ran := first[seed]; !ran {
 				first[seed] = s
 			}
-			if s.hash != first[seed].hash {
+			if s.hash != first[seed].hash || !slices.Equal(s.violations, first[seed].violations) {
 				t.Errorf("seed %d ran differently on %d processors (%s, then %s)", seed, processors, first[seed], s)
 			}
 			return true

@@ -40,11 +40,11 @@ type view struct {
 	deleted   int           // the entry in which somebody last deleted a lease that was not gone
 	changedAt time.Duration // when an owner or a hand-over request last changed, or a worker last started
 
-	marker     bool
-	markedLate bool         // a create of the marker has arrived that was sent before a discard
-	unmarkAt   int          // the entry in which the marker was last deleted
-	floors     []markFloor  // for a start from now; the newest is the last
-	unmarked   []feed.Range // keys whose leases were discarded, or never created, since the marker was created
+	marker   bool
+	astray   []feed.Range // keys without a lease that may start again from now, so that versions are lost
+	unmarkAt int          // the entry in which the marker was last deleted
+	floors   []markFloor  // for a start from now; the newest is the last
+	unmarked []feed.Range // keys whose leases were discarded, or never created, since the marker was created
 
 	tenures  map[tenureKey]*tenure
 	holdings map[tenureKey]*holding
@@ -67,7 +67,8 @@ type leaseView struct {
 	owned    time.Duration  // when its owner last wrote it, or -1
 	read     time.Duration  // when its changes were last read
 	foreign  int            // the entry in which a foreign host last replaced or deleted it
-	byJump   int            // the entry in which it was acquired after a jump of the store's clock
+	strange  bool           // a foreign host or an operator has created it
+	byJump   int            // the entry in which it was acquired or discarded after a jump of the store's clock
 }
 
 // clockStep is a step of a host's wall clock.

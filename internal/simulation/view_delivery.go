@@ -228,9 +228,6 @@ func (j *journal) visible(r *record) bool {
 	return !r.lost && (j.passes == nil || j.passes(r.id)) && !r.at.Before(j.since) && j.contains(r)
 }
 
-// at returns a function that returns the same LSN for all keys, as for those of one lease.
-func at(lsn int64) func(*keyLog) int64 { return func(*keyLog) int64 { return lsn } }
-
 func (d delivery) unacknowledged() bool { return !d.acked }
 
 func (d delivery) unhandled() bool { return !d.handled && !d.vouched }
@@ -255,14 +252,13 @@ type matching struct {
 }
 
 // match matches changes that a reader of range r received after the LSN from. It is an error
-// if a needed change is missing, or if a change was never written there.
+// if a needed change is missing, or if a change was never written there. After a merge, two
+// transactions may have the same LSN, and may come in any order.
 func (j *journal) match(r feed.Range, from int64, changes []feed.Change, needed func(*record) bool) (m matching) {
-	for _, e := range j.between(r, from, changes[len(changes)-1].LSN) {
-		received := false
-		if next := len(m.records); next < len(changes) {
-			id, _ := changes[next].ID()
-			received = e.is(changes[next], id)
-		}
+	changes = slices.Clone(changes)
+	all := j.between(r, from, changes[len(changes)-1].LSN)
+	for _, e := range all {
+		received := bringForward(changes[len(m.records):], e, all)
 		switch {
 		case received:
 			m.records = append(m.records, e)
@@ -276,6 +272,25 @@ func (j *journal) match(r feed.Range, from int64, changes []feed.Change, needed 
 		m.wrong = "contains a change that was not written there, or that is not after the last one: " + (&record{lsn: changes[next].LSN, item: id}).String()
 	}
 	return m
+}
+
+// bringForward moves the change that record e describes to the front of changes, and reports
+// whether it has found it. It passes only changes of other transactions with the same LSN.
+// all are the records among which the transactions' other records are.
+func bringForward(changes []feed.Change, e *record, all []*record) bool {
+	for i, c := range changes {
+		id, _ := c.ID()
+		if e.is(c, id) {
+			copy(changes[1:i+1], changes[:i])
+			changes[0] = c
+			return true
+		}
+		sameTransaction := func(o *record) bool { return o.epk == e.epk && o.is(c, id) }
+		if c.LSN != e.lsn || slices.ContainsFunc(all, sameTransaction) {
+			return false
+		}
+	}
+	return false
 }
 
 // unread describes the changes that follow a position and that the change feed contains.

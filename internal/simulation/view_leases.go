@@ -22,6 +22,7 @@ func (v *view) apply(a *application) {
 	}
 	if a.op != opUpdate {
 		v.doubles(a)
+		l.strange = !a.ours()
 	}
 	if a.op == opDelete || a.host != nil && (a.op == opCreate || a.doc.Owner != before.Owner || a.doc.Wanted() != before.Wanted()) {
 		v.changedAt = v.now
@@ -29,9 +30,13 @@ func (v *view) apply(a *application) {
 	if a.op == opDelete {
 		delete(v.docs, token)
 		if s.discards {
+			if v.jumpedAt > l.n {
+				l.byJump = v.n
+			}
 			v.discards(before)
 		} else if a.host == nil || foreign && !v.isGone(before) {
 			v.deleted = v.n
+			v.strays(before.Range.OrFull())
 		}
 		return
 	}
@@ -40,6 +45,7 @@ func (v *view) apply(a *application) {
 		v.acquired(a)
 	case a.ours() && a.op == opCreate:
 		l.made = v.now
+		v.startsAgain(a)
 		if v.began[a.leaseWrite] < v.discard { // the changes up to its position are not delivered again
 			for _, r := range v.journal.between(a.doc.Range.OrFull(), 0, v.lsn(a.doc)) {
 				r.delivery = r.or(r.before)
@@ -74,48 +80,6 @@ func (v *view) acquired(a *application) {
 	}
 }
 
-// doubling is an event after which two hosts may use the same keys, though all hosts follow
-// the protocol.
-type doubling struct {
-	keys feed.Range
-	part bool // two leases overlap in part until an operator repairs them
-}
-
-// doubles records a create or a delete after which two hosts may use the same keys.
-func (v *view) doubles(a *application) {
-	s, l := v.sent[a.leaseWrite], a.lease
-	if a.op == opDelete {
-		l = s.before
-	}
-	keys, gone, took := l.Range.OrFull(), v.isGone(l), v.now-s.at
-	var doubles, above, across bool // the lease is above or across others
-	for _, o := range v.usable() {
-		above = above || ancestor(l, o)
-		across = across || o.Token != l.Token && o.Range.OrFull().Overlaps(keys) && !ancestor(o, l) && !ancestor(l, o)
-	}
-	switch {
-	case a.op == opDelete && a.host == nil: // in a first start, during a create, or before another one is mended
-		mending := 2*v.times.expiration + 4*v.times.acquire
-		doubles = !v.marker || v.creates > 0 || v.deleted >= 0 && v.now-v.entries[v.deleted].at < mending
-	case a.op == opDelete: // of a lease that is not gone, by a foreign host
-		doubles = a.host.foreign && !gone
-	case a.host == nil: // an operator creates a lease
-		doubles = true
-	case a.host.foreign: // a foreign host creates a lease late, or above or across others
-		doubles = across || above || gone || took > v.times.timeout
-	case gone && took > a.host.settings.times.timeout: // the host has given the create up long ago
-		doubles = true
-	case l.Owner == "": // a first start creates what was deleted
-		doubles = v.deleted >= 0 && !v.hostOf(a.host).marked
-	default: // the owner puts back what a foreign host has deleted
-		doubles = v.lease(l.Token).foreign > 0
-	}
-	if doubles {
-		part := across && a.op == opCreate && (a.host == nil || a.host.foreign)
-		v.double = append(v.double, doubling{keys, part})
-	}
-}
-
 // markFloor is the LSN of each partition when the marker was created. Changes of the keys
 // with greater LSNs must be delivered, if the start is now.
 type markFloor struct {
@@ -135,7 +99,9 @@ func (v *view) marked(m *markApplied) {
 			v.unmarked = v.uncoveredIn(feed.Full(), "")
 		}
 	case !v.marker:
-		v.markedLate = v.markedLate || v.began[m.mark] < v.unmarkAt
+		if v.began[m.mark] < v.unmarkAt {
+			v.strays(feed.Full())
+		}
 		v.floors = append(v.floors, markFloor{v.unmarked, m.counters})
 		v.unmarked = nil
 	}
@@ -184,10 +150,26 @@ func (v *view) promised(k *keyLog) int64 {
 	return 0
 }
 
-// lostVersions reports whether a lost lease may have started again from now: one that was
-// deleted by hand, or one without which the marker was created late.
-func (v *view) lostVersions() bool {
-	return v.mode == feed.AllVersionsAndDeletes && v.start.Kind() == feed.StartNow && (v.deleted >= 0 || v.markedLate)
+// strays records that the keys of r that no lease covers may start again from now: their lease
+// was deleted by hand, or the marker was created late, without it.
+func (v *view) strays(r feed.Range) {
+	if v.mode == feed.AllVersionsAndDeletes && v.start.Kind() == feed.StartNow {
+		v.astray = append(v.astray, v.uncoveredIn(r, "")...)
+	}
+}
+
+// isAstray reports whether the write creates a lease that starts again from now.
+func (v *view) isAstray(a *application) bool {
+	return a.op == opCreate && a.doc.Owner == "" && slices.ContainsFunc(v.astray, a.doc.Range.OrFull().Overlaps)
+}
+
+// startsAgain records that the changes before a lease that starts again from now are lost.
+func (v *view) startsAgain(a *application) {
+	if v.isAstray(a) {
+		for _, r := range v.journal.between(a.doc.Range.OrFull(), 0, v.lsn(a.doc)) {
+			r.lost = r.lost || !r.acked
+		}
+	}
 }
 
 // moment is when a host sends a write, and by how much its wall clock is ahead then.

@@ -42,29 +42,29 @@ func (t times) recovery() time.Duration {
 
 // worldConfig is the configuration of a world.
 type worldConfig struct {
-	seed           uint64
-	times          times
-	engine         engine
-	start          feed.Start
-	keys           feed.Range // the range of keys that the processor covers; zero means all keys
-	refuses        bool       // the source refuses start times
-	mode           feed.Mode
-	dialect        lease.Dialect
-	checkpoint     changefeed.Checkpointing
-	maxItems       int
-	readAhead      int
-	waits          bool                 // reads of the source may wait for changes
-	retention      time.Duration        // of changes in the source; zero keeps them all
-	drops          bool                 // the engine itself drops changes after the retention
-	pages          pageOdds             // unusual pages of the source
-	overwrites     bool                 // hosts of .NET write the leases that they created without a condition
-	clockless      bool                 // the lease store does not return its time
-	passes         func(id string) bool // the filter; nil accepts everything
-	keepTrace      bool
-	strictForeign  bool // foreign hosts act so that exclusive use holds between them and ours, too
-	disturbed      bool // the scheduler is disturbed; see world.disturb
-	clean          bool // hosts crash but have no other faults
-	ignoresContext bool // handlers may outlast a stop, so Run may return an error
+	seed          uint64
+	times         times
+	engine        engine
+	start         feed.Start
+	keys          feed.Range // the range of keys that the processor covers; zero means all keys
+	refuses       bool       // the source refuses start times
+	mode          feed.Mode
+	dialect       lease.Dialect
+	checkpoint    changefeed.Checkpointing
+	maxItems      int
+	readAhead     int
+	waits         bool                 // reads of the source may wait for changes
+	retention     time.Duration        // of changes in the source; zero keeps them all
+	drops         bool                 // the engine itself drops changes after the retention
+	pages         pageOdds             // unusual pages of the source
+	overwrites    bool                 // hosts of .NET write the leases that they created without a condition
+	clockless     bool                 // the lease store does not return its time
+	passes        func(id string) bool // the filter; nil accepts everything
+	keepTrace     bool
+	strictForeign bool   // foreign hosts act so that exclusive use holds between them and ours, too
+	disturbed     bool   // the scheduler is disturbed; see world.disturb
+	rule          string // the only rule that judges; all do if it is empty
+	clean         bool   // hosts crash but have no other faults
 }
 
 // world is one simulation: an engine, its hosts and the ledger of what they do. It runs in one
@@ -132,7 +132,7 @@ func (w *world) joinPrepared(instance string, prepare func(h *host)) *host {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
 	h := &host{
-		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), party: 1 + len(w.hosts), instance: instance, joined: time.Now(), clock: newHostClock(),
+		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), party: partyOfHost(1 + len(w.hosts)), instance: instance, joined: time.Now(), clock: newHostClock(),
 		settings: w.settings(), cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 	}
 	prepare(h)

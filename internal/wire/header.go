@@ -34,6 +34,28 @@ const (
 	// requested number, or -1 for the server's choice.
 	HeaderItemCount    = "X-Ms-Item-Count"
 	HeaderMaxItemCount = "X-Ms-Max-Item-Count"
+	// HeaderLocalLSN and HeaderCommittedLSN are what replicas know of the LSN. HeaderItemLSN
+	// and HeaderItemLocalLSN are the LSN of the returned resource's last write.
+	HeaderLocalLSN     = "X-Ms-Cosmos-Llsn"
+	HeaderCommittedLSN = "X-Ms-Global-Committed-Lsn"
+	HeaderItemLSN      = "X-Ms-Item-Lsn"
+	HeaderItemLocalLSN = "X-Ms-Cosmos-Item-Llsn"
+	// HeaderDuration is the time that the request took, in milliseconds.
+	HeaderDuration = "X-Ms-Request-Duration-Ms"
+	// HeaderQuota is how many resources of a kind there may be, and HeaderUsage how many
+	// there are.
+	HeaderQuota = "X-Ms-Resource-Quota"
+	HeaderUsage = "X-Ms-Resource-Usage"
+	// HeaderSharedThroughput reports that a container has no throughput of its own.
+	// HeaderMaxContentLength is the size of its largest item.
+	HeaderSharedThroughput = "X-Ms-Share-Throughput"
+	HeaderMaxContentLength = "X-Ms-Cosmos-Max-Content-Length"
+	// HeaderQueryExecution tells how a query was read. HeaderDeletePending tells whether the
+	// items of a partition key are being deleted.
+	HeaderQueryExecution = "X-Ms-Cosmos-Query-Execution-Info"
+	HeaderDeletePending  = "X-Ms-Cosmos-Is-Partition-Key-Delete-Pending"
+	// HeaderInvalid is "1" if the gateway found the request malformed.
+	HeaderInvalid = "X-Ms-Request-Validation-Failure"
 	// HeaderLSN is the last LSN of the partition.
 	HeaderLSN = "Lsn"
 	// HeaderMinThroughput is the lowest throughput of an offer. HeaderOfferReplacePending
@@ -47,7 +69,7 @@ const (
 	// HeaderOfferToAutopilot and HeaderOfferToManual change the kind of a replaced offer.
 	HeaderOfferToAutopilot = "X-Ms-Cosmos-Migrate-Offer-To-Autopilot"
 	HeaderOfferToManual    = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"
-	// HeaderPartitionKey is the logical partition key, as a JSON array.
+	// HeaderPartitionKey is the logical partition key, as a JSON array. See [NoKey].
 	HeaderPartitionKey = "X-Ms-Documentdb-Partitionkey"
 	// HeaderPartitionID is the id of a physical partition. The container's rid and a
 	// comma may precede it.
@@ -87,6 +109,10 @@ const (
 	// keys, which includes its start and excludes its end.
 	HeaderStartEPK = "X-Ms-Start-Epk"
 	HeaderEndEPK   = "X-Ms-End-Epk"
+	// HeaderUnusedLSNs is the number of LSNs from the first document of a feed page to the
+	// partition's last LSN that no transaction has; see [feed.Page].Unused. Only our server
+	// sends it.
+	HeaderUnusedLSNs = "X-Changefeed-Unused-Lsns"
 	// HeaderSubStatus refines the status of an error.
 	HeaderSubStatus = "X-Ms-Substatus"
 	// HeaderUpsert changes a create to an upsert.
@@ -122,3 +148,7 @@ const WireFormatVersions = "2021-09-15"
 
 // ContentTypeQuery is the content type of a query.
 const ContentTypeQuery = "application/query+json"
+
+// NoKey is the partition key of a document without a key, in a container that was created
+// without a partition key. In every other container it is "[{}]".
+const NoKey = "[]"

@@ -10,6 +10,7 @@ const (
 	SubIncorrectContainer      = 1024 // with 400: the container has another rid
 	SubReadSessionNotAvailable = 1002 // with 404
 	SubOwnerNotFound           = 1003 // with 404: the item's container or database is missing; see below
+	SubNotFinite               = 4001 // with 400: a result of a query is infinite or NaN
 	SubNameCacheStale          = 1000 // with 410: the name now belongs to another container
 	SubPartitionGone           = 1002 // with 410: split or merged
 	SubCompletingSplit         = 1007 // with 410
@@ -27,7 +28,7 @@ const (
 // parse it.
 type ErrorBody struct {
 	Code    string `json:"code"`
-	Message string `json:"message"`
+	Message string `json:"message,omitempty"`
 	// AdditionalErrorInfo is the plan, as JSON text, of a query that the client must send
 	// to each partition.
 	AdditionalErrorInfo string `json:"additionalErrorInfo,omitempty"`

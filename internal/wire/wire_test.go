@@ -69,9 +69,9 @@ func TestAuthorizationIsParsedInEveryFormOfTheSDKs(t *testing.T) {
 	}
 }
 
-func TestTimesAreParsedWithGMTAndWithUTC(t *testing.T) {
+func TestTimesAreParsedWithGMTAndWithUTCInAnyCase(t *testing.T) {
 	want := time.Date(2026, 11, 20, 18, 45, 41, 0, time.UTC)
-	for _, s := range []string{"Fri, 20 Nov 2026 18:45:41 GMT", "Fri, 20 Nov 2026 18:45:41 UTC"} {
+	for _, s := range []string{"Fri, 20 Nov 2026 18:45:41 GMT", "Fri, 20 Nov 2026 18:45:41 UTC", "fri, 20 nov 2026 18:45:41 gmt", "fri, 20 nov 2026 18:45:41 utc"} {
 		if got, err := wire.ParseTime(s); err != nil || !got.Equal(want) {
 			t.Errorf("%q is read as %s, %v", s, got, err)
 		}

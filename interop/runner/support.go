@@ -34,6 +34,20 @@ message that names the feature:
 `
 
 const tail = `
+## Differences
+
+- **Order of items.** Without ORDER BY, items come in the order in which they were first written,
+  within a physical partition, as in the service. But the items of a range of keys that is neither
+  a whole partition nor one key, such as a prefix of a hierarchical key or the range of a partition
+  that was merged, are sorted by key before.
+- **ETags** are unique among the versions of an item, but two items may share one.
+- **Containers without a partition key** are created and used by clients of API versions before
+  2018-12-31, and newer versions see the system key /_partitionKey, as in the service. Here such
+  a container always has one partition, also if documents have a _partitionKey. Newer clients
+  may create one as well, with the system key that they are shown.
+- **LSNs.** The service's containers that share the throughput of a database share one sequence
+  of LSNs. Here every partition of every container has its own.
+
 ## Scenarios
 
 A scenario is a task that the suites of several SDKs run, with assertions about its result. "yes"

@@ -218,7 +218,7 @@ func (s *suite) edit(id string, change func(document map[string]json.RawMessage)
 }
 
 func unknownMembers(s *suite) {
-	const future = `{"a":[1,2.50,{"b":"},"}],"c":null}`
+	const future = `{"a":[1,2.5,{"b":"},"}],"c":null}`
 	l := s.create(s.whole("0"))
 	s.edit(l.ID, func(members map[string]json.RawMessage) { members["future"] = json.RawMessage(future) })
 	listed := s.find(s.token("0"))

@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ func sharingCases() []testCase {
 		{name: "a recreated container has new leases", run: containerAnew},
 		{name: "the container's id is the same for every host", run: containerID},
 		{name: "one key has the same leases in any case of the host", run: hostCase},
+		{name: "leases under another account host are found", run: otherHosts},
 	}
 }
 
@@ -99,6 +101,47 @@ func containerAnew(s *suite) {
 	if l := s.listOf(s.open(elsewhere)); len(l.Leases) != 0 {
 		s.Errorf("the container of another account has %d leases", len(l.Leases))
 	}
+}
+
+// otherHosts checks that a store finds leases of its processor and container under other
+// account hosts, and no others. The method is optional.
+func otherHosts(s *suite) {
+	type finder interface {
+		OtherHosts(ctx context.Context) ([]string, error)
+	}
+	if _, ok := s.store.(finder); !ok {
+		s.Skip("the store has no method OtherHosts")
+	}
+	at := func(processor, host string) finder {
+		k := key(processor)
+		if host != "" {
+			k.Identity.AccountHost = host
+		}
+		store := s.open(k)
+		if _, err := store.Create(s.ctx, s.whole("0")); err != nil {
+			s.Fatal(err)
+		}
+		found, ok := store.(finder)
+		if !ok {
+			s.Fatal("only some stores of the container have the method OtherHosts")
+		}
+		return found
+	}
+	want := func(store finder, hosts ...string) {
+		s.Helper()
+		if got, err := store.OtherHosts(s.ctx); err != nil || !slices.Equal(got, hosts) {
+			s.Errorf("the other hosts are %q, %v; want %q", got, err, hosts)
+		}
+	}
+	here := at("projector", "")
+	at("project", "")
+	at("projector2", "")
+	want(here)
+	there := at("projector", "127.0.0.1")
+	want(here, "127.0.0.1")
+	want(there, key("projector").Identity.AccountHost)
+	at("projector", "localhost")
+	want(here, "127.0.0.1", "localhost")
 }
 
 // containerID checks that every store of a lease container reports the same container id.

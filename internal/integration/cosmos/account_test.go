@@ -21,7 +21,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
@@ -179,7 +178,7 @@ func (s *signed) token() string {
 
 func TestTokensHaveTheAccountsScopeAndTheServicesForm(t *testing.T) {
 	sovereign := cosmos.Options{}
-	sovereign.Cloud = cloud.Configuration{Services: map[cloud.ServiceName]cloud.ServiceConfiguration{azcosmos.ServiceName: {Audience: "https://cosmos.azure.example/"}}}
+	sovereign.Cloud = cloud.Configuration{Services: map[cloud.ServiceName]cloud.ServiceConfiguration{cosmos.ServiceName: {Audience: "https://cosmos.azure.example/"}}}
 	unknown := func(scope string) error {
 		if scope != "https://cosmos.azure.com/.default" {
 			return errors.New("AADSTS500011: The resource principal was not found in the tenant")

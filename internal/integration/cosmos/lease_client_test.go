@@ -42,10 +42,10 @@ func (p twice) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// azcosmos sends a write twice, and the second attempt conflicts with the first. The
+// A policy sends a write twice, and the second attempt conflicts with the first. The
 // store must recognise its own write and report success. Otherwise a host would think
 // that another host has the lease, and leave it until it expires.
-func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
+func TestWriteThatWasSentTwiceIsRecognised(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		var on atomic.Bool
@@ -100,8 +100,8 @@ func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
 	})
 }
 
-// A processor's name may contain any characters. azcosmos 1.5.0 alone would send invalid
-// JSON as the partition key of leases with some of these names.
+// A processor's name may contain any characters. Some of these names need escapes in the
+// partition key, which is JSON in a header of ASCII.
 func TestLeasesOfProcessorsWithAnyName(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -58,6 +58,14 @@ func TestLeasesConformByKeyField(t *testing.T) {
 	}, "/partitionKey"))
 }
 
+func TestLeasesConformWithoutAKey(t *testing.T) {
+	leasetest.RunInBubble(t, leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
+		skipLong(t)
+		s := changefeedtest.NewServer(t)
+		return s.DB, account(t, s, cosmos.Options{})
+	}, ""))
+}
+
 // skipLong skips the case that creates thousands of leases. Only TestLeasesConform runs
 // it.
 func skipLong(t *testing.T) {
@@ -113,8 +121,8 @@ func account(t testing.TB, s *changefeedtest.Server, o cosmos.Options) *cosmos.A
 }
 
 // leasesOn returns a function that creates lease containers with the partition key path,
-// on the accounts that open returns. They have two partitions, so that a listing must
-// read a page of each.
+// or without a partition key if path is empty, on the accounts that open returns. The
+// former have two partitions, so that a listing must read a page of each.
 func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
 	return leasesIn(lease.DotNet, open, path)
 }
@@ -122,8 +130,13 @@ func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string)
 func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db, a := open(t)
-		c := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2, DefaultTTL: -1})
+		p := store.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2, DefaultTTL: -1}
 		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
+		if path == "" { // a container that was created without a partition key
+			p.KeyPaths, p.Partitions, p.SystemKey = nil, 0, true
+			key = func(string) feed.PartitionKey { return feed.PartitionKey{feed.Undefined} }
+		}
+		c := changefeedtest.NewContainer(t, db, "db", p)
 		f := leasetest.Fixture{
 			Container: a.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}),
 			Document: func(ctx context.Context, id string) ([]byte, error) {
@@ -135,7 +148,7 @@ func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Accou
 				return err
 			},
 		}
-		if path == "/id" { // the other dialects can use this partition key only
+		if path != "/partitionKey" { // the other dialects can use this partition key only
 			f.Remove = func(ctx context.Context, id string) error {
 				_, err := c.Delete(ctx, key(id), id, store.WriteOptions{})
 				return err
@@ -331,23 +344,21 @@ func countRequests(s *changefeedtest.Server) func() int64 {
 	return n.Load
 }
 
-// failingDial is a transport on which connections of azcosmos fail, as if a name could
-// not be resolved. Requests that package cosmos sends itself succeed.
+// failingDial is a transport on which connections fail, as if a name could not be resolved.
 type failingDial struct {
 	next  http.RoundTripper
 	fails atomic.Int64
 }
 
 func (f *failingDial) Do(r *http.Request) (*http.Response, error) {
-	if strings.Contains(r.UserAgent(), "azcosmos") && f.fails.Add(-1) >= 0 {
+	if f.fails.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
 	}
 	return f.next.RoundTrip(r)
 }
 
 // A processor starts a moment before its network works. It must open its leases as soon
-// as the network works. azcosmos 1.5.0 alone would keep its first error for five minutes
-// and fail every call with it.
+// as the network works, so the first error must not be kept as the account's regions are.
 func TestFirstFailureToReachTheAccountIsNotCached(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -366,8 +377,7 @@ func TestFirstFailureToReachTheAccountIsNotCached(t *testing.T) {
 	})
 }
 
-// Open must return when its context ends, although azcosmos continues to read the
-// account.
+// Open must return when its context ends, also while the account is read.
 func TestOpeningLeasesEndsWithItsContext(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -203,6 +203,35 @@ func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
 	})
 }
 
+// A 429 may name no time to wait. The store must pause nevertheless, or one refused write
+// would send thousands of reads to a service that is at its limit.
+func TestThrottledReadThatNamesNoTimeIsRepeatedAfterAPause(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		var reads atomic.Int64
+		var throttled atomic.Bool
+		opened := openAltered(t, s, func(r *http.Request, res *http.Response) {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/docs/") && throttled.Load() && reads.Add(1) < 10_000 {
+				res.StatusCode = http.StatusTooManyRequests
+			}
+		})
+		stale, err := opened.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = opened.Update(t.Context(), stale.Acquired(lease.NewOwner("host", 1))); err != nil {
+			t.Fatal(err)
+		}
+		throttled.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = opened.Update(ctx, stale)
+		if n := reads.Load(); err == nil || n < 10 || n > 101 {
+			t.Errorf("%d reads within a second, %v; want one every 10 ms at most, and an error", n, err)
+		}
+	})
+}
+
 // After a refused write, a lagging replica returns the document without the other host's
 // write. The store must not report a conflict with that document. Otherwise the owner
 // would think that its lease is unchanged, and its ETag would be refused forever.

@@ -159,7 +159,7 @@ func TestRunEndsAtItsStartWithTheRemedy(t *testing.T) {
 			t.Helper()
 			both(t, s)
 			s.Fail(server.Fault{Operation: "read partition key ranges", Status: 403})
-		}, good, good, feed.ErrMisconfigured, []string{"list partitions", "not allowed"}},
+		}, good, good, feed.ErrMisconfigured, []string{"list partitions", "the key does not allow this"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestRunRetriesTransientErrorsAtItsStart(t *testing.T) {
 		{name: "no such host", trouble: failing(&net.DNSError{Err: "no such host", Name: "account", IsNotFound: true}), want: "no such host"},
 		{name: "no answer", trouble: silent, want: "deadline exceeded"},
 		{name: "503", fault: &server.Fault{Status: 503}, want: "503"},
-		{name: "a missing role", fault: &server.Fault{Operation: "read container", Status: 403, SubStatus: wire.SubRBACDenied}, byToken: true, want: "needs the right"},
+		{name: "a missing role", fault: &server.Fault{Operation: "read container", Status: 403, SubStatus: wire.SubRBACDenied}, byToken: true, want: "lacks the right"},
 		{name: "a missing role for leases", fault: &server.Fault{Operation: "create document", Status: 403, SubStatus: wire.SubRBACDenied}, byToken: true, want: "lacks the right"},
 		{name: "a refused token", fault: &server.Fault{Operation: "read account", Status: 401}, byToken: true, want: "the token is refused"},
 		{name: "a wrong clock", fault: &server.Fault{Status: 403, Message: "The authorization token is not valid at the current time."}, want: "the clock of this machine"},
@@ -292,13 +292,32 @@ func TestRunRetriesTransientErrorsAtItsStart(t *testing.T) {
 	}
 }
 
+// A refused connection often means a wrong address, and the user may stop the program within
+// seconds. So it is notified at the first attempt, and the stop returns it.
+func TestARefusedConnectionIsNotifiedAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		var o cosmos.Options
+		x := &troubled{next: s.Client()}
+		x.set(func(*http.Request) error { return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED} })
+		o.Transport = x
+		a := account(t, s, o)
+		b := newBeginner(a, a)
+		stop := host(t, b.config)
+		time.Sleep(100 * time.Millisecond)
+		if told := b.errors(); !strings.Contains(told, "connection refused") {
+			t.Errorf("after the first attempt, these failures are notified: %q", told)
+		}
+		wantWords(t, stop(), "had listed the leases", "connection refused")
+	})
+}
+
 // A request often times out in the delay between two attempts. Its error must contain the
 // failure of the last attempt, because "context deadline exceeded" alone shows no cause.
 func TestARequestThatTimesOutNamesItsLastFailure(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, "connection refused"}, {nil, "503 Service Unavailable"}} {
+	}{{&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, "connection reset"}, {nil, "503 Service Unavailable"}} {
 		inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 			x := &troubled{next: s.Client()}
 			x.set(func(*http.Request) error { return c.err })

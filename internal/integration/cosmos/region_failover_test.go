@@ -244,6 +244,43 @@ func TestAReadContinuesInTheNextRegion(t *testing.T) {
 	}
 }
 
+// The write region itself lacks the position of a read, as after a restore. The source must
+// report that the feed ends before the position. A region that only lags must not be
+// reported so, whichever region is asked last.
+func TestAPositionThatTheWriteRegionLacksIsLostHistory(t *testing.T) {
+	for name, c := range map[string]struct {
+		preferred, lacking []string
+		from               feed.Start
+		lost               bool
+	}{
+		"all regions, the write region last":  {[]string{"west"}, []string{"west", "east"}, feed.After(`"0"`), true},
+		"all regions, the write region first": {[]string{"east", "west"}, []string{"west", "east"}, feed.After(`"0"`), true},
+		"a read without a position":           {[]string{"west"}, []string{"west", "east"}, feed.Beginning(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := cosmos.Options{PreferredRegions: c.preferred}
+				o.Retry.MaxRetries = 1
+				w, source := newWorld(t, o)
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				for _, region := range c.lacking {
+					w.fail(w.host(region), trouble{status: 404, sub: wire.SubReadSessionNotAvailable})
+				}
+				_, err := source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, From: c.from})
+				lost, ok := errors.AsType[*feed.HistoryLostError](err)
+				if ok != c.lost || ok && (!lost.Ended || lost.Oldest != "") {
+					t.Errorf("%v; lost history: %t, want %t", err, ok, c.lost)
+				}
+				if err == nil || errors.Is(err, feed.ErrNotFound) {
+					t.Errorf("%v; want an error, which does not say that the container is missing", err)
+				}
+			})
+		})
+	}
+}
+
 // All regions of the account fail. Each of azcore's attempts must try every region,
 // including the write region, and the delays between attempts must begin after that.
 func TestAllRegionsFailTogether(t *testing.T) {

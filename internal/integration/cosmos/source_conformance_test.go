@@ -101,7 +101,8 @@ func feedOn(open func(t *testing.T) (*store.DB, *cosmos.Account), hash store.Key
 				_, err := c.Merge(ctx, a, b)
 				return err
 			},
-			Drop: func(ctx context.Context) error { return db.DeleteContainer(ctx, "db", "items") },
+			Beyond: func(end feed.Continuation) feed.Continuation { return end[:len(end)-1] + `0"` }, // ten times the LSN
+			Drop:   func(ctx context.Context) error { return db.DeleteContainer(ctx, "db", "items") },
 		}
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
@@ -148,7 +146,7 @@ func TestReadsHaveTheServicesHeaders(t *testing.T) {
 			want: map[string]string{wire.HeaderCapabilities: "0"},
 		},
 		{
-			name: "weaker", options: cosmos.Options{Consistency: azcosmos.ConsistencyLevelEventual}, request: full,
+			name: "weaker", options: cosmos.Options{Consistency: cosmos.Eventual}, request: full,
 			want: map[string]string{wire.HeaderConsistency: "Eventual"},
 		},
 	} {
@@ -324,7 +322,7 @@ func TestSessionTokensAreCarriedBetweenReads(t *testing.T) {
 	if got := token(feed.Request{Partition: child}); got != child.ID+":-1#2" {
 		t.Errorf("the first read of a child has the token %q; want its parent's position", got)
 	}
-	eventual := newRig(t, store.ContainerProperties{}, cosmos.Options{Consistency: azcosmos.ConsistencyLevelEventual}, cosmos.SourceOptions{SessionToken: "0:-1#0"})
+	eventual := newRig(t, store.ContainerProperties{}, cosmos.Options{Consistency: cosmos.Eventual}, cosmos.SourceOptions{SessionToken: "0:-1#0"})
 	eventual.read(feed.Request{Partition: p})
 	eventual.sent.taken()
 	eventual.read(feed.Request{Partition: p})

@@ -9,6 +9,10 @@ import (
 const (
 	// CodeSyntax: the text does not match the grammar.
 	CodeSyntax = "SC1001"
+	// CodeEnd: the text ends before the query does.
+	CodeEnd = "SC1002"
+	// CodeToken: a character begins no token.
+	CodeToken = "SC1010"
 	// CodeIdentifier: a name is neither an alias of the collection nor a function.
 	CodeIdentifier = "SC2001"
 	// CodeFunction: no built-in function has this name.

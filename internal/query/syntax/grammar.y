@@ -2,9 +2,10 @@
 // from it. It covers the whole language, and package query refuses the features that it
 // does not evaluate.
 //
-// The structure and the operator precedence are those of the grammar that is published with
-// the service's .NET SDK. The language's documentation adds two features. Shifts bind more
-// tightly than comparisons, as in JavaScript. Names in a select list need no AS.
+// The structure is that of the grammar that is published with the service's .NET SDK, but
+// the precedence of operators is that of the service's own planner. It differs from
+// JavaScript's: + - & | ^ have one precedence, and so have comparisons and shifts. Names in
+// a select list need no AS, as in the language's documentation.
 //
 // NOT binds as tightly as a minus sign: NOT c.a = 1 is (NOT c.a) = 1.
 
@@ -37,20 +38,15 @@ func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the par
 %token <tok> tokNe tokLe tokGe tokConcat tokCoalesce tokShiftLeft tokShiftRight tokShiftZero
 %token <tok> '(' '[' ']' '{' '=' '<' '>' '+' '-' '*' '/' '%' '&' '|' '^' '~'
 
+%left '=' tokNe '<' '>' tokLe tokGe tokShiftLeft tokShiftRight tokShiftZero
 %left tokConcat
-%left '|'
-%left '^'
-%left '&'
-%left '=' tokNe
-%left '<' '>' tokLe tokGe
-%left tokShiftLeft tokShiftRight tokShiftZero
-%left '+' '-'
+%left '+' '-' '&' '|' '^'
 %left '*' '/' '%'
 
 %type <q> query selection sorting limits
 %type <src> from source single collection
-%type <e> expr choice or and predicate operation operand primary call where path
-%type <list> exprs exprs_opt group
+%type <e> expr or and predicate operation operand primary call where path
+%type <list> exprs exprs_opt group alternatives
 %type <item> item pair
 %type <items> items pairs pairs_opt
 %type <order> order
@@ -164,12 +160,12 @@ exprs_opt:
 |	exprs
 
 expr:
-	choice
-|	expr tokCoalesce choice         { $$ = tree(yylex).binary("??", $1, $3) }
+	alternatives                    { $$ = tree(yylex).coalesce($1) }
+|	alternatives '?' expr ':' expr  { $$ = tree(yylex).conditional(tree(yylex).coalesce($1), $3, $5) }
 
-choice:
-	or
-|	or '?' expr ':' choice          { $$ = tree(yylex).add(&Conditional{deep: above($1, $3, $5), Test: $1, Then: $3, Otherwise: $5}) }
+alternatives:
+	or                              { $$ = []Expr{$1} }
+|	alternatives tokCoalesce or     { $$ = append($1, $3) }
 
 or:
 	and

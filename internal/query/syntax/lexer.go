@@ -1,10 +1,11 @@
 package syntax
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // Token is a word, number, string or sign in the text of a query.
@@ -12,8 +13,7 @@ type Token struct {
 	kind       int // of the grammar; 0 at the end
 	Text       string
 	start, End int
-	str        string  // the content of a string literal
-	Num        float64 // the value of a number
+	str        string // the content of a string literal
 }
 
 // keywords are reserved. As a name they must be quoted: c["order"]. As in the service's
@@ -65,7 +65,7 @@ func scan(text string, at int) (Token, *Error) {
 		return Token{kind: int(c), Text: text[at : at+1], start: at, End: at + 1}, nil
 	}
 	_, size := utf8.DecodeRuneInString(text[at:])
-	return Token{}, syntaxNear(text, at, at+size)
+	return Token{}, ErrorAt(text, Token{Text: text[at : at+size], start: at, End: at + size}, CodeToken, "Syntax error, invalid token '"+text[at:at+size]+"'.")
 }
 
 // skipBlanks skips white space and comments, which begin with -- and end with the line.
@@ -101,6 +101,17 @@ func scanWord(text string, at int) Token {
 	return t
 }
 
+// Number returns the value of a number. As in the service, hexadecimal digits are the bits
+// of an integer, so 0xFFFFFFFFFFFFFFFF is -1.
+func (t Token) Number() value.Value {
+	if len(t.Text) > 2 && t.Text[1]|0x20 == 'x' {
+		bits, _ := strconv.ParseUint(t.Text[2:], 16, 64)
+		return value.OfInt(int64(bits)) //nolint:gosec // only the bits matter
+	}
+	n, _ := value.ParseNumber(t.Text)
+	return n
+}
+
 // scanNumber reads digits, a fraction and an exponent, or hexadecimal digits after 0x. A
 // sign is an operator and not a part of the number.
 func scanNumber(text string, at int) (Token, *Error) {
@@ -110,11 +121,11 @@ func scanNumber(text string, at int) (Token, *Error) {
 		for end < len(text) && (isLetter(text[end]) || isDigit(text[end])) {
 			end++
 		}
-		n, err := strconv.ParseUint(text[at+2:end], 16, 64)
+		_, err := strconv.ParseUint(text[at+2:end], 16, 64)
 		if err != nil {
 			return Token{}, syntaxNear(text, at, end)
 		}
-		return Token{kind: tokNumber, Text: text[at:end], start: at, End: end, Num: float64(n)}, nil
+		return Token{kind: tokNumber, Text: text[at:end], start: at, End: end}, nil
 	}
 	digits := func() {
 		for end < len(text) && isDigit(text[end]) {
@@ -138,11 +149,11 @@ func scanNumber(text string, at int) (Token, *Error) {
 			end = mark
 		}
 	}
-	n, err := strconv.ParseFloat(text[at:end], 64)
-	if err != nil || math.IsInf(n, 0) || end < len(text) && isLetter(text[end]) {
+	_, err := value.ParseNumber(text[at:end])
+	if err != nil || end < len(text) && isLetter(text[end]) {
 		return Token{}, syntaxNear(text, at, end)
 	}
-	return Token{kind: tokNumber, Text: text[at:end], start: at, End: end, Num: n}, nil
+	return Token{kind: tokNumber, Text: text[at:end], start: at, End: end}, nil
 }
 
 // scanString reads a literal in single or double quotes. An invalid escape is kept as its
@@ -236,11 +247,13 @@ func syntaxNear(text string, start, end int) *Error {
 	if len(near) > shown {
 		near = strings.ToValidUTF8(near[:shown], "")
 	}
-	message := "Syntax error, incorrect syntax near '" + near + "'."
 	if near == "" {
-		message = "Syntax error, the query ends too early."
+		// The service gives the start of the text as the location of its end.
+		e := ErrorAt(text, Token{start: start, End: end}, CodeEnd, "Syntax error, unexpected end-of-file.")
+		e.Offset, e.End = 0, 0
+		return e
 	}
-	return ErrorAt(text, Token{Text: near, start: start, End: end}, CodeSyntax, message)
+	return ErrorAt(text, Token{Text: near, start: start, End: end}, CodeSyntax, "Syntax error, incorrect syntax near '"+near+"'.")
 }
 
 // ErrorAt returns an error at the position of the token t.

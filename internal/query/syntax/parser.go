@@ -128,13 +128,28 @@ func (p *parser) binary(op string, l, r Expr) Expr {
 	return p.add(&Binary{deep: above(l, r), Op: op, L: l, R: r})
 }
 
+// coalesce returns the node of expressions with ?? between them. As in the service,
+// a ?? b ?? c is a ?? (b ?? c). The grammar passes a list because a rule that is recursive
+// on the right would put the whole chain on the parser's stack.
+func (p *parser) coalesce(list []Expr) Expr {
+	x := list[len(list)-1]
+	for i := len(list) - 2; i >= 0 && p.err == nil; i-- {
+		x = p.binary("??", list[i], x)
+	}
+	return x
+}
+
+func (p *parser) conditional(test, then, otherwise Expr) Expr {
+	return p.add(&Conditional{deep: above(test, then, otherwise), Test: test, Then: then, Otherwise: otherwise})
+}
+
 // literal returns the value of a token for a constant, such as a number or true.
 func (t Token) literal() value.Value {
 	switch t.kind {
 	case tokString:
 		return value.OfString(t.str)
 	case tokNumber:
-		return value.OfNumber(t.Num)
+		return t.Number()
 	case tokTrue, tokFalse:
 		return value.OfBool(t.kind == tokTrue)
 	case tokNull:
@@ -151,7 +166,7 @@ func orderBy(e Expr, direction Token) Order {
 // number becomes a part of the number.
 func (p *parser) unary(op string, x Expr) Expr {
 	if n, ok := x.(*Literal); ok && op == "-" && n.Value.Kind == value.Number {
-		return &Literal{deep: 1, Value: value.OfNumber(-n.Value.Number)}
+		return &Literal{deep: 1, Value: value.Signs["-"](n.Value)}
 	}
 	return p.add(&Unary{deep: above(x), Op: op, X: x})
 }

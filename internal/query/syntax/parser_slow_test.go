@@ -9,14 +9,14 @@ import (
 )
 
 // This file has a second parser of expressions, to check the generated one. It is written
-// by hand, with one function for each level of precedence in the language's description.
+// by hand, with one function for each level of precedence.
 // The two share only the lexer. Both results are written with brackets around every
 // operation, so a difference in precedence or order is visible.
 
 // levels holds the binary operators by precedence, from the weakest to the strongest. All
 // are left-associative.
 var levels = [][]string{
-	{"||"}, {"|"}, {"^"}, {"&"}, {"=", "!=", "<>"}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"},
+	{"=", "!=", "<>", "<", ">", "<=", ">=", "<<", ">>", ">>>"}, {"||"}, {"+", "-", "&", "|", "^"}, {"*", "/", "%"},
 }
 
 var (
@@ -77,22 +77,9 @@ func (h *handParser) need(word string) error {
 	return nil
 }
 
-// expression parses an expression of the weakest operator, ??.
+// expression parses an expression of the weakest operator, ? and :.
 func (h *handParser) expression() (string, error) {
-	x, err := h.choice()
-	for err == nil {
-		if _, ok := h.is("??"); !ok {
-			return x, nil
-		}
-		var y string
-		y, err = h.choice()
-		x = "(" + x + " ?? " + y + ")"
-	}
-	return "", err
-}
-
-func (h *handParser) choice() (string, error) {
-	test, err := h.chain("OR", func() (string, error) { return h.chain("AND", h.predicate) })
+	test, err := h.coalesce()
 	if err != nil {
 		return "", err
 	}
@@ -106,8 +93,21 @@ func (h *handParser) choice() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	otherwise, err := h.choice()
+	otherwise, err := h.expression()
 	return "(" + test + " ? " + then + " : " + otherwise + ")", err
+}
+
+// coalesce parses terms that are joined by ??, which is right-associative.
+func (h *handParser) coalesce() (string, error) {
+	x, err := h.chain("OR", func() (string, error) { return h.chain("AND", h.predicate) })
+	if err != nil {
+		return "", err
+	}
+	if _, ok := h.is("??"); !ok {
+		return x, nil
+	}
+	y, err := h.coalesce()
+	return "(" + x + " ?? " + y + ")", err
 }
 
 // chain parses terms that are joined by the operator op. If the first term is itself a
@@ -198,14 +198,14 @@ func (h *handParser) operand() (string, error) {
 	}
 	x, err := h.operand()
 	if number, ok := strings.CutPrefix(x, "#"); op == "-" && ok { // the sign is a part of a number, but not of its member
-		if f, wrong := strconv.ParseFloat(number, 64); wrong == nil {
-			return numberText(-f), err
+		if n, wrong := value.ParseNumber(number); wrong == nil {
+			return numberText(value.Signs["-"](n)), err
 		}
 	}
 	return "(" + op + " " + x + ")", err
 }
 
-func numberText(f float64) string { return "#" + strconv.FormatFloat(f, 'g', -1, 64) }
+func numberText(n value.Value) string { return "#" + string(n.AppendJSON(nil)) }
 
 func (h *handParser) postfix() (string, error) {
 	x, err := h.primary()
@@ -251,7 +251,7 @@ func (h *handParser) primary() (string, error) {
 	case tokString:
 		return strconv.Quote(t.str), nil
 	case tokNumber:
-		return numberText(t.Num), nil
+		return numberText(t.Number()), nil
 	case tokParam:
 		return t.Text, nil
 	case tokTrue, tokFalse, tokNull, tokUndefined:
@@ -360,7 +360,7 @@ func bracketed(e Expr) (string, bool) {
 		case value.String:
 			s = strconv.Quote(string(e.Value.Bytes))
 		case value.Number:
-			s = numberText(e.Value.Number)
+			s = numberText(e.Value)
 		case value.Undefined:
 			s = "UNDEFINED"
 		default:

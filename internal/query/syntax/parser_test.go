@@ -105,7 +105,7 @@ func keepsWords(t *testing.T, text, printed string) {
 			case tokString:
 				words = append(words, strings.ToUpper(w.str)) // {a: 1} is printed as {"a": 1}
 			case tokNumber:
-				words = append(words, numberText(w.Num))
+				words = append(words, numberText(w.Number()))
 			case tokNe:
 				words = append(words, "!=")
 			default:

@@ -11,7 +11,7 @@ import (
 // text that would still be refused. The feature may have forms in the service that the
 // grammar lacks.
 func refused(text string, err *Error) error {
-	if err.Code == CodeSyntax {
+	if err.Code == CodeSyntax || err.Code == CodeEnd || err.Code == CodeToken {
 		if what := usedInVain(text); what != "" {
 			return &UnsupportedError{What: what}
 		}

@@ -45,7 +45,7 @@ type Accumulator struct {
 	Kind    Aggregate
 	invalid bool // a value makes the result undefined, regardless of later ones
 	n       int64
-	sum     float64
+	total   total
 	best    Value
 }
 
@@ -61,7 +61,7 @@ func (a *Accumulator) Add(v Value) {
 	switch a.Kind {
 	case Sum, Avg:
 		if a.invalid = v.Kind != Number; !a.invalid {
-			a.sum += v.Number
+			a.total.add(v)
 		}
 	case Min, Max:
 		if v.Kind == Array || v.Kind == Object {
@@ -84,13 +84,13 @@ func (a *Accumulator) Size() int { return len(a.best.Bytes) }
 func (a *Accumulator) Result() Value {
 	switch {
 	case a.Kind == Count:
-		return OfNumber(float64(a.n))
+		return OfInt(a.n)
 	case a.invalid:
 		return Value{}
 	case a.Kind == Sum:
-		return Finite(a.sum)
+		return a.total.value()
 	case a.Kind == Avg && a.n > 0:
-		return Finite(a.sum / float64(a.n))
+		return a.total.mean(a.n)
 	case a.Kind == Min || a.Kind == Max:
 		return a.best
 	}

@@ -25,7 +25,7 @@ func TestAggregatesByTheServicesRules(t *testing.T) {
 	}{
 		{"nothing", nil, "0", "0", "", "", ""},
 		{"undefined is ignored", []string{"", ""}, "0", "0", "", "", ""},
-		{"numbers", []string{"3", "", "1.5", "-2"}, "3", "2.5", "0.8333333333333334", "-2", "3"},
+		{"numbers", []string{"3", "", "1.5", "-2"}, "3", "2.5", "0.83333333333333337", "-2", "3"},
 		{"null is counted, and is no number", []string{"null", "4"}, "2", "", "", "null", "4"},
 		{"types have an order", []string{`"b"`, "true", "9", "false", `"a"`}, "5", "", "", "false", `"b"`},
 		{"an array has no place in it", []string{"1", "[1]", "2"}, "3", "", "", "", ""},

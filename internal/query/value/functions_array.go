@@ -183,7 +183,7 @@ func arrayContainsEach(a []Value, decides, otherwise Kind) Value {
 }
 
 func arrayLength(a []Value) Value {
-	return OfNumber(float64(countElements(a[0].Bytes)))
+	return OfInt(countElements(a[0].Bytes))
 }
 
 func countElements(array []byte) int64 {
@@ -209,13 +209,13 @@ func arrayConcat(a []Value) Value {
 // argument on, which counts from the end if it is negative. The third argument limits the
 // number of elements.
 func arraySlice(a []Value) Value {
-	start, ok := integer(a[1])
+	start, ok := a[1].Int()
 	if a[0].Kind != Array || !ok {
 		return Value{}
 	}
 	left := int64(1) << 62
 	if len(a) == 3 {
-		if left, ok = integer(a[2]); !ok {
+		if left, ok = a[2].Int(); !ok {
 			return Value{}
 		}
 	}
@@ -240,7 +240,7 @@ func arraySlice(a []Value) Value {
 // choose evaluates CHOOSE: the first argument is the number of the argument to return,
 // counted from 1.
 func choose(a []Value) Value {
-	i, ok := integer(a[0])
+	i, ok := a[0].Int()
 	if !ok || i < 1 || i >= int64(len(a)) {
 		return Value{}
 	}
@@ -272,17 +272,26 @@ func objectToArray(a []Value) Value {
 
 // numbers returns the elements of an array of numbers. ok is false if v is not an array,
 // or an element is not a number.
-func numbers(v Value) (list []float64, ok bool) {
+func numbers(v Value) (list []Value, ok bool) {
 	if ok = v.Kind == Array; !ok {
 		return nil, false
 	}
 	EachElement(v.Bytes, func(_ int, raw []byte) bool {
 		e := Decode(raw)
-		list = append(list, e.Number)
+		list = append(list, e)
 		ok = e.Kind == Number
 		return ok
 	})
 	return list, ok
+}
+
+// totalOf returns the total of numbers.
+func totalOf(list []Value) *total {
+	t := &total{}
+	for _, n := range list {
+		t.add(n)
+	}
+	return t
 }
 
 func arraySum(a []Value) Value {
@@ -290,11 +299,7 @@ func arraySum(a []Value) Value {
 	if !ok {
 		return Value{}
 	}
-	sum := 0.0
-	for _, n := range list {
-		sum += n
-	}
-	return Finite(sum)
+	return totalOf(list).value()
 }
 
 func arrayAvg(a []Value) Value {
@@ -302,7 +307,7 @@ func arrayAvg(a []Value) Value {
 	if !ok || len(list) == 0 {
 		return Value{}
 	}
-	return Finite(arraySum(a).Number / float64(len(list)))
+	return totalOf(list).mean(int64(len(list)))
 }
 
 func arrayMedian(a []Value) Value {
@@ -310,12 +315,12 @@ func arrayMedian(a []Value) Value {
 	if !ok || len(list) == 0 {
 		return Value{}
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, typeOrder)
 	middle := len(list) / 2
 	if len(list)%2 == 1 {
-		return OfNumber(list[middle])
+		return list[middle]
 	}
-	return Finite((list[middle-1] + list[middle]) / 2)
+	return totalOf(list[middle-1 : middle+1]).mean(2)
 }
 
 // arrayExtreme returns the smallest element of an array, or the largest if direction is

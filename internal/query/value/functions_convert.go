@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -36,7 +35,7 @@ func stringTo(kinds ...Kind) func([]Value) Value {
 			return Value{}
 		}
 		if v.Kind == Number {
-			if _, err := strconv.ParseFloat(string(raw), 64); err != nil {
+			if _, err := ParseNumber(string(raw)); err != nil {
 				return Value{} // outside the range of float64
 			}
 		}
@@ -51,7 +50,7 @@ func toString(a []Value) Value {
 	case Undefined, String:
 		return v
 	case Array, Object:
-		text := jsontext.Value(bytes.Clone(v.Bytes))
+		text := jsontext.Value(v.AppendJSON(nil))
 		if err := text.Compact(Lenient...); err != nil {
 			return Value{}
 		}
@@ -87,7 +86,7 @@ func documentID(a []Value) Value {
 		return Value{}
 	}
 	if n := binary.BigEndian.Uint32(b[8:]); n == binary.LittleEndian.Uint32(b[12:]) {
-		return OfNumber(float64(n))
+		return OfInt(int64(n))
 	}
 	return OfNumber(float64(binary.LittleEndian.Uint64(b[8:])))
 }

@@ -33,10 +33,10 @@ var dateFunctions = map[string]Function{
 // timestamps.
 const ticksPerMillisecond = ticksPerSecond / 1000
 
-func (t ticks) ticksValue() Value { return OfNumber(float64(t)) }
-func (t ticks) timestamp() Value  { return OfNumber(float64(floorDiv(int64(t), ticksPerMillisecond))) }
+func (t ticks) ticksValue() Value { return OfInt(int64(t)) }
+func (t ticks) timestamp() Value  { return OfInt(int64(floorDiv(int64(t), ticksPerMillisecond))) }
 
-func (p datePart) valueOf(t ticks) Value { return OfNumber(float64(p.of(t))) }
+func (p datePart) valueOf(t ticks) Value { return OfInt(int64(p.of(t))) }
 
 // dateTime parses an argument that must be a string with a date and time.
 func dateTime(v Value) (t ticks, ok bool) {
@@ -82,7 +82,7 @@ func static(f func(t ticks) Value) func(time.Time) func(Budget, []Value) Value {
 
 func moved(t ticks, part, n Value, direction int64) Value {
 	p, ok1 := partNamed(part)
-	count, ok2 := integer(n)
+	count, ok2 := n.Int()
 	if !ok1 || !ok2 {
 		return Value{}
 	}
@@ -123,7 +123,7 @@ func dateTimeBin(a []Value) Value {
 	size, start := int64(1), ticks(0)
 	if len(a) > 2 {
 		var ok bool
-		if size, ok = integer(a[2]); !ok || size <= 0 {
+		if size, ok = a[2].Int(); !ok || size <= 0 {
 			return Value{}
 		}
 	}
@@ -147,7 +147,7 @@ func dateTimeDiff(a []Value) Value {
 	if !ok1 || !ok2 || !ok3 {
 		return Value{}
 	}
-	return OfNumber(float64(p.count(end) - p.count(start)))
+	return OfInt(int64(p.count(end) - p.count(start)))
 }
 
 func dateTimePart(a []Value) Value {
@@ -163,7 +163,7 @@ func dateTimeFromParts(a []Value) Value {
 	var n [7]int64
 	for i, v := range a {
 		var ok bool
-		if n[i], ok = integer(v); !ok {
+		if n[i], ok = v.Int(); !ok {
 			return Value{}
 		}
 	}
@@ -175,7 +175,7 @@ func dateTimeFromParts(a []Value) Value {
 }
 
 func ticksToDateTime(a []Value) Value {
-	n, ok := integer(a[0])
+	n, ok := a[0].Int()
 	if !ok {
 		return Value{}
 	}
@@ -183,7 +183,7 @@ func ticksToDateTime(a []Value) Value {
 }
 
 func timestampToDateTime(a []Value) Value {
-	n, ok := integer(a[0])
+	n, ok := a[0].Int()
 	if !ok || n > int64(lastTicks)/ticksPerMillisecond || n < int64(firstTicks)/ticksPerMillisecond {
 		return Value{}
 	}

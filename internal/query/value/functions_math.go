@@ -8,17 +8,17 @@ import (
 // mathFunctions holds the functions of numbers. The result is undefined for an argument
 // that is not a number, and for a result that is infinite or not a number.
 var mathFunctions = map[string]Function{
-	"ABS":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Abs)},
+	"ABS":       {class: classMath, min: 1, max: 1, eval: ofKind(Number, abs)},
 	"ACOS":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Acos)},
 	"ASIN":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Asin)},
 	"ATAN":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Atan)},
 	"ATN2":      {class: classMath, min: 2, max: 2, eval: onNumbers(math.Atan2)},
-	"CEILING":   {class: classMath, min: 1, max: 1, eval: onNumber(math.Ceil)},
+	"CEILING":   {class: classMath, min: 1, max: 1, eval: rounded(math.Ceil)},
 	"COS":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Cos)},
 	"COT":       {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return 1 / math.Tan(x) })},
 	"DEGREES":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return 180 / math.Pi * x })},
 	"EXP":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Exp)},
-	"FLOOR":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Floor)},
+	"FLOOR":     {class: classMath, min: 1, max: 1, eval: rounded(math.Floor)},
 	"LOG":       {class: classMath, min: 1, max: 2, eval: logarithm},
 	"LOG10":     {class: classMath, min: 1, max: 1, eval: onNumber(log10)},
 	"NUMBERBIN": {class: classMath, min: 1, max: 2, eval: numberBin},
@@ -26,13 +26,13 @@ var mathFunctions = map[string]Function{
 	"POWER":     {class: classMath, min: 2, max: 2, eval: onNumbers(math.Pow)},
 	"RADIANS":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return math.Pi * x / 180 })},
 	"RAND":      {class: classMath, min: 0, max: 0, Volatile: true, eval: func([]Value) Value { return OfNumber(rand.Float64()) }}, //nolint:gosec // not for secrets
-	"ROUND":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Round)},                                                    // rounds halves away from 0
+	"ROUND":     {class: classMath, min: 1, max: 1, eval: rounded(math.Round)},                                                     // rounds halves away from 0
 	"SIGN":      {class: classMath, min: 1, max: 1, eval: onNumber(sign)},
 	"SIN":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Sin)},
 	"SQRT":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Sqrt)},
-	"SQUARE":    {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return x * x })},
+	"SQUARE":    {class: classMath, min: 1, max: 1, eval: ofKind(Number, func(a []Value) Value { return finite(multiply(a[0], a[0])) })},
 	"TAN":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Tan)},
-	"TRUNC":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Trunc)},
+	"TRUNC":     {class: classMath, min: 1, max: 1, eval: rounded(math.Trunc)},
 
 	"INTADD":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a + b, true })},
 	"INTBITAND":        {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a & b, true })},
@@ -47,16 +47,29 @@ var mathFunctions = map[string]Function{
 	"INTSUB":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a - b, true })},
 }
 
-// result returns the value of a numeric function: undefined if x is infinite or not a
-// number, and 0 for -0.
-func result(x float64) Value { return Finite(x + 0) }
-
 func onNumber(f func(float64) float64) func([]Value) Value {
-	return ofKind(Number, func(a []Value) Value { return result(f(a[0].Number)) })
+	return ofKind(Number, func(a []Value) Value { return Finite(f(a[0].float)) })
 }
 
 func onNumbers(f func(x, y float64) float64) func([]Value) Value {
-	return ofKind(Number, func(a []Value) Value { return result(f(a[0].Number, a[1].Number)) })
+	return ofKind(Number, func(a []Value) Value { return Finite(f(a[0].float, a[1].float)) })
+}
+
+// rounded returns the eval function of a function that returns an integer unchanged.
+func rounded(f func(float64) float64) func([]Value) Value {
+	return ofKind(Number, func(a []Value) Value {
+		if _, ok := a[0].Int(); ok {
+			return a[0]
+		}
+		return Finite(f(a[0].float))
+	})
+}
+
+func abs(a []Value) Value {
+	if c, _ := compareNumbers(a[0], OfInt(0)); c < 0 {
+		return finite(subtract(OfInt(0), a[0]))
+	}
+	return finite(add(OfInt(0), a[0])) // NaN and infinity become undefined
 }
 
 func sign(x float64) float64 {
@@ -99,25 +112,22 @@ func log10(x float64) float64 {
 // at most the number. The default size is 1. For a negative size, it returns the smallest
 // multiple that is at least the number.
 func numberBin(a []Value) Value {
-	size := 1.0
+	size := OfInt(1)
 	if len(a) == 2 {
-		if a[1].Kind != Number || a[1].Number == 0 {
-			return Value{}
-		}
-		size = a[1].Number
+		size = a[1]
 	}
-	if a[0].Kind != Number {
+	if a[0].Kind != Number || size.Kind != Number || equalNumbers(size, OfInt(0)) {
 		return Value{}
 	}
-	return result(math.Floor(a[0].Number/size) * size)
+	return floorTo(a[0], size)
 }
 
 // onIntegers returns an eval function that calls f with two 64-bit integers. If an
-// argument is not a 64-bit integer, the result is undefined.
+// argument is not a 64-bit integer, the result is undefined. An overflow wraps around.
 func onIntegers(f func(a, b int64) (int64, bool)) func([]Value) Value {
 	return func(a []Value) Value {
-		x, ok1 := integer(a[0])
-		y, ok2 := integer(a[1])
+		x, ok1 := a[0].Int()
+		y, ok2 := a[1].Int()
 		if !ok1 || !ok2 {
 			return Value{}
 		}
@@ -125,16 +135,16 @@ func onIntegers(f func(a, b int64) (int64, bool)) func([]Value) Value {
 		if !ok {
 			return Value{}
 		}
-		return OfNumber(float64(n))
+		return OfInt(n)
 	}
 }
 
 func bitNot(a []Value) Value {
-	n, ok := integer(a[0])
+	n, ok := a[0].Int()
 	if !ok {
 		return Value{}
 	}
-	return OfNumber(float64(^n))
+	return OfInt(^n)
 }
 
 func divided(a, b int64) (int64, bool) {

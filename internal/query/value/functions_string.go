@@ -118,7 +118,7 @@ func concat(a []Value) Value {
 }
 
 func length(a []Value) Value {
-	return OfNumber(float64(utf8.RuneCount(a[0].Bytes)))
+	return OfInt(int64(utf8.RuneCount(a[0].Bytes)))
 }
 
 // offsetOf returns the byte offset of the n-th character of s, or len(s) if s is shorter.
@@ -132,7 +132,7 @@ func offsetOf(s []byte, n int64) int {
 }
 
 func left(a []Value) Value {
-	n, ok := integer(a[1])
+	n, ok := a[1].Int()
 	if a[0].Kind != String || !ok {
 		return Value{}
 	}
@@ -140,7 +140,7 @@ func left(a []Value) Value {
 }
 
 func right(a []Value) Value {
-	n, ok := integer(a[1])
+	n, ok := a[1].Int()
 	if a[0].Kind != String || !ok {
 		return Value{}
 	}
@@ -154,8 +154,8 @@ func right(a []Value) Value {
 // substring evaluates SUBSTRING. For a position outside of the string, or a length that
 // is not positive, the result is the empty string.
 func substring(a []Value) Value {
-	start, ok1 := integer(a[1])
-	n, ok2 := integer(a[2])
+	start, ok1 := a[1].Int()
+	n, ok2 := a[2].Int()
 	if a[0].Kind != String || !ok1 || !ok2 {
 		return Value{}
 	}
@@ -173,19 +173,19 @@ func indexOf(a []Value) Value {
 	s, from := a[0].Bytes, int64(0)
 	if len(a) == 3 {
 		var ok bool
-		if from, ok = integer(a[2]); !ok || from < 0 {
+		if from, ok = a[2].Int(); !ok || from < 0 {
 			return Value{}
 		}
 		if from > int64(utf8.RuneCount(s)) {
-			return OfNumber(-1)
+			return OfInt(-1)
 		}
 		s = s[offsetOf(s, from):]
 	}
 	i := bytes.Index(s, a[1].Bytes)
 	if i < 0 {
-		return OfNumber(-1)
+		return OfInt(-1)
 	}
-	return OfNumber(float64(from + int64(utf8.RuneCount(s[:i]))))
+	return OfInt(from + int64(utf8.RuneCount(s[:i])))
 }
 
 // lastIndexOf evaluates LASTINDEXOF: it returns the position of the last match. The third
@@ -196,7 +196,7 @@ func lastIndexOf(a []Value) Value {
 	}
 	s := a[0].Bytes
 	if len(a) == 3 {
-		from, ok := integer(a[2])
+		from, ok := a[2].Int()
 		if !ok || from < 0 {
 			return Value{}
 		}
@@ -206,9 +206,9 @@ func lastIndexOf(a []Value) Value {
 	}
 	i := bytes.LastIndex(s, a[1].Bytes)
 	if i < 0 {
-		return OfNumber(-1)
+		return OfInt(-1)
 	}
-	return OfNumber(float64(utf8.RuneCount(s[:i])))
+	return OfInt(int64(utf8.RuneCount(s[:i])))
 }
 
 // trimmed evaluates TRIM, LTRIM and RTRIM. It removes white space, or the characters in
@@ -258,16 +258,17 @@ func replace(a []Value) Value {
 const maxReplicated = 10_000
 
 func replicate(a []Value) Value {
-	if a[0].Kind != String || a[1].Kind != Number || !(a[1].Number >= 0) {
+	n := a[1].float
+	if a[0].Kind != String || a[1].Kind != Number || !(n >= 0) {
 		return Value{}
 	}
 	if len(a[0].Bytes) == 0 {
 		return ofBytes(nil)
 	}
-	if a[1].Number > maxReplicated || utf8.RuneCount(a[0].Bytes)*int(a[1].Number) > maxReplicated {
+	if n > maxReplicated || utf8.RuneCount(a[0].Bytes)*int(n) > maxReplicated {
 		return Value{}
 	}
-	return ofBytes(bytes.Repeat(a[0].Bytes, int(a[1].Number)))
+	return ofBytes(bytes.Repeat(a[0].Bytes, int(n)))
 }
 
 func reverse(s []byte) []byte {

@@ -1,7 +1,5 @@
 package value
 
-import "math"
-
 // typeFunctions holds the functions of a value's type. They return true or false for
 // every value, including undefined.
 var typeFunctions = map[string]Function{
@@ -30,14 +28,13 @@ func isKind(kinds ...Kind) func([]Value) Value {
 func isDefined(a []Value) Value { return OfBool(a[0].Kind != Undefined) }
 
 func isFinite(a []Value) Value {
-	return OfBool(a[0].Kind == Number && Finite(a[0].Number).Kind == Number)
+	return OfBool(a[0].Kind == Number && Finite(a[0].float).Kind == Number)
 }
 
-// isInteger evaluates IS_INTEGER: it reports whether a value is a 64-bit integer. It
-// accepts 2^63, because a float64 cannot distinguish it from the largest 64-bit integer.
+// isInteger evaluates IS_INTEGER: it reports whether a value is a 64-bit integer.
 func isInteger(a []Value) Value {
-	n := a[0].Number
-	return OfBool(a[0].Kind == Number && n == math.Trunc(n) && math.Abs(n) <= 1<<63)
+	_, ok := a[0].Int()
+	return OfBool(ok)
 }
 
 func isDateTime(a []Value) Value {

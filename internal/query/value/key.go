@@ -2,8 +2,6 @@ package value
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,7 +11,7 @@ import (
 // the type. The rest is
 //
 //	number   8 bytes, big-endian, with the sign bit inverted (all bits of a
-//	         negative number)
+//	         negative number); see appendNumberKey for two more
 //	string   its UTF-8, each 0x00 followed by 0xFF, then 0x00 0x00
 //	array    the keys of its elements, then 0x00
 //	object   for each member in the order of names: 0x01, the name as a string,
@@ -27,7 +25,7 @@ import (
 func AppendKey(dst []byte, v Value) []byte {
 	switch v.Kind {
 	case Number:
-		return appendNumberKey(append(dst, byte(v.Kind)+1), v.Number)
+		return appendNumberKey(append(dst, byte(v.Kind)+1), v)
 	case String:
 		return appendStringKey(append(dst, byte(v.Kind)+1), v.Bytes)
 	case Array, Object:
@@ -36,16 +34,6 @@ func AppendKey(dst []byte, v Value) []byte {
 	case Undefined, Null, False, True:
 	}
 	return append(dst, byte(v.Kind)+1)
-}
-
-func appendNumberKey(dst []byte, f float64) []byte {
-	bits := math.Float64bits(f)
-	if f < 0 {
-		bits = ^bits
-	} else {
-		bits |= 1 << 63 // -0 becomes 0
-	}
-	return binary.BigEndian.AppendUint64(dst, bits)
 }
 
 func appendStringKey(dst, s []byte) []byte {

@@ -6,11 +6,10 @@ package value
 
 import (
 	"bytes"
-	"math"
-	"strconv"
-	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/canonical"
 )
 
 // Kind is the type of a value.
@@ -30,15 +29,13 @@ const (
 
 // Value is the value of an expression. The zero value is undefined.
 type Value struct {
-	Kind   Kind
-	Number float64
+	Kind Kind
+	// float is the float64 that is nearest to a number.
+	float float64
 	// Bytes is the content of a string, or the JSON of an array or object. It may be a
-	// part of the document and must not be changed.
+	// part of the document and must not be changed. For a number, see OfInt.
 	Bytes []byte
 }
-
-// OfNumber returns a number.
-func OfNumber(f float64) Value { return Value{Kind: Number, Number: f} }
 
 // OfString returns a string.
 func OfString(s string) Value { return Value{Kind: String, Bytes: []byte(s)} }
@@ -49,15 +46,6 @@ func OfBool(b bool) Value {
 		return Value{Kind: True}
 	}
 	return Value{Kind: False}
-}
-
-// Finite returns the result of a calculation. It is undefined for infinity and NaN, which
-// neither JSON nor the service has.
-func Finite(f float64) Value {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return Value{}
-	}
-	return OfNumber(f)
 }
 
 func (v Value) isBool() bool { return v.Kind == False || v.Kind == True }
@@ -84,33 +72,7 @@ func Decode(raw []byte) Value {
 	case '{':
 		return Value{Kind: Object, Bytes: raw}
 	}
-	return Value{Kind: Number, Number: parseNumber(raw)}
-}
-
-// parseNumber parses a JSON number. For a number outside the range of float64, it returns
-// the largest float64 with the same sign. Comparisons with other numbers then have the
-// correct result.
-func parseNumber(raw []byte) float64 {
-	// This is a fast path for short integers, which are the most frequent numbers.
-	if n := len(raw); n > 0 && n < 16 && raw[0] != '-' {
-		i := int64(0)
-		for k, c := range raw {
-			if c < '0' || c > '9' {
-				break
-			}
-			i = i*10 + int64(c-'0')
-			if k == n-1 {
-				return float64(i)
-			}
-		}
-	}
-	// The string shares the memory of raw, which is safe because ParseFloat does not keep
-	// it.
-	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64)
-	if err != nil {
-		return max(-math.MaxFloat64, min(math.MaxFloat64, f))
-	}
-	return f
+	return parseNumber(raw)
 }
 
 // Unquote returns the content of a JSON string. It is a part of raw if nothing is
@@ -139,38 +101,14 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	case True:
 		return append(dst, "true"...)
 	case Number:
-		return AppendNumber(dst, v.Number)
+		return appendNumber(dst, v)
 	case String:
 		return AppendString(dst, v.Bytes)
 	case Array, Object:
-		return append(dst, v.Bytes...)
+		return canonical.AppendQueried(dst, v.Bytes)
 	case Undefined:
 	}
 	return dst
-}
-
-// AppendNumber appends a number as JavaScript writes it. NaN and Infinity become strings,
-// as the service's SDKs write them.
-func AppendNumber(dst []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(dst, `"NaN"`...)
-	case math.IsInf(f, 0):
-		return append(dst, `"Infinity"`...) // no expression returns -Infinity
-	}
-	if f == math.Trunc(f) && math.Abs(f) < 1<<53 && (f != 0 || !math.Signbit(f)) {
-		return strconv.AppendInt(dst, int64(f), 10)
-	}
-	if a := math.Abs(f); f != 0 && (a < 1e-6 || a >= 1e21) {
-		dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-		// e-09 becomes e-9.
-		if n := len(dst); n >= 4 && dst[n-4] == 'e' && dst[n-2] == '0' {
-			dst[n-2] = dst[n-1]
-			dst = dst[:n-1]
-		}
-		return dst
-	}
-	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
 // AppendString appends a JSON string.
@@ -190,7 +128,7 @@ func Equal(a, b Value) bool {
 	}
 	switch a.Kind {
 	case Number:
-		return a.Number == b.Number
+		return equalNumbers(a, b)
 	case String:
 		return bytes.Equal(a.Bytes, b.Bytes)
 	case Array, Object:
@@ -213,13 +151,7 @@ func Compare(a, b Value) (c int, ok bool) {
 	case Null, False, True:
 		return int(a.Kind) - int(b.Kind), true
 	case Number:
-		switch {
-		case a.Number < b.Number:
-			return -1, true
-		case a.Number > b.Number:
-			return 1, true
-		}
-		return 0, a.Number == b.Number // NaN is not comparable
+		return compareNumbers(a, b)
 	case String:
 		return bytes.Compare(a.Bytes, b.Bytes), true
 	case Undefined, Array, Object:
@@ -227,31 +159,17 @@ func Compare(a, b Value) (c int, ok bool) {
 	return 0, false
 }
 
-// integer returns the value of an argument that must be a 64-bit integer. ok is false for
-// any other value.
-func integer(v Value) (n int64, ok bool) {
-	if v.Kind != Number || v.Number != math.Trunc(v.Number) || math.Abs(v.Number) > 1<<63 {
-		return 0, false
-	}
-	switch v.Number {
-	case 1 << 63: // the float64 nearest to the largest int64
-		return math.MaxInt64, true
-	case -1 << 63:
-		return math.MinInt64, true
-	}
-	return int64(v.Number), true
-}
-
 func ofBytes(b []byte) Value { return Value{Kind: String, Bytes: b} }
 
-// Any returns the value as a Go value: nil for null, bool, float64 or string. It must not
+// Any returns the value as a Go value: nil for null, bool, float64 or string. An integer
+// becomes the nearest float64. It must not
 // be called for other values.
 func (v Value) Any() any {
 	switch v.Kind {
 	case False, True:
 		return v.Kind == True
 	case Number:
-		return v.Number
+		return v.Float()
 	case String:
 		return string(v.Bytes)
 	case Undefined, Null, Array, Object:

@@ -108,13 +108,18 @@ func TestQueriesThatNeedAPlanAndMissingResourcesAreRefused(t *testing.T) {
 		c, _ := orchard(t)
 		for _, query := range []string{
 			"SELECT * FROM c ORDER BY c.n", "SELECT DISTINCT c.name FROM c", "SELECT VALUE COUNT(1) FROM c", "SELECT VALUE SUM(c.n) FROM c",
-			"SELECT c.name, COUNT(1) AS k FROM c GROUP BY c.name", "SELECT * FROM c OFFSET 5 LIMIT 5",
+			"SELECT c.name FROM c GROUP BY c.name", "SELECT * FROM c OFFSET 5 LIMIT 5", "SELECT TOP 5 * FROM c",
 		} {
 			_, err := c.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), nil).NextPage(t.Context())
 			refused(t, err, 400)
 			if !strings.Contains(err.Error(), "cross partition query can not be directly served by the gateway") {
 				t.Errorf("%s: the refusal is not the service's sentence: %v", query, err)
 			}
+		}
+		_, err := c.NewQueryItemsPager("SELECT c.name, COUNT(1) AS k FROM c GROUP BY c.name", azcosmos.NewPartitionKey(), nil).NextPage(t.Context())
+		refused(t, err, 400)
+		if !strings.Contains(err.Error(), "Cross partition query only supports 'VALUE") {
+			t.Errorf("the refusal of an aggregate without VALUE is not the service's sentence: %v", err)
 		}
 		for query, said := range map[string]string{
 			"SELECT ST_DISTANCE(c.a, c.b) FROM c":                    "ST_DISTANCE",

@@ -79,12 +79,24 @@ func (q request) do(t *testing.T) answer {
 	return a
 }
 
-// wellFormed fails the test unless an answer has the headers that SDKs need.
+// wellFormed fails the test unless an answer has the headers that SDKs need. As in the
+// service, the account has no activity id. An answer of the backend, which names its
+// version, has a charge unless it is of the ranges or too large a body. An answer of the
+// gateway has none.
 func wellFormed(t *testing.T, q request, a answer) {
 	t.Helper()
 	what := q.verb + " " + q.path
-	if a.header.Get("X-Ms-Activity-Id") == "" || a.header.Get("X-Ms-Request-Charge") == "" {
-		t.Errorf("%s: %d without activity id or charge", what, a.status)
+	account := a.status == http.StatusOK && (q.path == "/" || q.headers["x-ms-cosmos-is-query-plan-request"] != "")
+	if got := a.header.Get("X-Ms-Activity-Id") != ""; got == account {
+		t.Errorf("%s: %d with an activity id: %t", what, a.status, got)
+	}
+	backend := a.header.Get("X-Ms-Serviceversion") != ""
+	if account && backend || !backend && !account && a.status < http.StatusBadRequest {
+		t.Errorf("%s: %d of the backend: %t", what, a.status, backend)
+	}
+	charged := backend && a.status != http.StatusRequestEntityTooLarge && !strings.HasSuffix(q.path, "/pkranges")
+	if got := a.header.Get("X-Ms-Request-Charge") != ""; got != charged {
+		t.Errorf("%s: %d with a charge: %t", what, a.status, got)
 	}
 	switch {
 	case a.status == http.StatusNoContent || a.status == http.StatusNotModified:

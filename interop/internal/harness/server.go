@@ -59,7 +59,7 @@ func NewKey() string {
 
 // Start starts the server and returns when it has printed "ready".
 func (s *Server) Start(ctx context.Context) error {
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.Key, "--read-only-key", s.ReadOnlyKey, "--keep-versions", "10m"}
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.Key, "--read-only-key", s.ReadOnlyKey, "--keep-versions", "10m", "--allow-origin", "http://localhost:3000"}
 	if s.TLS {
 		args = append(args, "--tls", "self-signed", "--data", filepath.Join(s.Work, "data"))
 	} else {

@@ -46,7 +46,8 @@ scenario("container-lifecycle", async (t) => {
   const container = database.container("orders");
   const { resource } = await container.read();
   assert.deepEqual(resource.partitionKey.paths, ["/customer/id"]);
-  assert.ok(resource.partitionKey.kind && resource.partitionKey.version, "kind and version are explicit");
+  assert.equal(resource.partitionKey.kind, "Hash", "the kind is explicit");
+  assert.equal(resource.partitionKey.version, undefined, "no version was sent, so there is none");
   assert.deepEqual(resource.uniqueKeyPolicy.uniqueKeys[0].paths, ["/number"]);
   assert.deepEqual(resource.computedProperties, definition.computedProperties);
   assert.ok(resource.indexingPolicy.excludedPaths.some((p) => p.path === "/big/*"));

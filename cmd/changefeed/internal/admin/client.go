@@ -16,17 +16,22 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
+// Sender sends requests. An [http.Client] is one.
+type Sender interface {
+	Do(r *http.Request) (*http.Response, error)
+}
+
 // Client calls the admin API of one server. It is safe for concurrent use.
 type Client struct {
 	endpoint *url.URL
 	key      wire.Key
-	http     *http.Client
+	http     Sender
 }
 
 // New returns a client of the server at endpoint, which signs requests with key, an
 // account key in base64. c sends the requests. An error names the flag whose value is
 // invalid.
-func New(endpoint, key string, c *http.Client) (*Client, error) {
+func New(endpoint, key string, c Sender) (*Client, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("--endpoint is %q: it must be a URL of the form https://127.0.0.1:8081/", endpoint)
@@ -51,26 +56,38 @@ type Partition struct {
 	Frozen    bool     `json:"frozen"`
 }
 
+// PartitionList is the answer to a request for partitions.
+type PartitionList struct {
+	Partitions []Partition `json:"partitions"`
+}
+
 // Partitions lists the live partitions of a container.
 func (c *Client) Partitions(ctx context.Context, database, container string) ([]Partition, error) {
-	return c.call(ctx, http.MethodGet, nil, "dbs", database, "colls", container, "partitions")
+	return c.partitions(ctx, http.MethodGet, nil, "dbs", database, "colls", container, "partitions")
 }
 
 // Split splits a partition at the effective partition key at. If at is empty, it splits
 // the partition in the middle. It returns the new partitions.
 func (c *Client) Split(ctx context.Context, database, container, partition, at string) ([]Partition, error) {
-	return c.call(ctx, http.MethodPost, map[string]string{"at": at}, "dbs", database, "colls", container, "partitions", partition, "split")
+	return c.partitions(ctx, http.MethodPost, map[string]string{"at": at}, "dbs", database, "colls", container, "partitions", partition, "split")
 }
 
 // Merge merges a partition with the neighbouring partition with. If with is empty, it
 // merges it with the next one. It returns the new partition.
 func (c *Client) Merge(ctx context.Context, database, container, partition, with string) ([]Partition, error) {
-	return c.call(ctx, http.MethodPost, map[string]string{"with": with}, "dbs", database, "colls", container, "partitions", partition, "merge")
+	return c.partitions(ctx, http.MethodPost, map[string]string{"with": with}, "dbs", database, "colls", container, "partitions", partition, "merge")
 }
 
-// call sends a signed request with body as JSON, and returns the partitions in the
-// answer.
-func (c *Client) call(ctx context.Context, method string, body any, path ...string) ([]Partition, error) {
+// partitions sends a request whose answer is a list of partitions.
+func (c *Client) partitions(ctx context.Context, method string, body any, path ...string) ([]Partition, error) {
+	var list PartitionList
+	err := c.call(ctx, method, body, &list, path...)
+	return list.Partitions, err
+}
+
+// call sends a signed request with body as JSON, and decodes the answer into answer, unless
+// that is nil.
+func (c *Client) call(ctx context.Context, method string, body, answer any, path ...string) error {
 	sent := make([]string, len(path))
 	for i, segment := range path {
 		sent[i] = url.PathEscape(segment)
@@ -79,34 +96,39 @@ func (c *Client) call(ctx context.Context, method string, body any, path ...stri
 	if body != nil {
 		var err error
 		if text, err = json.Marshal(body); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	target := strings.TrimSuffix(c.endpoint.String(), "/") + "/_changefeed/" + strings.Join(sent, "/")
 	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(text))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	date := wire.FormatTime(time.Now())
 	r.Header.Set(wire.HeaderDate, date)
 	r.Header.Set("Authorization", wire.Authorization(c.key.Sign(wire.Payload(method, "_changefeed", strings.Join(path, "/"), date, ""))))
-	answer, err := c.http.Do(r)
+	got, err := c.http.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", c.endpoint, err)
+		return fmt.Errorf("ask %s: %w", c.endpoint, err)
 	}
-	defer func() { _ = answer.Body.Close() }() // the body was only read
-	reply, err := io.ReadAll(io.LimitReader(answer.Body, 64<<20))
+	defer func() { _ = got.Body.Close() }() // the body was only read
+	reply, err := io.ReadAll(io.LimitReader(got.Body, 64<<20))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", c.endpoint, err)
+		return fmt.Errorf("read the answer of %s: %w", c.endpoint, err)
 	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, c.refusal(answer.StatusCode, reply)
+	if err := wire.Stranger(got.StatusCode, got.Header, reply); err != nil {
+		return fmt.Errorf("%s is %w", c.endpoint, err)
 	}
-	var list struct{ Partitions []Partition }
-	if err := json.Unmarshal(reply, &list); err != nil {
-		return nil, fmt.Errorf("%s did not answer with partitions (is it a changefeed server?): %w", c.endpoint, err)
+	if got.StatusCode >= http.StatusMultipleChoices {
+		return c.refusal(got.StatusCode, reply)
 	}
-	return list.Partitions, nil
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(reply, answer); err != nil {
+		return fmt.Errorf("%s did not answer as expected (is it a changefeed server?): %w", c.endpoint, err)
+	}
+	return nil
 }
 
 // NotFoundError reports that the container, or a partition of it, does not exist.

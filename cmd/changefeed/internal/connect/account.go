@@ -34,18 +34,32 @@ type Account struct {
 	env    string // prefix of the variables: "COSMOS_" or "COSMOS_LEASE_"
 	getenv func(string) string
 	flags  *pflag.FlagSet
+	url    string // flag whose URL is the endpoint, if it is not --{prefix}endpoint
 
 	endpoint, key, keyFile, connection, certificate, data string
-	// fallback is the endpoint if no flag and no variable names one. It may be empty.
-	fallback string
 }
 
 // NewAccount returns an account with the flags --{prefix}endpoint, --{prefix}key and so
 // on. Its variables are COSMOS_{PREFIX}ENDPOINT, COSMOS_{PREFIX}KEY and so on. prefix is
 // empty, or ends in "-".
 func NewAccount(prefix string) *Account {
-	env := "COSMOS_" + strings.ToUpper(strings.ReplaceAll(prefix, "-", "_"))
-	return &Account{prefix: prefix, env: env, getenv: os.Getenv}
+	return &Account{prefix: prefix, env: variables(prefix), getenv: os.Getenv}
+}
+
+// variables returns the prefix of the variables for the prefix of the flags.
+func variables(prefix string) string {
+	return "COSMOS_" + strings.ToUpper(strings.ReplaceAll(prefix, "-", "_"))
+}
+
+func (a *Account) names() names {
+	return names{prefix: a.prefix, url: a.url, flagless: a.flags == nil}
+}
+
+// SetEndpoint sets the endpoint to a URL that the user gave in another flag. Error texts
+// name that flag, and not --{prefix}endpoint.
+func (a *Account) SetEndpoint(url, flag string) error {
+	a.url = flag
+	return a.flags.Set(a.prefix+"endpoint", url)
 }
 
 // Add adds the flags of an account that has an endpoint.
@@ -63,16 +77,6 @@ func (a *Account) Add(flags *pflag.FlagSet) {
 func (a *Account) AddData(flags *pflag.FlagSet) {
 	flags.StringVar(&a.data, a.prefix+"data", "", "`directory` of an embedded store, instead of an account")
 }
-
-// OrLocal makes the local `changefeed serve`, at its default address, the default
-// account. It applies if neither a flag nor an environment variable names an account.
-func (a *Account) OrLocal() *Account {
-	a.fallback = localServer
-	return a
-}
-
-// localServer is the default address of `changefeed serve`.
-const localServer = "https://127.0.0.1:8081/"
 
 // Given reports whether a flag or the environment names an account.
 func (a *Account) Given() bool {
@@ -140,10 +144,10 @@ func (a *Account) Settings() (Settings, error) {
 	if connection != "" {
 		return a.connected(s, connection, from)
 	}
-	of := origin{endpoint: "--" + a.prefix + "endpoint"}
+	of := origin{endpoint: cmp.Or(a.url, "--"+a.prefix+"endpoint")}
 	if s.Endpoint = a.endpoint; s.Endpoint == "" {
 		of.endpoint = a.env + "ENDPOINT"
-		s.Endpoint = cmp.Or(a.getenv(of.endpoint), a.fallback)
+		s.Endpoint = a.getenv(of.endpoint)
 	}
 	if s.Endpoint == "" {
 		return Settings{}, a.missing()
@@ -159,7 +163,7 @@ func (a *Account) Settings() (Settings, error) {
 // or variable of the string. If it is a variable, the string must agree with the other
 // variables. A key from a flag replaces the string's key.
 func (a *Account) connected(s Settings, connection, from string) (Settings, error) {
-	if err := s.parse(connection); err != nil {
+	if err := s.parse(connection, a.names()); err != nil {
 		return Settings{}, refuse("%s is invalid: %v", from, err)
 	}
 	of := origin{endpoint: "AccountEndpoint in " + from, key: "AccountKey in " + from}
@@ -274,8 +278,9 @@ func ReadKey(file string) (string, error) {
 	return key, nil
 }
 
-// parse parses a connection string: AccountEndpoint=URL;AccountKey=KEY; in any order.
-func (s *Settings) parse(connection string) error {
+// parse parses a connection string: AccountEndpoint=URL;AccountKey=KEY; in any order. n
+// are the names of the account.
+func (s *Settings) parse(connection string, n names) error {
 	for part := range strings.SplitSeq(connection, ";") {
 		name, value, _ := strings.Cut(part, "=") // a key ends in "=", too
 		switch strings.ToLower(strings.TrimSpace(name)) {
@@ -283,6 +288,10 @@ func (s *Settings) parse(connection string) error {
 			s.Endpoint = strings.TrimSpace(value)
 		case "accountkey":
 			s.Key = strings.TrimSpace(value)
+		case "disableservercertificatevalidation":
+			if !strings.EqualFold(strings.TrimSpace(value), "false") {
+				return errors.New("DisableServerCertificateValidation is not supported, because the key would be sent to any server; leave it out, and trust the server's certificate by " + n.certificateFile())
+			}
 		}
 	}
 	switch {

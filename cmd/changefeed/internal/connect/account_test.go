@@ -112,6 +112,8 @@ func TestAnInvalidAccountIsRejectedByNameAndWithoutTheKey(t *testing.T) {
 		{nil, []string{"--endpoint", "http://127.0.0.1:99999"}, "--endpoint is \"http://127.0.0.1:99999\": its port must be a number from 1 to 65535"},
 		{nil, []string{"--connection-string", "AccountKey=" + secret}, "AccountEndpoint is missing"},
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "AccountKey is missing"},
+		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + ";DisableServerCertificateValidation=True;"}, "DisableServerCertificateValidation"},
+		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + keyA + ";DisableServerCertificateValidation=maybe;"}, "DisableServerCertificateValidation"},
 		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING is invalid"},
 		// An error names only the flag or variable whose value is wrong.
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, "AccountKey in --connection-string is invalid"},

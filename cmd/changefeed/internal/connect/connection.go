@@ -98,6 +98,7 @@ type Opened struct {
 	// documents.
 	newDocuments func(ctx context.Context) (*azcosmos.Client, error)
 	http         *http.Client
+	names        names
 	embedded     *embedded
 }
 
@@ -112,14 +113,21 @@ func (a *Account) Open(ctx context.Context) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return OpenSettings(ctx, s)
+	return a.OpenSettings(ctx, s)
 }
 
-// OpenSettings opens the account that s names. When ctx ends, requests stop waiting for
+// OpenSettings opens the account that s names, whatever the flags are. The command has no
+// flags for it. When ctx ends, requests stop waiting for
 // an account that does not answer. An account that has answered stays usable. The errors
 // are the same as those of [Account.Open].
 func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
-	o := &Opened{Settings: s}
+	return NewAccount("").OpenSettings(ctx, s)
+}
+
+// OpenSettings opens the account that s names, which [Account.Settings] has returned. The
+// errors are the same as those of [Account.Open].
+func (a *Account) OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
+	o := &Opened{Settings: s, names: a.names()}
 	if s.Data != "" {
 		var err error
 		if o.embedded, err = openEmbedded(s.Data); err != nil {
@@ -128,7 +136,7 @@ func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 		o.DB, o.http = o.embedded.db, &http.Client{Transport: o.embedded.transport}
 		s = Settings{Endpoint: o.embedded.endpoint, Key: o.embedded.key}
 	} else {
-		t, err := transport(s.Certificate)
+		t, err := transport(s.Certificate, o.names)
 		if err != nil {
 			return nil, err
 		}
@@ -140,15 +148,18 @@ func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 	return o, nil
 }
 
+// sender returns what sends every request to the account.
+func (o *Opened) sender() sender { return sender{o.http, o.names} }
+
 // sign creates the clients of the account, which sign with its key or with a credential
 // of Microsoft Entra ID. When ctx ends, the azcosmos client no longer waits for the
 // account's properties.
 func (o *Opened) sign(ctx context.Context, s Settings) error {
-	options := azcore.ClientOptions{Transport: sender{o.http}}
+	options := azcore.ClientOptions{Transport: o.sender()}
 	options.Telemetry.ApplicationID = "changefeed-cli"
 	documents := func(ctx context.Context) *azcosmos.ClientOptions {
 		own := options
-		own.Transport = introduction{sender: sender{o.http}, command: ctx}
+		own.Transport = introduction{sender: o.sender(), command: ctx}
 		return &azcosmos.ClientOptions{ClientOptions: own}
 	}
 	var err error
@@ -166,10 +177,11 @@ func (o *Opened) sign(ctx context.Context, s Settings) error {
 		o.documents, err = o.newDocuments(ctx)
 		return err
 	}
-	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	azure, err := azidentity.NewDefaultAzureCredential(nil)
 	if err != nil {
 		return fmt.Errorf("sign in to %s by Microsoft Entra ID, because no key was given: %w", s.Endpoint, err)
 	}
+	credential := signIn{azure, o.names}
 	if o.Account, err = cosmos.WithCredential(s.Endpoint, credential, cosmos.Options{ClientOptions: options}); err != nil {
 		return &UsageError{reason: err.Error()}
 	}
@@ -214,9 +226,9 @@ func (o *Opened) Admin() (*admin.Client, error) {
 		key = o.embedded.key
 	}
 	if key == "" {
-		return nil, refuse("the server's key is missing; use --key-file, --key or COSMOS_KEY")
+		return nil, refuse("the server's key is missing; use %s", o.names.keys())
 	}
-	client, err := admin.New(o.Endpoint(), key, o.http)
+	client, err := admin.New(o.Endpoint(), key, o.sender())
 	if err != nil {
 		return nil, &UsageError{reason: err.Error()}
 	}

@@ -164,7 +164,8 @@ func appendContainers(ctx context.Context, names []string, d *azcosmos.DatabaseC
 }
 
 // Advice returns the remedy for an error of a connection, to be appended to its text. It
-// returns "" if there is none.
+// names the flags and variables of the account that the error comes from. It returns ""
+// if there is no remedy.
 func Advice(err error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -173,42 +174,43 @@ func Advice(err error) string {
 		way       *net.OpError
 		answer    *azcore.ResponseError
 	)
+	n := namesOf(err)
 	switch {
 	case errors.Is(err, feed.ErrMisconfigured):
-		return flagOf(err)
+		return flagOf(err, n)
 	case errors.As(err, &way) && way.Op == "proxyconnect":
 		return "; the proxy of HTTPS_PROXY or HTTP_PROXY failed: check it, or add the account's host to NO_PROXY"
 	case errors.As(err, &authority):
-		return "; the certificate is not trusted: use --certificate FILE (COSMOS_CERTIFICATE); `changefeed serve` prints the file's path when it starts"
+		return "; the certificate is not trusted: use " + n.certificateFile() + "; `changefeed serve` prints the file's path when it starts"
 	case errors.As(err, &name):
-		return "; the certificate is for another host name: use one of its names in --endpoint"
+		return "; the certificate is for another host name: use one of its names in " + n.endpointName()
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "; the server does not use TLS: use http:// in --endpoint"
+		return "; the server does not use TLS: use http:// in " + n.endpointName()
 	case errors.As(err, &answer) && speaksTLS(answer.Error()):
-		return "; use https:// in --endpoint"
+		return "; use https:// in " + n.endpointName()
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "; no server listens there: start `changefeed serve`, or check --endpoint"
+		return "; no server listens there: start `changefeed serve`, or check " + n.endpointName()
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "; the host does not exist: check the spelling of --endpoint"
+		return "; the host does not exist: check the spelling of " + n.endpointName()
 	case strings.Contains(err.Error(), "DefaultAzureCredential: "):
-		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or use --key-file, --key or COSMOS_KEY."
+		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or use " + n.keys() + "."
 	case Status(err) == http.StatusUnauthorized:
-		return "; the account rejects the key: it belongs to another account, or was replaced; check --key-file, --key or COSMOS_KEY (on this machine the default is the local emulators' key)"
+		return "; the account rejects the key: it belongs to another account, or was replaced; check " + n.keys() + " (on this machine the default is the local emulators' key)"
 	}
 	return ""
 }
 
 // flagOf returns the flags to check for an error whose text already contains the remedy.
 // It returns "" if there are no such flags.
-func flagOf(err error) string {
+func flagOf(err error, n names) string {
 	var authority x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &authority):
-		return "; --certificate FILE (COSMOS_CERTIFICATE) trusts a certificate; `changefeed serve` prints the file's path when it starts"
+		return "; " + n.certificateFile() + " trusts a certificate; `changefeed serve` prints the file's path when it starts"
 	case Status(err) == http.StatusUnauthorized:
-		return "; check --key-file, --key or COSMOS_KEY (on this machine the default is the local emulators' key)"
+		return "; check " + n.keys() + " (on this machine the default is the local emulators' key)"
 	case Status(err) == http.StatusForbidden:
 		return ""
 	}
-	return "; check --endpoint or COSMOS_ENDPOINT"
+	return "; check " + n.endpoints()
 }

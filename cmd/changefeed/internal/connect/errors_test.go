@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -59,5 +60,24 @@ func TestEveryAnswerInAnErrorIsALineAtMost(t *testing.T) {
 		if got := Text(err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A user who mistyped the port must read that another web server listens there, for azcosmos
+// would only name the first character that is not JSON.
+func TestAnotherWebServerIsNamedBeforeItsAnswerIsParsed(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
+	defer s.Close()
+	o, err := OpenSettings(t.Context(), Settings{Endpoint: s.URL, Key: keyA})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = o.Close() }()
+	c, err := o.Documents().NewContainer("shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Read(t.Context(), nil); err == nil || !strings.Contains(err.Error(), s.URL+" is not an Azure Cosmos DB endpoint") || !Hopeless(err) {
+		t.Errorf("%v; want the server named, and no retry", err)
 	}
 }

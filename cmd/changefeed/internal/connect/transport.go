@@ -6,17 +6,21 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"syscall"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // transport returns the HTTP transport of an account. It is the standard one, including
 // the environment's proxies. In addition to the system's certificates it trusts
-// certificate, a PEM file, unless that is empty. Errors are of type *[UsageError].
-func transport(certificate string) (*http.Transport, error) {
+// certificate, a PEM file, unless that is empty. Errors are of type *[UsageError], and
+// name the flag or variable in n.
+func transport(certificate string, n names) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // this program does not replace the default transport
 	t.MaxIdleConnsPerHost = 64
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -25,30 +29,17 @@ func transport(certificate string) (*http.Transport, error) {
 	}
 	pem, err := os.ReadFile(certificate)
 	if err != nil {
-		return nil, refuse("--certificate: %v", err)
+		return nil, refuse("%s: %v", n.certificateFile(), err)
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool() // the system has none
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, refuse("--certificate: %s has no certificate in PEM", certificate)
+		return nil, refuse("%s: %s has no certificate in PEM", n.certificateFile(), certificate)
 	}
 	t.TLSClientConfig.RootCAs = roots
 	return t, nil
-}
-
-// sender sends the requests of SDKs. It marks errors that a retry cannot fix, so that
-// SDKs return them at once.
-type sender struct{ *http.Client }
-
-// Do implements policy.Transporter.
-func (s sender) Do(r *http.Request) (*http.Response, error) {
-	answer, err := s.Client.Do(r)
-	if err != nil && hopeless(err, r.URL.Hostname()) {
-		return nil, &hopelessError{err}
-	}
-	return answer, err
 }
 
 // introduction sends the requests of azcosmos. Do cancels the read of the account's
@@ -76,6 +67,9 @@ func (s introduction) Do(r *http.Request) (*http.Response, error) {
 		body, err = io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		answer.Body = io.NopCloser(bytes.NewReader(body))
+		if strange := wire.Stranger(answer.StatusCode, answer.Header, body); err == nil && strange != nil {
+			return nil, &namedError{&hopelessError{fmt.Errorf("%s is %w", r.URL.Redacted(), strange)}, s.names}
+		}
 	}
 	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
 		return nil, &hopelessError{context.Canceled}

@@ -63,22 +63,29 @@ func ensureContainers(ctx context.Context, b backend, d dataset) (containers, er
 	return all, nil
 }
 
-// lastLSN returns the LSN of the last write to a container. All partitions of a container
-// share one sequence of LSNs.
-func lastLSN(ctx context.Context, source feed.Source) (int64, error) {
+// end is the range of a partition, and the LSN of the last write to it.
+type end struct {
+	feed.Range
+	lsn int64
+}
+
+// endsOf returns the ends of a container's partitions that have writes.
+func endsOf(ctx context.Context, source feed.Source) ([]end, error) {
 	partitions, err := source.Partitions(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("list the partitions: %w", err)
+		return nil, fmt.Errorf("list the partitions: %w", err)
 	}
-	last := int64(0)
+	var ends []end
 	for _, p := range partitions {
 		page, err := source.Read(ctx, feed.Request{Range: p.Range, From: feed.Now()})
 		if err != nil {
-			return 0, fmt.Errorf("find the end of partition %s: %w", p.ID, err)
+			return nil, fmt.Errorf("find the end of partition %s: %w", p.ID, err)
 		}
-		last = max(last, page.End)
+		if page.End > 0 {
+			ends = append(ends, end{p.Range, page.End})
+		}
 	}
-	return last, nil
+	return ends, nil
 }
 
 // keyPath returns the partition key path of a field of the documents.

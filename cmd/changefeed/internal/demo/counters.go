@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 // concurrent use.
 type counters struct {
 	began time.Time
-	// before is the last LSN that an earlier run on the same data wrote.
-	before int64
+	// before are the ends of the container's partitions after the earlier runs on the same
+	// data.
+	before []end
 
 	mu sync.Mutex // guards everything below; held for short updates only
 
@@ -49,7 +51,7 @@ type owner struct {
 	held bool // whether the host has not released the lease
 }
 
-func newCounters(now time.Time, before int64) *counters {
+func newCounters(now time.Time, before []end) *counters {
 	return &counters{
 		began:   now,
 		before:  before,
@@ -82,7 +84,7 @@ func (t *counters) deliver(e event) {
 		if t.seen[id] >= lsn {
 			t.redelivered++
 		}
-		if lsn <= t.before {
+		if t.isEarlier(e.Range, lsn) {
 			t.earlier++
 		} else {
 			t.delivered++
@@ -97,6 +99,12 @@ func (t *counters) deliver(e event) {
 	}
 	t.last = now
 	t.ranges[e.Range] = now
+}
+
+// isEarlier reports whether an earlier run wrote the change of a range with an LSN. The
+// demo merges no partitions, so each range lies in one of that time.
+func (t *counters) isEarlier(r feed.Range, lsn int64) bool {
+	return slices.ContainsFunc(t.before, func(e end) bool { return e.Overlaps(r) && lsn <= e.lsn })
 }
 
 // pause measures how long no host worked on the range of a batch. This time begins with

@@ -30,7 +30,7 @@ func deliver(t *testing.T, c *counters, b *changefeed.Batch) {
 }
 
 func TestRedeliveriesAreSeparatedFromUpdates(t *testing.T) {
-	c := newCounters(time.Now(), 0)
+	c := newCounters(time.Now(), nil)
 	whole := feed.Full()
 	deliver(t, c, batch(whole, 1, 2, 3))
 	deliver(t, c, batch(whole, 2, 3, 4)) // two of them are delivered again
@@ -100,7 +100,7 @@ func TestAPauseIsMeasuredFromTheWriteOrTheLastWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				count := newCounters(time.Now(), 0)
+				count := newCounters(time.Now(), nil)
 				c.play(t, count)
 				if got := count.report().LongestPause; got != c.want {
 					t.Errorf("the longest pause is %s, want %s", got, c.want)
@@ -111,7 +111,7 @@ func TestAPauseIsMeasuredFromTheWriteOrTheLastWork(t *testing.T) {
 }
 
 func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
-	c := newCounters(time.Now(), 0)
+	c := newCounters(time.Now(), nil)
 	c.acquired("a", "0")
 	c.acquired("a", "1")
 	c.released("a", "0")
@@ -134,9 +134,10 @@ func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
 // their changes. They are counted apart, because otherwise the deliveries would exceed
 // the writes.
 func TestChangesOfEarlierRunsAreCountedApart(t *testing.T) {
-	c := newCounters(time.Now(), 3)
-	deliver(t, c, batch(feed.Full(), 2, 3, 4, 5))
-	deliver(t, c, batch(feed.Full(), 3, 4)) // the same changes are delivered again
+	low, high := feed.Range{Max: "80"}, feed.Range{Min: "80", Max: feed.MaxEPK}
+	c := newCounters(time.Now(), []end{{low, 3}, {high, 1}})
+	deliver(t, c, batch(low, 2, 3, 4, 5))
+	deliver(t, c, batch(low, 3, 4)) // the same changes are delivered again
 	if r := c.report(); r.Delivered != 3 || r.Earlier != 3 || r.Redelivered != 2 {
 		t.Errorf("%d delivered, %d from before, %d redelivered; want 3, 3 and 2", r.Delivered, r.Earlier, r.Redelivered)
 	}
@@ -145,7 +146,7 @@ func TestChangesOfEarlierRunsAreCountedApart(t *testing.T) {
 	if !slices.Equal(shown, want) || delivered != 6 {
 		t.Errorf("%d delivered in all; shown are %v", delivered, shown)
 	}
-	if first, _ := newCounters(time.Now(), 0).counts(); len(first) != 3 {
+	if first, _ := newCounters(time.Now(), nil).counts(); len(first) != 3 {
 		t.Errorf("of a first run, %v are shown", first)
 	}
 }

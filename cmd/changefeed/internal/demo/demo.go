@@ -120,7 +120,7 @@ func move(ctx context.Context, cfg Config, data dataset, b backend) (Report, err
 	if err != nil {
 		return Report{}, err
 	}
-	before, err := lastLSN(ctx, all.source.source())
+	before, err := endsOf(ctx, all.source.source())
 	if err != nil {
 		return Report{}, err
 	}

@@ -37,9 +37,9 @@ type runner struct {
 	saying sync.Mutex // guards cfg.View
 }
 
-// newRunner returns a runner. before is the last LSN that earlier runs on the same data
-// wrote.
-func newRunner(cfg Config, data dataset, all containers, before int64) (*runner, error) {
+// newRunner returns a runner. before are the ends of the container's partitions after the
+// earlier runs on the same data.
+func newRunner(cfg Config, data dataset, all containers, before []end) (*runner, error) {
 	began := time.Now()
 	r := &runner{
 		cfg: cfg, data: data, containers: all, count: newCounters(began, before), began: began,
@@ -114,7 +114,7 @@ func (r *runner) introduce() {
 	if r.cfg.Data != "" {
 		r.say("the store in %s is kept: the next run finishes one that was killed", r.cfg.Data)
 	}
-	if r.count.before > 0 {
+	if len(r.count.before) > 0 {
 		r.say("an earlier run wrote records here: its changes that are not delivered yet count as \"from before\"")
 	}
 }

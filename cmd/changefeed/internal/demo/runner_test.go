@@ -130,7 +130,7 @@ func TestStalledCopyEndsWithAReport(t *testing.T) {
 		db, at, data := threeRecords(t)
 		defer closeStore(t, db)
 		var said bytes.Buffer
-		d, err := newRunner(Config{Hosts: 1, View: view.NewText(&said)}, data, at, 0)
+		d, err := newRunner(Config{Hosts: 1, View: view.NewText(&said)}, data, at, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
 		defer closeStore(t, db)
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()
-		d, err := newRunner(Config{Hosts: 2, View: view.NewText(new(bytes.Buffer))}, data, at, 0)
+		d, err := newRunner(Config{Hosts: 2, View: view.NewText(new(bytes.Buffer))}, data, at, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -33,9 +34,10 @@ type Config struct {
 	Interval time.Duration
 	// JSON prints measurements as JSON. With Watch each one is a line of its own.
 	JSON bool
-	// Terminal reports whether Out is a terminal. If so, with Watch each table replaces
-	// the last one.
-	Terminal bool
+	// Terminal is the terminal that Out writes to, or nil. With Watch, each table replaces the
+	// one before on a terminal. Its control sequences do not go through Out, which escapes
+	// them.
+	Terminal *os.File
 	// Metrics receives the gauges of the measurements. If nil, there are none.
 	Metrics metric.MeterProvider
 	// Out receives the measurements. Log receives the errors of a run with Watch.

@@ -15,10 +15,6 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// clear is the control sequence that erases a terminal and moves to its first line
-// (ECMA-48: ED, CUP).
-const clear = "\x1b[2J\x1b[H"
-
 // show prints a report in the configured format.
 func (c Config) show(r estimator.Report) error {
 	if c.JSON {
@@ -30,8 +26,10 @@ func (c Config) show(r estimator.Report) error {
 		return e.Encode(c.asJSON(r))
 	}
 	var text strings.Builder
-	if c.Watch && c.Terminal {
-		text.WriteString(clear)
+	if c.Watch && c.Terminal != nil {
+		if _, err := io.WriteString(c.Terminal, view.ClearScreen); err != nil {
+			return err
+		}
 	}
 	if c.Watch {
 		fmt.Fprintln(&text, r.Time.UTC().Format(time.RFC3339))
@@ -39,7 +37,7 @@ func (c Config) show(r estimator.Report) error {
 	if err := c.table(&text, r); err != nil {
 		return err
 	}
-	if c.Watch && !c.Terminal {
+	if c.Watch && c.Terminal == nil {
 		fmt.Fprintln(&text)
 	}
 	_, err := io.WriteString(c.Out, text.String())
@@ -66,7 +64,7 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		rows = append(rows, []string{
-			l.LeaseToken, cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(lease.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), cmp.Or(string(l.Continuation), "-"), remark(*l),
+			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(lease.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Continuation), remark(*l),
 		})
 	}
 	if err := view.Table(w, rows); err != nil {
@@ -155,9 +153,9 @@ type report struct {
 type leaseLag struct {
 	Lease     string `json:"lease"`
 	Partition string `json:"partition,omitempty"`
-	// From and To are the borders of the range. Both are empty if the range is unknown.
-	From string `json:"from"`
-	To   string `json:"to"`
+	// Min and Max are the borders of the range. Both are empty if the range is unknown.
+	Min string `json:"min"`
+	Max string `json:"max"`
 	// State is free, live or expired.
 	State leases.State `json:"state"`
 	// Owner is the text by which the owner identifies itself. It ends in a suffix of the
@@ -170,6 +168,7 @@ type leaseLag struct {
 	Oldest     time.Time `json:"oldest,omitzero"`
 	// Reference is the lag that the .NET estimator would report.
 	Reference    int64  `json:"reference"`
+	Position     string `json:"position"`
 	Continuation string `json:"continuation,omitempty"`
 	Unstarted    bool   `json:"unstarted,omitempty"`
 	Splitting    bool   `json:"splitting,omitempty"`
@@ -197,8 +196,8 @@ func (c Config) asJSON(r estimator.Report) report {
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		row := leaseLag{
-			Lease: l.LeaseToken, Partition: l.Partition, From: l.Range.Min, To: l.Range.Max, State: c.state(l, r), Owner: l.Owner,
-			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Continuation: string(l.Continuation),
+			Lease: l.LeaseToken, Partition: l.Partition, Min: l.Range.Min, Max: l.Range.Max, State: c.state(l, r), Owner: l.Owner,
+			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Position: leases.PositionOf(l.Continuation), Continuation: string(l.Continuation),
 			Unstarted: l.Unstarted, Splitting: l.Splitting, Shadowed: l.Shadowed,
 		}
 		if l.Err != nil {

@@ -67,7 +67,20 @@ func (c *Container) Survey(ctx context.Context, choice Choice) (Survey, error) {
 	if choice.Dialect != nil {
 		g.dialect = *choice.Dialect
 	}
-	return c.survey(ctx, g, now, choice.Terms)
+	s, err := c.survey(ctx, g, now, choice.Terms)
+	s.OtherHosts = s.Codec.OtherHosts(ids(groups))
+	return s, err
+}
+
+// ids returns the ids of the leases in all groups.
+func ids(groups []group) []string {
+	var all []string
+	for _, g := range groups {
+		for _, d := range g.leases {
+			all = append(all, d.ID)
+		}
+	}
+	return all
 }
 
 // SurveyOf reads the leases of a processor in a dialect. The survey may contain no
@@ -88,7 +101,9 @@ func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dial
 		}
 	}
 	found.dialect = d
-	return c.survey(ctx, found, now, terms)
+	s, err := c.survey(ctx, found, now, terms)
+	s.OtherHosts = s.Codec.OtherHosts(ids(groups))
+	return s, err
 }
 
 // survey returns a survey of the documents in a group.
@@ -145,7 +160,7 @@ func (c *Container) choose(groups []group, choice Choice) (group, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
-		return group{}, &ChoiceError{reason: fmt.Sprintf("there are no leases of %s/%s in %s%s%s", c.Identity.Database, c.Identity.Container, c.Name, named(choice), others(groups))}
+		return group{}, &ChoiceError{reason: fmt.Sprintf("there are no leases of %s/%s in %s%s%s", view.OneLine(c.Identity.Database), view.OneLine(c.Identity.Container), view.OneLine(c.Name), named(choice), others(groups))}
 	}
 	return group{}, &ChoiceError{reason: fmt.Sprintf("several processors have leases of %s/%s in %s; choose one%s", c.Identity.Database, c.Identity.Container, c.Name, others(fit))}
 }

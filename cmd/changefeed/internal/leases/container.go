@@ -31,7 +31,10 @@ type Container struct {
 	// Name is the lease container's name, database/container, for messages.
 	Name string
 
+	// source returns the feed, read as hosts of a dialect read it.
+	source func(lease.Dialect) feed.Source
 	client *azcosmos.ContainerClient
+	keys   connect.Keys
 }
 
 // requestTime is the timeout of a write that must be completed after the command was
@@ -43,9 +46,12 @@ type Names struct{ Database, Container string }
 
 // Open reads the properties of the monitored container and of the lease container. It
 // returns an error if one of them does not exist, or if the lease container has another
-// partition key than /id or /partitionKey.
+// partition key than /id or /partitionKey, unless it was created without one.
 func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (*Container, error) {
-	source := c.Monitored.Source(monitored.Database, monitored.Container, cosmos.SourceOptions{})
+	of := func(d lease.Dialect) feed.Source {
+		return c.Monitored.Source(monitored.Database, monitored.Container, cosmos.SourceOptions{Dialect: d})
+	}
+	source := of(lease.DotNet)
 	identity, err := source.Identity(ctx)
 	if errors.Is(err, feed.ErrNotFound) {
 		return nil, c.Monitored.Explain(ctx, monitored.Database, monitored.Container, err)
@@ -53,7 +59,7 @@ func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (
 	if err != nil {
 		return nil, fmt.Errorf("read the monitored container: %w", err)
 	}
-	l := &Container{Identity: identity, Source: source, Name: leases.Database + "/" + leases.Container}
+	l := &Container{Identity: identity, Source: source, source: of, Name: leases.Database + "/" + leases.Container}
 	if l.client, err = c.Leases.Documents().NewContainer(leases.Database, leases.Container); err != nil {
 		return nil, err
 	}
@@ -71,10 +77,13 @@ func (c *Container) properties(ctx context.Context) error {
 		return fmt.Errorf("read the lease container %s: %w", c.Name, connect.Plain(err))
 	}
 	p := answer.ContainerProperties
+	if c.keys, err = connect.KeysOf(answer.RawResponse); err != nil {
+		return fmt.Errorf("read the lease container %s: %w", c.Name, err)
+	}
 	switch paths := p.PartitionKeyDefinition.Paths; {
 	case slices.Equal(paths, []string{"/partitionKey"}):
 		c.Keyed = true
-	case !slices.Equal(paths, []string{"/id"}):
+	case !c.keys.None && !slices.Equal(paths, []string{"/id"}):
 		return fmt.Errorf("container %s is partitioned by %s: a lease container must be partitioned by /id or /partitionKey", c.Name, strings.Join(paths, ", "))
 	}
 	c.TTL = p.DefaultTimeToLive != nil
@@ -122,7 +131,8 @@ func clock(r *http.Response) time.Time {
 // Read reads one document, and returns it with the store's time. It returns
 // [feed.ErrNotFound] if the document does not exist.
 func (c *Container) Read(ctx context.Context, id, key string) (Document, time.Time, error) {
-	answer, err := c.client.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), id, nil)
+	ctx, pk := c.keys.Of(ctx, key)
+	answer, err := c.client.ReadItem(ctx, pk, id, nil)
 	if err != nil {
 		return Document{}, time.Time{}, c.failure("read", id, err)
 	}
@@ -132,7 +142,8 @@ func (c *Container) Read(ctx context.Context, id, key string) (Document, time.Ti
 
 // Create creates a document. It returns a *ChangedError if the document exists.
 func (c *Container) Create(ctx context.Context, id, key string, body []byte) (Document, error) {
-	answer, err := c.client.CreateItem(ctx, azcosmos.NewPartitionKeyString(key), body, &azcosmos.ItemOptions{EnableContentResponseOnWrite: true})
+	ctx, pk := c.keys.Of(ctx, key)
+	answer, err := c.client.CreateItem(ctx, pk, body, &azcosmos.ItemOptions{EnableContentResponseOnWrite: true})
 	if err != nil {
 		return Document{}, c.failure("create", id, err)
 	}
@@ -141,7 +152,8 @@ func (c *Container) Create(ctx context.Context, id, key string, body []byte) (Do
 
 // Replace replaces d by body. It returns a *ChangedError if d has changed.
 func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Document, error) {
-	answer, err := c.client.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(d.Key), d.ID, body, &azcosmos.ItemOptions{
+	ctx, pk := c.keys.Of(ctx, d.Key)
+	answer, err := c.client.ReplaceItem(ctx, pk, d.ID, body, &azcosmos.ItemOptions{
 		EnableContentResponseOnWrite: true, IfMatchEtag: etag(d),
 	})
 	if err != nil {
@@ -152,7 +164,8 @@ func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Docum
 
 // Delete deletes d. It returns a *ChangedError if d has changed.
 func (c *Container) Delete(ctx context.Context, d Document) error {
-	if _, err := c.client.DeleteItem(ctx, azcosmos.NewPartitionKeyString(d.Key), d.ID, &azcosmos.ItemOptions{IfMatchEtag: etag(d)}); err != nil {
+	ctx, pk := c.keys.Of(ctx, d.Key)
+	if _, err := c.client.DeleteItem(ctx, pk, d.ID, &azcosmos.ItemOptions{IfMatchEtag: etag(d)}); err != nil {
 		return c.failure("delete", d.ID, err)
 	}
 	return nil

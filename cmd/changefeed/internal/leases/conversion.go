@@ -26,10 +26,9 @@ type Conversion struct {
 }
 
 // PlanConversion returns the plan of a conversion. same reports whether source and target
-// are in one lease container. It returns a *[LiveError] if a lease is live and force is
-// false. Other errors name a lease that the other dialect cannot represent, or report
-// that the target is in use.
-func PlanConversion(source, target Survey, same, force bool) (Conversion, error) {
+// are in one lease container. Its errors name a lease that the other dialect cannot
+// represent, or report that the target is in use.
+func PlanConversion(source, target Survey, same bool) (Conversion, error) {
 	c := Conversion{Source: source, Target: target}
 	from, to := source.Codec, target.Codec
 	if from.Dialect() == to.Dialect() {
@@ -37,12 +36,6 @@ func PlanConversion(source, target Survey, same, force bool) (Conversion, error)
 	}
 	if same && from.LeasePrefix() == to.LeasePrefix() {
 		return c, fmt.Errorf("in one lease container, leases of %s and of %s have the same ids; convert into another one (--to-leases), or under another processor name (--to-processor)", from.Dialect(), to.Dialect())
-	}
-	if err := source.refuseLive("convert", source.Items, force); err != nil {
-		return c, err
-	}
-	if err := target.refuseLive("convert", target.Items, false); err != nil {
-		return c, fmt.Errorf("the target is in use: %w", err)
 	}
 	made, notes, err := convertLeases(source, to)
 	if err != nil {
@@ -73,6 +66,40 @@ func PlanConversion(source, target Survey, same, force bool) (Conversion, error)
 		c.Remove = append(c.Remove, Step{Op: Delete, Before: &i.Document, Text: fmt.Sprintf("delete lease %s of the source", i.Token)})
 	}
 	return c, nil
+}
+
+// Refuse returns a *[LiveError] if a lease of the source is live and force is false, or if
+// one of the target is.
+func (c Conversion) Refuse(force bool) error {
+	if err := c.Source.refuseLive("convert", c.Source.Items); err != nil && !force {
+		return err
+	}
+	if err := c.Target.refuseLive("convert", c.Target.Items); err != nil {
+		return fmt.Errorf("the target is in use: %w", err)
+	}
+	return nil
+}
+
+// Plan returns all steps in the order in which they are carried out. Without details, each
+// is one line.
+func (c Conversion) Plan(details bool) []Step {
+	verify := Step{Text: "create the target's marker, and read the new leases again"}
+	if c.Target.Marker != nil {
+		verify.Text = "read the new leases again"
+	}
+	all := slices.Concat(c.Steps, []Step{verify}, c.Remove)
+	for n := range all {
+		if !details {
+			all[n] = short(all[n])
+		}
+	}
+	return all
+}
+
+// short returns a step whose text is one line.
+func short(s Step) Step {
+	s.Text, _, _ = strings.Cut(s.Text, "\n")
+	return s
 }
 
 // resumable returns an error if the target has documents that an earlier attempt at this
@@ -127,11 +154,7 @@ func unlock(ctx context.Context, to *Container, lock Document) error {
 }
 
 func convertLocked(ctx context.Context, from, to *Container, c Conversion, done func(Step) error) error {
-	short := func(s Step) error {
-		s.Text, _, _ = strings.Cut(s.Text, "\n")
-		return done(s)
-	}
-	if err := to.Apply(ctx, c.Target, c.Steps, short); err != nil {
+	if err := to.Apply(ctx, c.Target, c.Steps, func(s Step) error { return done(short(s)) }); err != nil {
 		return err
 	}
 	if c.Target.Marker == nil {

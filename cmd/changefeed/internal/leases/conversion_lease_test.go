@@ -173,7 +173,7 @@ func TestConversionRefusesTheImpossibleByNameAndAsAWhole(t *testing.T) {
 	if _, _, err := convertLeases(unmarked, to); err == nil || !strings.Contains(err.Error(), ".info") {
 		t.Errorf("without a marker: %v", err)
 	}
-	if _, err := PlanConversion(whole, whole, false, false); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := PlanConversion(whole, whole, false); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("into the same dialect: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ const (
 	BesideParent   Kind = "child beside its parent"
 	WrongMode      Kind = "wrong mode"
 	MissingRange   Kind = "missing range"
+	WrongRange     Kind = "wrong range"
 	MissingMarker  Kind = "missing marker"
 	StuckLock      Kind = "stuck lock"
 	ForeignDialect Kind = "foreign dialect"
@@ -35,6 +36,11 @@ const (
 	// waits forever.
 	MergedPartition Kind = "merged partition"
 	CantBeRead      Kind = "unreadable"
+	// LostPosition cannot be repaired: it is unknown which changes were delivered.
+	LostPosition Kind = "unreadable position"
+	// OtherHost cannot be repaired: both groups of hosts may be running, and it is unknown
+	// which of them is the wrong one.
+	OtherHost Kind = "other account host"
 )
 
 // KindText describes a kind of damage.
@@ -56,12 +62,15 @@ var Kinds = []KindText{
 	{BesideParent, "a split is unfinished after two expirations", true},
 	{WrongMode, "a lease is for the other mode", true},
 	{MissingRange, "a document has no range", true},
+	{WrongRange, "a lease has another range than its partition", true},
 	{MissingMarker, "the marker of a finished start is missing", true},
 	{StuckLock, "the lock of a start stays", true},
 	{ForeignDialect, "a document is of another dialect", false},
-	{OtherContainer, "the container was deleted and recreated", false},
-	{MergedPartition, "a lease without a range, of a merged partition", false},
+	{OtherContainer, "the container was recreated", false},
+	{MergedPartition, "a lease without a range, after a merge", false},
 	{CantBeRead, "a document that no dialect can read", false},
+	{LostPosition, "the source cannot read from it", false},
+	{OtherHost, "hosts at another endpoint deliver all", false},
 }
 
 // Repairs returns the number of Kinds that are repaired.
@@ -117,6 +126,8 @@ func Find(s Survey, o Options) Report {
 	f := &finder{draft: newDraft(s), options: o, report: Report{Findings: []Finding{}}}
 	f.foreign()
 	f.unreadable()
+	f.positions()
+	f.otherHosts()
 	f.lock()
 	// Positions of another container cannot be compared with positions of this one, so
 	// all other checks are omitted.
@@ -180,6 +191,40 @@ func (f *finder) unreadable() {
 		f.add(Finding{
 			Kind: CantBeRead, Tokens: []string{u.Token}, Text: fmt.Sprintf("the document %s cannot be read: %v", u.ID, u.Err),
 			Remedy: "repair it by hand, or delete it with `changefeed leases delete`; until then no hole is filled, because its keys are unknown",
+		})
+	}
+}
+
+// positions finds leases whose positions the source cannot read.
+func (f *finder) positions() {
+	for _, i := range f.survey.Items {
+		err := f.survey.Refused[i.Token]
+		lost, ok := errors.AsType[*feed.HistoryLostError](err)
+		switch {
+		case ok:
+			f.add(Finding{
+				Kind: LostPosition, Tokens: []string{i.Token},
+				Text:   fmt.Sprintf("the position %s of lease %s is not in the feed: %s", shortened(string(i.Continuation)), i.Token, lost.Reason),
+				Remedy: fmt.Sprintf("decide what to do about the changes that are lost, and set a position with `changefeed leases reset %s`", i.Token),
+			})
+		case err != nil:
+			f.add(Finding{
+				Kind: LostPosition, Tokens: []string{i.Token},
+				Text:   fmt.Sprintf("nobody can read the position %q of lease %s: %v", shortened(string(i.Continuation)), i.Token, err),
+				Remedy: fmt.Sprintf("set a position with `changefeed leases reset %s`", i.Token),
+			})
+		}
+	}
+}
+
+// otherHosts finds leases of the same processor that hosts at another endpoint have made.
+func (f *finder) otherHosts() {
+	for _, host := range f.survey.OtherHosts {
+		f.add(Finding{
+			Kind: OtherHost,
+			Text: fmt.Sprintf("the processor %q has leases under the account host %s, too, and these are under %s: the hosts at either endpoint deliver every change",
+				f.survey.Processor, host, f.survey.Host),
+			Remedy: "stop the hosts at one of the endpoints, delete their leases with `changefeed leases delete --all` at that endpoint, and give all hosts the same one",
 		})
 	}
 }
@@ -279,9 +324,15 @@ func (f *finder) ranges() {
 	if d == lease.JavaHandleChanges {
 		return // leases of this dialect have no range
 	}
+	ofV2 := 0
 	for _, i := range slices.Clone(f.items) {
 		i, _ := f.now(i)
 		if hasRange(i.Body, d) {
+			f.compareRange(i)
+			continue
+		}
+		if byV2(i.Body) && !i.Range.IsZero() { // its partition says which keys it has
+			ofV2++
 			continue
 		}
 		f.found(MissingRange, []string{i.Token}, fmt.Sprintf("lease %s has no range of keys", i.Token), func() error {
@@ -292,6 +343,28 @@ func (f *finder) ranges() {
 			return nil
 		})
 	}
+	if ofV2 > 0 {
+		f.report.Notes = append(f.report.Notes, fmt.Sprintf("%s no range of keys, as .NET's V2 library writes them; hosts of .NET V3 and of this project add it when they acquire the lease",
+			view.Plural(ofV2, "lease has", "leases have")))
+	}
+}
+
+// compareRange compares the range of lease i with that of its partition. A host reads the
+// whole partition, whatever the range is. So the lease's position is that of the partition,
+// and a repair only writes the right range.
+func (f *finder) compareRange(i Item) {
+	at := slices.IndexFunc(f.survey.Partitions, func(p feed.Partition) bool { return p.ID == i.PartitionID })
+	if i.PartitionID == "" || at < 0 || f.survey.Partitions[at].Range == i.Range {
+		return
+	}
+	right := f.survey.Partitions[at].Range
+	f.found(WrongRange, []string{i.Token}, fmt.Sprintf("lease %s has the range %s, but its partition has %s: leases within the range wait for it, and other keys have no lease",
+		i.Token, i.Range, right), func() error {
+		l := i.Lease
+		l.Range = right
+		f.replace(i, l, fmt.Sprintf("write the range %s into lease %s", right, i.Token))
+		return nil
+	})
 }
 
 func (f *finder) modes() {

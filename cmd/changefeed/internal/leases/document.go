@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,4 +157,11 @@ func hasRange(body []byte, d lease.Dialect) bool {
 	}
 	var r struct{ Range json.RawMessage }
 	return json.Unmarshal(members[member], &r) == nil && len(r.Range) > 0 && string(r.Range) != "null"
+}
+
+// byV2 reports whether hosts of .NET's V2 library write a document. They name the token
+// PartitionId, and drop a range that a host of V3 has written, because each of their leases
+// is for the partition that it names.
+func byV2(body []byte) bool {
+	return slices.ContainsFunc(members(body), func(m member) bool { return m.name == "PartitionId" })
 }

@@ -130,7 +130,7 @@ func TestResetRemovesTheBoundOfALease(t *testing.T) {
 		if s.Items[0].Bound().IsZero() {
 			t.Fatalf("%s: the document has no bound", d)
 		}
-		steps, err := ResetPlan(s, s.Items, feed.Beginning(), false)
+		steps, err := ResetPlan(s, s.Items, feed.Beginning())
 		if err != nil || len(steps) != 1 {
 			t.Fatalf("%s: %d steps, %v", d, len(steps), err)
 		}

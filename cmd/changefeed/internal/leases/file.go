@@ -90,17 +90,13 @@ func Parse(text []byte) (File, error) {
 
 // ImportPlan returns the plan that replaces the leases of a processor by those of a file.
 // It creates missing leases, replaces existing ones, and deletes those that the file does
-// not have. Positions may move forward and back. It returns a *[LiveError] if a lease is
-// live. It returns another error if the file belongs to another container. With force it
-// returns neither.
+// not have. Positions may move forward and back. Without force, it returns an error if the
+// file belongs to another container.
 func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, error) {
 	m := f.Monitored
 	if m.ContainerRID != monitored.ContainerRID && !force {
 		return nil, fmt.Errorf("the file belongs to container %s/%s with rid %s, but this container's rid is %s: it is another container, or was recreated, and the positions are not valid in it; "+
 			"--force imports them anyway, and changes may be lost", m.Database, m.Container, m.ContainerRID, monitored.ContainerRID)
-	}
-	if err := s.refuseLive("import", s.Items, force); err != nil {
-		return nil, err
 	}
 	if len(s.Broken)+len(s.Foreign) > 0 {
 		return nil, errors.New("the lease container has documents that cannot be read or are of another dialect; see `changefeed leases check`")

@@ -8,13 +8,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// ResetPlan returns the plan that moves leases to a start. It returns a *[LiveError] if a
-// lease is live and force is false. It returns another error if a lease waits for its
-// parent's end, because the parent's owner would undo the change.
-func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, error) {
-	if err := s.refuseLive("reset", items, force); err != nil {
-		return nil, err
-	}
+// ResetPlan returns the plan that moves leases to a start. It returns an error if a lease
+// waits for its parent's end, because the parent's owner would undo the change.
+func ResetPlan(s Survey, items []Item, start feed.Start) ([]Step, error) {
 	var steps []Step
 	for _, i := range items {
 		if parent, shadowed := s.ancestor(i.Lease); shadowed {
@@ -43,9 +39,8 @@ func describe(start feed.Start) string {
 
 // DeletePlan returns the plan that deletes the documents of leases, including unreadable
 // and foreign ones. all also deletes the marker, before the leases, so that the next host
-// starts for the first time. It returns a *[LiveError] if a lease is live and force is
-// false, and another error if a lease does not exist.
-func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
+// starts for the first time. It returns an error if a lease does not exist.
+func DeletePlan(s Survey, tokens []string, all bool) ([]Step, error) {
 	var steps []Step
 	remove := func(d Document, text string) {
 		steps = append(steps, Step{Op: Delete, Before: &d, Text: "delete " + text})
@@ -53,9 +48,6 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 	if all && len(tokens) == 0 {
 		if s.Marker != nil {
 			steps = append(steps, Step{Op: Unmark, Before: s.Marker, Text: "delete the marker"})
-		}
-		if err := s.refuseLive("delete", s.Items, force); err != nil {
-			return nil, err
 		}
 		for _, i := range s.Items {
 			remove(i.Document, fmt.Sprintf("lease %s (%s)", i.Token, Position(i.Lease)))
@@ -65,7 +57,6 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 		}
 		return steps, nil
 	}
-	var items []Item
 	for _, token := range tokens {
 		if d, what, ok := s.findDamaged(token); ok {
 			remove(d, what)
@@ -75,14 +66,13 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, found...)
 		remove(found[0].Document, fmt.Sprintf("lease %s (%s)", token, Position(found[0].Lease)))
 	}
 	if len(tokens) == 0 || all {
 		_, err := s.Select(tokens, all)
 		return nil, err
 	}
-	return steps, s.refuseLive("delete", items, force)
+	return steps, nil
 }
 
 // findDamaged returns an unreadable or foreign document by its token or by its id. what

@@ -26,10 +26,7 @@ func lsnOf(c feed.Continuation) (lsn int64, ok bool) {
 // Position returns the text that describes where reading of a lease resumes.
 func Position(l lease.Lease) string {
 	if l.Continuation != "" {
-		if lsn, ok := lsnOf(l.Continuation); ok {
-			return "LSN " + strconv.FormatInt(lsn, 10)
-		}
-		return shortened(string(l.Continuation))
+		return PositionOf(l.Continuation)
 	}
 	switch start := l.Start(feed.Now()); start.Kind() {
 	case feed.StartBeginning:
@@ -39,6 +36,15 @@ func Position(l lease.Lease) string {
 	case feed.StartNow, feed.StartContinuation:
 	}
 	return "the hosts' start"
+}
+
+// PositionOf returns the text that describes a continuation: its LSN, if it has one. It
+// returns "-" for an empty one.
+func PositionOf(c feed.Continuation) string {
+	if lsn, ok := lsnOf(c); ok {
+		return "LSN " + strconv.FormatInt(lsn, 10)
+	}
+	return cmp.Or(shortened(string(c)), "-")
 }
 
 func shortened(s string) string {

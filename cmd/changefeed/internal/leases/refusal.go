@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -24,20 +26,24 @@ type LiveError struct {
 func (e *LiveError) Error() string {
 	var texts []string
 	for _, i := range e.Items {
-		texts = append(texts, fmt.Sprintf("lease %s is owned by %s, which wrote it %s ago", i.Token, lease.Instance(i.Owner), max(0, e.Now.Sub(i.Lease.Modified)).Round(time.Second)))
+		texts = append(texts, fmt.Sprintf("lease %s is owned by %s, which wrote it %s ago", i.Token, ownerOf(i.Owner), max(0, e.Now.Sub(i.Lease.Modified)).Round(time.Second)))
 	}
 	return fmt.Sprintf("cannot %s: %s; stop the hosts and retry when their leases are free or expired, or use --force: %s", e.Verb, strings.Join(texts, "; "), ForceCosts)
 }
+
+// ownerOf returns the instance of an owner for messages. Anybody may write an owner, so line
+// breaks in it are escaped.
+func ownerOf(owner string) string { return view.OneLine(lease.Instance(owner)) }
 
 // ForceCosts describes the cost of changing a lease that a live host owns.
 const ForceCosts = "the owner notices at its next write, within a renew interval (13 s by default), and delivers changes until then; " +
 	"the next owner delivers the same changes again"
 
-// refuseLive returns a *[LiveError] if a lease in items is live and force is false. verb
-// names the change for its text.
-func (s Survey) refuseLive(verb string, items []Item, force bool) error {
+// refuseLive returns a *[LiveError] if a lease in items is live. verb names the change for
+// its text.
+func (s Survey) refuseLive(verb string, items []Item) error {
 	live := s.live(items)
-	if len(live) == 0 || force {
+	if len(live) == 0 {
 		return nil
 	}
 	return &LiveError{Items: live, Now: s.Now, Verb: verb}
@@ -57,7 +63,7 @@ func (s Survey) Select(tokens []string, all bool) ([]Item, error) {
 	}
 	var found []Item
 	for _, token := range tokens {
-		i, ok := s.find(token)
+		i, ok := s.named(token)
 		if !ok {
 			return nil, fmt.Errorf("lease %s does not exist; the existing ones are %s", token, s.tokens())
 		}
@@ -75,12 +81,22 @@ func (s Survey) tokens() string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// MayRepair returns an error if a plan changes leases while live hosts own any. Hosts
-// fill holes and finish splits by themselves, and a repair would interfere.
-func (s Survey) MayRepair(plan []Step, force bool) error {
+// Refuse returns a *[LiveError] if a plan changes a lease that a live host owns. verb names
+// the change for its text.
+func (s Survey) Refuse(verb string, plan []Step) error {
+	return s.refuseLive(verb, slices.DeleteFunc(slices.Clone(s.Items), func(i Item) bool {
+		return !slices.ContainsFunc(plan, func(step Step) bool {
+			return step.Before != nil && step.Before.ID == i.Document.ID && step.Before.Key == i.Key
+		})
+	}))
+}
+
+// RefuseRepair returns a *[LiveError] if a plan changes leases while live hosts own any.
+// Hosts fill holes and finish splits by themselves, and a repair would interfere.
+func (s Survey) RefuseRepair(plan []Step) error {
 	for _, step := range plan {
 		if step.Op != Unlock && step.Op != Mark {
-			return s.refuseLive("repair", s.Items, force)
+			return s.refuseLive("repair", s.Items)
 		}
 	}
 	return nil

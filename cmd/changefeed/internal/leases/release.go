@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -38,7 +39,7 @@ var ErrNotReleased = errors.New("not all leases are free")
 type ForeignOwnerError struct{ Token, Owner string }
 
 func (e *ForeignOwnerError) Error() string {
-	return fmt.Sprintf("lease %s is owned by %s, a host of .NET or Java, which does not release leases on request; stop that host, or use --force: %s", e.Token, e.Owner, ForceCosts)
+	return fmt.Sprintf("lease %s is owned by %s, a host of .NET or Java, which does not release leases on request; stop that host, or use --force: %s", e.Token, view.OneLine(e.Owner), ForceCosts)
 }
 
 // Run releases items. It returns a *[ForeignOwnerError] before it changes anything, or
@@ -48,7 +49,7 @@ func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) 
 		if s.State(i.Lease) != Live || r.Force {
 			continue
 		}
-		if !lease.Ours(i.Owner) {
+		if !lease.Ours(i.Owner) && !r.DryRun {
 			return &ForeignOwnerError{Token: i.Token, Owner: i.Owner}
 		}
 		if parent, shadowed := s.ancestor(i.Lease); shadowed {
@@ -97,12 +98,14 @@ const (
 
 // begin frees a lease that is expired, or asks its live owner to release it.
 func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (answer, error) {
-	owner := lease.Instance(i.Owner)
+	owner := ownerOf(i.Owner)
 	switch state := s.State(i.Lease); {
 	case state == Free:
 		return settled, r.printf("lease %s is free\n", i.Token)
 	case r.DryRun && (state == Expired || r.Force):
 		return settled, r.printf("would free lease %s of %s\n", i.Token, owner)
+	case r.DryRun && !lease.Ours(i.Owner):
+		return settled, r.printf("note: %v\n", &ForeignOwnerError{Token: i.Token, Owner: i.Owner})
 	case r.DryRun:
 		return settled, r.printf("would ask %s for lease %s\n", owner, i.Token)
 	case state == Expired || r.Force:
@@ -129,7 +132,7 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 
 // printAsked prints that the owner of a lease was asked to release it.
 func (r Release) printAsked(i Item) error {
-	return r.printf("lease %s: asked %s for it; it finishes its batch first\n", i.Token, lease.Instance(i.Owner))
+	return r.printf("lease %s: asked %s for it; it finishes its batch first\n", i.Token, ownerOf(i.Owner))
 }
 
 // wait reads a lease repeatedly until its owner has released it. marked reports whether
@@ -156,13 +159,13 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 		case l.Free():
 			return r.printf("lease %s is free, at %s\n", i.Token, Position(l))
 		case l.Owner != i.Owner:
-			return r.printf("lease %s was released; %s owns it now\n", i.Token, lease.Instance(l.Owner))
+			return r.printf("lease %s was released; %s owns it now\n", i.Token, ownerOf(l.Owner))
 		case s.State(l) == Expired:
-			return r.printf("lease %s has expired: %s does not run any more, and any host may acquire it\n", i.Token, lease.Instance(l.Owner))
+			return r.printf("lease %s has expired: %s does not run any more, and any host may acquire it\n", i.Token, ownerOf(l.Owner))
 		case l.Wanted() == "" && marked:
 			// Hosts of this project keep the request in the document until a host
 			// acquires the lease.
-			return r.printf("lease %s was free, and %s has acquired it again\n", i.Token, lease.Instance(l.Owner))
+			return r.printf("lease %s was free, and %s has acquired it again\n", i.Token, ownerOf(l.Owner))
 		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
 			_, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner)))
 			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
@@ -190,7 +193,7 @@ func (r Release) timeoutError(ctx context.Context, i Item) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	return fmt.Errorf("%w: %s still owns lease %s after %s, perhaps because its handler has a batch; it was asked, and releases the lease after the batch", ErrNotReleased, lease.Instance(i.Owner), i.Token, r.Timeout)
+	return fmt.Errorf("%w: %s still owns lease %s after %s, perhaps because its handler has a batch; it was asked, and releases the lease after the batch", ErrNotReleased, ownerOf(i.Owner), i.Token, r.Timeout)
 }
 
 func changed(err error) bool {

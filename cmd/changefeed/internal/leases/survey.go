@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -43,6 +44,12 @@ type Survey struct {
 	Foreign    []Foreign
 	// Marker and Lock are nil if they do not exist.
 	Marker, Lock *Document
+	// Refused has the source's error, by token, for each lease from whose position the source
+	// cannot read. It is nil before [Container.TryPositions].
+	Refused map[string]error
+	// OtherHosts are the other account hosts under which the container has leases of the
+	// processor.
+	OtherHosts []string
 	// Partitions are the live partitions of the monitored container.
 	Partitions []feed.Partition
 	// Now is the store's clock.
@@ -108,6 +115,21 @@ func (s Survey) find(token string) (Item, bool) {
 		}
 	}
 	return Item{}, false
+}
+
+// named returns the lease with a token, or the only one with this short name.
+func (s Survey) named(name string) (Item, bool) {
+	found, ok := s.find(name)
+	if ok {
+		return found, true
+	}
+	n := 0
+	for _, i := range s.Items {
+		if view.LeaseName(i.Token) == name {
+			found, n = i, n+1
+		}
+	}
+	return found, n == 1
 }
 
 // ancestor returns a lease that still exists and whose keys include those of l. Until it

@@ -9,17 +9,16 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Row is a lease in the output of `leases ls`.
 type Row struct {
 	Lease string `json:"lease"`
-	// Token is the same as Lease. The next release removes it.
-	Token string `json:"token"`
-	// From and To are the borders of the range. Both are empty if the range is unknown.
-	From string `json:"from"`
-	To   string `json:"to"`
+	// Min and Max are the borders of the range. Both are empty if the range is unknown.
+	Min string `json:"min"`
+	Max string `json:"max"`
 	// Owner is the text by which the owner identifies itself. It ends in a suffix of the
 	// host's run.
 	Owner string `json:"owner,omitempty"`
@@ -58,7 +57,7 @@ func List(s Survey) Listing {
 	}
 	for _, i := range s.Items {
 		l.Leases = append(l.Leases, Row{
-			Lease: i.Token, Token: i.Token, From: i.Range.Min, To: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), AgeSeconds: int64(s.Age(i.Lease) / time.Second),
+			Lease: i.Token, Min: i.Range.Min, Max: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), AgeSeconds: int64(s.Age(i.Lease) / time.Second),
 			Position: Position(i.Lease), Continuation: string(i.Continuation), Mode: i.Mode.String(), WantedBy: i.Wanted(),
 		})
 	}
@@ -92,7 +91,7 @@ func (l Listing) Write(w io.Writer) error {
 		fmt.Fprintf(&head, "locked since %s\n", l.Locked.Format(time.RFC3339))
 	}
 	for _, id := range l.Unreadable {
-		fmt.Fprintf(&head, "not shown, see `changefeed leases check`: %s\n", id)
+		fmt.Fprintf(&head, "not shown, see `changefeed leases check`: %s\n", view.OneLine(id))
 	}
 	if _, err := io.WriteString(w, head.String()); err != nil {
 		return err
@@ -101,12 +100,20 @@ func (l Listing) Write(w io.Writer) error {
 		_, err := io.WriteString(w, "no leases\n")
 		return err
 	}
-	rows := [][]string{{"LEASE", "FROM", "TO", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
+	rows := [][]string{{"LEASE", "RANGE", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
 	for _, r := range l.Leases {
 		rows = append(rows, []string{
-			r.Lease, cmp.Or(r.From, "-"), cmp.Or(r.To, "-"), string(r.State), cmp.Or(lease.Instance(r.Owner), "-"), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
+			view.LeaseName(r.Lease), rangeText(r), string(r.State), cmp.Or(lease.Instance(r.Owner), "-"), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
 			r.Position, r.Mode, lease.Instance(r.WantedBy),
 		})
 	}
 	return view.Table(w, rows)
+}
+
+// rangeText returns the range of a lease in the table.
+func rangeText(r Row) string {
+	if r.Min == "" && r.Max == "" {
+		return "?"
+	}
+	return view.RangeName(feed.Range{Min: r.Min, Max: r.Max})
 }

@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Error reports that the address of a flag cannot be listened on. Its text names the
@@ -50,6 +53,31 @@ func On(ctx context.Context, flag, where string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", where, err)
 	}
 	return l, nil
+}
+
+// maxHeader and idleTime limit each client of Serve.
+const (
+	maxHeader = 16 << 10
+	idleTime  = 2 * time.Minute
+)
+
+// Serve answers the requests of l by handler in the background until stop is called, which
+// returns when the last request has ended. It is for the small endpoints beside a command's
+// work, such as metrics and health. headers and answers limit the times of a client. A
+// failure of l is logged with the endpoint's name.
+func Serve(l net.Listener, name string, handler http.Handler, headers, answers time.Duration, logger *slog.Logger) (stop func()) {
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: headers, WriteTimeout: answers, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error(name+" endpoint failed", "error", err)
+		}
+	}()
+	return func() {
+		_ = srv.Close() // an error of Close does not matter, because nothing is lost
+		<-done
+	}
 }
 
 // AtMost returns a listener that accepts connections of l. If n of them are open, Accept

@@ -6,7 +6,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,8 +28,6 @@ import (
 const (
 	headerTime = 10 * time.Second
 	answerTime = time.Minute
-	idleTime   = 2 * time.Minute
-	maxHeader  = 16 << 10
 	// maxConnections is the maximum number of open connections. It is small, so that file
 	// descriptors and memory are left for the command.
 	maxConnections = 8
@@ -115,16 +112,5 @@ func (e *Endpoint) Serve(logger *slog.Logger) (stop func()) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.registry, promhttp.HandlerOpts{}))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := srv.Serve(e.listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error("metrics endpoint failed", "error", err)
-		}
-	}()
-	return func() {
-		_ = srv.Close() // an error of Close does not matter, because nothing is lost
-		<-done
-	}
+	return listen.Serve(e.listener, "metrics", mux, headerTime, answerTime, logger)
 }

@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -88,28 +90,35 @@ func TestReplicateCompletesThoughItsConnectionsAreCutAgainAndAgain(t *testing.T)
 	}
 }
 
-func replicateThroughCuts(t *testing.T, versions bool) {
+// stageOn returns a stage on a server that is reached over http.DefaultTransport.
+func stageOn(t *testing.T, account *changefeedtest.Server) *stage {
 	t.Helper()
-	server := changefeedtest.NewServer(t)
-	network, ok := server.Client().Transport.(*http.Transport)
-	if !ok {
-		t.Fatalf("the transport is a %T", server.Client().Transport)
-	}
-	cuts := &cutter{dial: network.DialContext, draw: rand.New(rand.NewPCG(1, 2))}
-	http.DefaultTransport = &http.Transport{DialContext: cuts.Dial}
-
 	s := &stage{T: t, said: &lines{}}
 	retention := store.ContainerProperties{Partitions: 3, Retention: time.Hour}
 	from, to := retention, retention
 	from.ID, from.KeyPaths = "orders", []string{"/customer"}
 	to.ID, to.KeyPaths = "by-product", []string{"/product"}
-	s.from = changefeedtest.NewContainer(t, server.DB, "shop", from)
-	s.to = changefeedtest.NewContainer(t, server.DB, "shop", to)
+	s.from = changefeedtest.NewContainer(t, account.DB, "shop", from)
+	s.to = changefeedtest.NewContainer(t, account.DB, "shop", to)
 	var err error
-	if s.account, err = connect.OpenSettings(t.Context(), connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {
+	if s.account, err = connect.OpenSettings(t.Context(), connect.Settings{Endpoint: account.Endpoint, Key: account.Key}); err != nil {
 		t.Fatal(err)
 	}
-	s.account.DB = server.DB
+	s.account.DB = account.DB
+	return s
+}
+
+func replicateThroughCuts(t *testing.T, versions bool) {
+	t.Helper()
+	account := changefeedtest.NewServer(t)
+	network, ok := account.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("the transport is a %T", account.Client().Transport)
+	}
+	cuts := &cutter{dial: network.DialContext, draw: rand.New(rand.NewPCG(1, 2))}
+	http.DefaultTransport = &http.Transport{DialContext: cuts.Dial}
+
+	s := stageOn(t, account)
 	cfg := s.config()
 	cfg.Versions = versions
 
@@ -140,4 +149,32 @@ func replicateThroughCuts(t *testing.T, versions bool) {
 	if err := s.account.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// On an account whose deletes have no previous images, a delete names its document by the
+// metadata alone. The copy has another key, so the old copy is looked up by the id.
+func TestReplicateFollowsDeletesWithoutPreviousImages(t *testing.T) {
+	original := http.DefaultTransport
+	defer func() { http.DefaultTransport = original }()
+	synctest.Test(t, func(t *testing.T) {
+		account := changefeedtest.NewServerOver(t, changefeedtest.NewStore(t), server.Options{DeletesWithoutPrevious: true})
+		http.DefaultTransport = account.Client().Transport
+		s := stageOn(t, account)
+		cfg := s.config()
+		cfg.Versions = true
+		s.fill(60)
+		end := s.follow(cfg)
+		time.Sleep(5 * time.Minute) // until the first copy is complete
+		for i := range 20 {
+			s.remove(fmt.Sprint(i), fmt.Sprint("customer ", i))
+			s.remove(fmt.Sprint(20+i), fmt.Sprint("customer ", 20+i))
+			s.write(fmt.Sprint(20+i), fmt.Sprint("customer ", 20+i), "back", 2)
+		}
+		time.Sleep(time.Minute)
+		end()
+		s.equal(40)
+		if err := s.account.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -56,6 +56,14 @@ func describe(ctx context.Context, p Container) (*described, error) {
 	return &described{properties: got.ContainerProperties, paths: got.ContainerProperties.PartitionKeyDefinition.Paths}, nil
 }
 
+// definition returns the partition key definition in a container's properties. Without a
+// version, its hash has version 1.
+func (d *described) definition() (definition, error) {
+	key := d.properties.PartitionKeyDefinition
+	paths, err := parseKeyPaths(key.Paths)
+	return definition{paths, key.Kind != azcosmos.PartitionKeyKindMultiHash && key.Version < 2}, err
+}
+
 // prepare reads the properties of both containers. With Create it also creates a missing
 // target, after all checks that need no target.
 func (cfg Config) prepare(ctx context.Context) (source, target *described, err error) {
@@ -90,7 +98,7 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.made.met, cfg.made.leases = true, cfg.made.leases || leases == nil
+	cfg.made.leases = cfg.made.leases || leases == nil
 	if target != nil {
 		return source, target, cfg.spread(ctx)
 	}
@@ -222,7 +230,7 @@ func (l lookUp) find(ctx context.Context, ids []string) ([]found, error) {
 func (l lookUp) query(ids []string) (string, *azcosmos.QueryOptions) {
 	names := []string{"c.id", "c._etag"}
 	known := map[string]bool{"id": true, "_etag": true}
-	for _, path := range slices.Concat(l.source, l.target) {
+	for _, path := range l.paths() {
 		if known[path[0]] {
 			continue
 		}
@@ -240,9 +248,10 @@ func (l lookUp) query(ids []string) (string, *azcosmos.QueryOptions) {
 	return "SELECT " + strings.Join(names, ", ") + " FROM c WHERE c.id IN (" + strings.Join(terms, ", ") + ")", options
 }
 
-// isEmpty reports whether a container has no document.
+// isEmpty reports whether a container has no document. The query has no TOP, because the
+// service refuses that over several partitions and azcosmos cannot merge them.
 func isEmpty(ctx context.Context, c *azcosmos.ContainerClient) (bool, error) {
-	pager := c.NewQueryItemsPager("SELECT TOP 1 c.id FROM c", azcosmos.NewPartitionKey(), nil)
+	pager := c.NewQueryItemsPager("SELECT c.id FROM c", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {

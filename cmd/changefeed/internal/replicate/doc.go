@@ -21,6 +21,10 @@
 //     replaces by etag. Before the run fails, it checks in the source that both documents
 //     really exist, because a copy may be outdated.
 //
+// The same applies if only one of the containers has version 1 of the hash, which makes one
+// logical partition of keys that differ only behind their first 100 characters. A document
+// is then identified by its logical partition in the source, and its key can change.
+//
 // In all versions and deletes mode, the previous image contains a document's old key. In
 // latest version mode, its id is looked up in the target. If the target was empty when
 // the replication began, older changes need no look-up: they cannot have been copied

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 	"github.com/changefeed-go/changefeed/internal/keypath"
 )
@@ -14,9 +16,9 @@ import (
 // maxDepth is the maximum nesting of a document. It is more than the service accepts.
 const maxDepth = 512
 
-// systemProperties are the members that the service adds to a document. A copy gets new
-// ones.
-var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
+// systemProperties are the members that the service adds to a document, besides _lsn, which
+// a feed appends after _ts. A copy gets new ones.
+var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
 
 // parseKeyPaths parses partition key paths. For example, /address/city becomes
 // {"address", "city"}.
@@ -35,17 +37,47 @@ func parseKeyPaths(paths []string) ([][]string, error) {
 	return all, nil
 }
 
-// shape holds the partition key paths of both containers.
+// shape holds the partition key definitions of both containers.
 type shape struct {
-	source, target [][]string
+	source, target definition
+}
+
+// definition is the partition key definition of a container.
+type definition struct {
+	paths [][]string
+	// v1 reports whether the container hashes keys with version 1, which looks only at the
+	// beginning of long strings.
+	v1 bool
+}
+
+// key is a document's partition key in one of the containers.
+type key struct {
+	feed.PartitionKey
+	// name identifies the logical partition. Version 1 of the hash makes one logical
+	// partition of all keys that it cannot tell apart, and these have one name.
+	name string
+}
+
+// key returns a partition key with its name.
+func (d definition) key(k feed.PartitionKey) key {
+	named := k
+	if d.v1 {
+		named = slices.Clone(k)
+		for i, v := range named {
+			if text, ok := v.(string); ok {
+				named[i] = epk.CutV1(text)
+			}
+		}
+	}
+	return key{k, named.String()}
 }
 
 // document is a parsed document of either container.
 type document struct {
 	id string
 	// source and target are the document's partition keys in the two containers. Keys are
-	// compared by their texts.
-	source, target feed.PartitionKey
+	// compared by their names.
+	source, target key
 	// body is the document without the system properties.
 	body json.RawMessage
 }
@@ -61,6 +93,7 @@ func (s shape) parse(raw json.RawMessage) (document, error) {
 	in := jsonscan.New(raw, maxDepth)
 	in.Space()
 	found := false
+	dated := false // whether _ts has come; a member _lsn before it is the user's own
 	for more, err := in.Object(1); more || err != nil; more, err = in.Next('}') {
 		if err != nil {
 			return document{}, err
@@ -78,6 +111,9 @@ func (s shape) parse(raw json.RawMessage) (document, error) {
 		value := in.Slice(at)
 		switch {
 		case isSystem(name):
+			dated = dated || name.Is("_ts")
+			continue
+		case dated && name.Is("_lsn"):
 			continue
 		case name.Is("id"):
 			if json.Unmarshal(value, &d.id) != nil {
@@ -100,10 +136,10 @@ func (s shape) parse(raw json.RawMessage) (document, error) {
 	}
 	d.body = append(body, '}')
 	var err error
-	if d.source, err = keyOf(members, s.source); err != nil {
+	if d.source, err = s.source.keyOf(members); err != nil {
 		return document{}, err
 	}
-	d.target, err = keyOf(members, s.target)
+	d.target, err = s.target.keyOf(members)
 	return d, err
 }
 
@@ -116,43 +152,44 @@ func isSystem(name jsonscan.Text) bool {
 	return false
 }
 
+// paths returns the key paths of both containers.
+func (s shape) paths() [][]string { return slices.Concat(s.source.paths, s.target.paths) }
+
 // wanted reports whether a key path begins with the member name. first is that name.
 func (s shape) wanted(name jsonscan.Text) (first string, ok bool) {
-	for _, paths := range [][][]string{s.source, s.target} {
-		for _, path := range paths {
-			if name.Is(path[0]) {
-				return path[0], true
-			}
+	for _, path := range s.paths() {
+		if name.Is(path[0]) {
+			return path[0], true
 		}
 	}
 	return "", false
 }
 
-// keyOf returns a document's partition key for the given paths. As in the service, a
-// missing value, an object or an array is undefined.
-func keyOf(members map[string]json.RawMessage, paths [][]string) (feed.PartitionKey, error) {
-	key := make(feed.PartitionKey, len(paths))
-	for i, path := range paths {
-		key[i] = feed.Undefined
+// keyOf returns a document's partition key. As in the service, a missing value, an object
+// or an array is undefined.
+func (d definition) keyOf(members map[string]json.RawMessage) (key, error) {
+	k := make(feed.PartitionKey, len(d.paths))
+	for i, path := range d.paths {
+		k[i] = feed.Undefined
 		raw, found := members[path[0]]
 		if !found {
 			continue
 		}
 		var value any
 		if err := json.Unmarshal(raw, &value); err != nil {
-			return nil, fmt.Errorf("the value of key %s: %w", strings.Join(path, "/"), err)
+			return key{}, fmt.Errorf("the value of key %s: %w", strings.Join(path, "/"), err)
 		}
 		value, found = keypath.Lookup(value, path[1:])
 		switch v := value.(type) {
 		case string, bool, float64:
-			key[i] = v
+			k[i] = v
 		case nil:
 			if found {
-				key[i] = nil
+				k[i] = nil
 			}
 		}
 	}
-	return key, nil
+	return d.key(k), nil
 }
 
 // name identifies a document of the source in messages, by its id and source key.

@@ -147,7 +147,7 @@ func (r *replication) until(ctx context.Context, is func(ctx context.Context) (b
 func (r *replication) openLag(ctx context.Context, processor string, mode feed.Mode) (l *lag, err error) {
 	untilErr := r.until(ctx, func(ctx context.Context) (bool, error) {
 		l, err = r.lag(ctx, processor, mode)
-		return err == nil || !heals(err, true), err
+		return err == nil || !heals(err), err
 	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

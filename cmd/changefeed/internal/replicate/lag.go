@@ -85,7 +85,7 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 			continue
 		}
 		first := page.Changes[0].LSN
-		s.behind += max(page.End-first+1, 1)
+		s.behind += max(page.End-first+1-page.Unused, 1)
 		s.part += float64(first-1) / float64(max(page.End, first))
 		s.caughtUp = s.caughtUp && l.passed(rng, first)
 	}

@@ -51,7 +51,7 @@ func (w *world) partition(c feed.Change) int {
 		if err != nil {
 			panic(err) // an error would be a mistake in the test
 		}
-		key = d.source
+		key = d.source.PartitionKey
 	}
 	return int(key.String()[2]) % 2
 }

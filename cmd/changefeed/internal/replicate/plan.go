@@ -14,8 +14,8 @@ type plan struct {
 	// target key.
 	gone bool
 	// left contains the target keys under which the document was before, but is no
-	// longer. It maps a key's text to the key.
-	left map[string]feed.PartitionKey
+	// longer. It maps a key's name to the key.
+	left map[string]key
 	// search reports whether old copies of the document must be looked up in the target
 	// by its id.
 	search bool
@@ -23,12 +23,16 @@ type plan struct {
 	there bool
 	// changes is the number of changes that the plan replaces.
 	changes int
+	// aside reports whether the document was set aside. Its old copies then stay.
+	aside bool
 }
 
 // rules determine how the changes of a batch become plans.
 type rules struct {
 	shape
-	// rekeyed reports whether the target has other partition key paths than the source.
+	// rekeyed reports whether the target may divide the documents among other logical
+	// partitions than the source. It has other partition key paths, or only one of the two
+	// has version 1 of the hash.
 	rekeyed bool
 	// moves reports whether documents whose target key may have changed are looked up in
 	// the target.
@@ -78,10 +82,10 @@ func (r rules) collapse(rng feed.Range, changes []feed.Change) (plans []*plan, u
 		if err != nil {
 			return nil, 0, fmt.Errorf("change at LSN %d: %w", c.LSN, err)
 		}
-		name := next.source.String() + "\x00" + next.id
+		name := next.source.name + "\x00" + next.id
 		p := byName[name]
 		if p == nil {
-			p = &plan{left: map[string]feed.PartitionKey{}}
+			p = &plan{left: map[string]key{}}
 			byName[name] = p
 			plans = append(plans, p)
 		} else if !p.gone {
@@ -108,14 +112,14 @@ func (r rules) collapse(rng feed.Range, changes []feed.Change) (plans []*plan, u
 	}
 	for _, p := range plans {
 		if !p.gone {
-			delete(p.left, p.target.String())
+			delete(p.left, p.target.name)
 		}
 	}
 	return plans, unsure, nil
 }
 
 // leave records a target key under which the document was before.
-func (p *plan) leave(key feed.PartitionKey) { p.left[key.String()] = key }
+func (p *plan) leave(k key) { p.left[k.name] = k }
 
 // read parses a change. next is the document after the change. For a delete it has only
 // the id and the source key. previous is the document before the change, or nil if the
@@ -137,7 +141,7 @@ func (r rules) read(c feed.Change) (next document, previous *document, err error
 	}
 	switch {
 	case c.DeletedKey != nil:
-		next.source = c.DeletedKey
+		next.source = r.source.key(c.DeletedKey)
 	case previous != nil:
 		next.source = previous.source
 	default:

@@ -16,10 +16,10 @@ func keyed(t *testing.T, source, target string) shape {
 	t.Helper()
 	var s shape
 	var err error
-	if s.source, err = parseKeyPaths(strings.Split(source, ",")); err != nil {
+	if s.source.paths, err = parseKeyPaths(strings.Split(source, ",")); err != nil {
 		t.Fatal(err)
 	}
-	if s.target, err = parseKeyPaths(strings.Split(target, ",")); err != nil {
+	if s.target.paths, err = parseKeyPaths(strings.Split(target, ",")); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -32,6 +32,7 @@ func TestADocumentIsTakenApartAndKeepsItsText(t *testing.T) {
 			`{"_rid":"r","id":"i\u00fc", "a" : 1.50,"n":{"x":true,"_ts":1},"b":"B","q q":null,"_self":"s","_etag":"e","_attachments":"a","_ts":7,"_lsn":3}`,
 			"iü", `[1.5,true]`, `["B",null,"iü"]`, `{"id":"i\u00fc","a" : 1.50,"n":{"x":true,"_ts":1},"b":"B","q q":null}`,
 		},
+		{`{"id":"i","_lsn":7,"_rid":"r","_ts":7,"_lsn":3}`, "i", `[{},{}]`, `[{},{},"i"]`, `{"id":"i","_lsn":7}`}, // the first is the user's own
 		{`{"id":"i"}`, "i", `[{},{}]`, `[{},{},"i"]`, `{"id":"i"}`},
 		{`{"_ts":1,"n":5,"b":[1],"a":{},"id":""}`, "", `[{},{}]`, `[{},{},""]`, `{"n":5,"b":[1],"a":{},"id":""}`},
 		{`{"id":"i","n":{"x":null}}`, "i", `[{},null]`, `[{},{},"i"]`, `{"id":"i","n":{"x":null}}`},

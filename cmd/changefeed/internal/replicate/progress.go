@@ -172,7 +172,7 @@ func (t *errorLog) print(err error) {
 	}
 	t.mu.Unlock()
 	if !again {
-		t.progress.say("%s; retrying", text)
+		t.progress.say("%s%s; retrying", text, connect.Advice(err))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ type Config struct {
 	// Throughput is the throughput of a new target, in RU/s. If zero, it is the source's.
 	// If -1, the target has none of its own.
 	Throughput int
+	// SetAside is the name of a file. If set, documents that the target refuses are
+	// appended to it, and the run goes on. Otherwise such a document ends the run.
+	SetAside string
 	// UntilCaughtUp makes Run return when all changes but those of the last few seconds
 	// have been copied.
 	UntilCaughtUp bool
@@ -114,13 +118,27 @@ type replication struct {
 // Run copies until ctx ends or, with UntilCaughtUp, until the copy has caught up. It
 // prints and retries errors that may be temporary. It returns a *[UnfinishedError] if ctx
 // ends before the copy has caught up in this run, a *[ConfigError], a *[CollisionError],
-// or another permanent error.
+// a *[SetAsideError] at the end of a run that set documents aside, or another permanent
+// error.
 func Run(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.withDefaults()
+	refused, err := openAside(cfg.SetAside)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		lacking := refused.close()
+		if err == nil {
+			err = lacking
+		} else if lacking != nil {
+			_, _ = fmt.Fprintln(cfg.Out, lacking)
+		}
+	}()
 	r, st, err := begin(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	r.writer.aside = refused
 	interrupted := ctx
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -162,13 +180,13 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 		return nil, nil, err
 	}
 	r := &replication{Config: cfg, slots: make(chan struct{}, batches)}
-	if r.shape.source, err = parseKeyPaths(source.paths); err != nil {
+	if r.shape.source, err = source.definition(); err != nil {
 		return nil, nil, refuse("container %s: %v", cfg.From, err)
 	}
-	if r.target, err = parseKeyPaths(target.paths); err != nil {
+	if r.target, err = target.definition(); err != nil {
 		return nil, nil, refuse("container %s: %v", cfg.To, err)
 	}
-	r.rekeyed = strings.Join(source.paths, ",") != strings.Join(target.paths, ",")
+	r.rekeyed = !slices.Equal(source.paths, target.paths) || r.shape.source.v1 != r.target.v1
 	r.moves = !cfg.NoMoves
 	r.source = cfg.source()
 	r.leases = cfg.Leases.Account.Leases(cfg.Leases.Database, cfg.Leases.Container, cosmos.LeaseOptions{Create: cfg.Create})
@@ -237,8 +255,11 @@ func (r *replication) lag(ctx context.Context, processor string, mode feed.Mode)
 // announce prints what this run copies and what it does not copy.
 func (r *replication) announce(st *state) {
 	how := "with the same key"
-	if r.rekeyed {
+	if !slices.Equal(st.SourceKey, st.TargetKey) {
 		how = "with key " + strings.Join(st.TargetKey, ",") + " instead of " + strings.Join(st.SourceKey, ",")
+	}
+	if r.shape.source.v1 != r.target.v1 {
+		how += ", whose hash has another version"
 	}
 	processor := r.Processor
 	if r.Versions { // `changefeed lag` of the first processor does not change after the initial copy

@@ -139,7 +139,7 @@ func (s *stage) remove(id, customer string) {
 // properties.
 func (s *stage) documents(c *store.Container) map[string]string {
 	s.Helper()
-	keys := shape{source: [][]string{{"customer"}}, target: [][]string{{"product"}}}
+	keys := shape{source: definition{paths: [][]string{{"customer"}}}, target: definition{paths: [][]string{{"product"}}}}
 	all := map[string]string{}
 	reader, err := feed.NewReader(s.account.DB.Source(c), feed.ReaderConfig{Start: feed.Beginning()})
 	if err != nil {

@@ -31,8 +31,6 @@ const (
 // made records what the start of a run has created. All attempts of the start share one
 // value.
 type made struct {
-	// met reports whether every account has answered at least once.
-	met bool
 	// database, target and leases report whether this start has created them.
 	database, target, leases bool
 	// narrow reports whether the new target may have fewer partitions than the source.
@@ -50,9 +48,9 @@ func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 		switch {
 		case err == nil:
 			return r, st, nil
-		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || heals(err, true)):
+		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || heals(err)):
 			return nil, nil, &UnfinishedError{errors.Join(ctx.Err(), cfg.undo(ctx))}
-		case !heals(err, cfg.made.met):
+		case !heals(err):
 			return nil, nil, errors.Join(err, cfg.undo(ctx))
 		}
 		failures.print(err)
@@ -73,10 +71,9 @@ func (cfg Config) renew(ctx context.Context) error {
 	return errors.Join(cfg.From.Account.Renew(ctx), cfg.To.Account.Renew(ctx), cfg.Leases.Account.Renew(ctx))
 }
 
-// heals reports whether err is temporary. met reports whether the accounts have answered
-// before. If they have, a refused connection means that the server restarts. Otherwise it
-// means a wrong address.
-func heals(err error, met bool) bool {
+// heals reports whether err is temporary. A refused connection is: the server may be
+// starting. If its address is wrong, the line that reports the retry says where it looked.
+func heals(err error) bool {
 	var (
 		config    *ConfigError
 		throttled *feed.ThrottledError
@@ -96,7 +93,7 @@ func heals(err error, met bool) bool {
 	case status != 0:
 		return status >= http.StatusInternalServerError || slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests, statusRetryWith}, status)
 	case connect.Hopeless(err):
-		return met && errors.Is(err, syscall.ECONNREFUSED)
+		return errors.Is(err, syscall.ECONNREFUSED)
 	}
 	return errors.As(err, &request) || errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)

@@ -1,11 +1,14 @@
 package replicate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -26,7 +29,9 @@ type outage struct {
 	// answered reports whether the failing requests are carried out. Then only their
 	// answers are lost.
 	answered bool
-	made     atomic.Int64
+	// refused reports whether no server listens, so that there is no connection.
+	refused bool
+	made    atomic.Int64
 }
 
 // Dial is a function for http.Transport.DialContext.
@@ -35,6 +40,10 @@ func (o *outage) Dial(ctx context.Context, network, address string) (net.Conn, e
 	n := o.made.Add(1)
 	if err != nil || n < o.from || n >= o.to {
 		return conn, err
+	}
+	if o.refused {
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
 	return &failingConn{Conn: conn, answered: o.answered}, nil
 }
@@ -64,12 +73,14 @@ func (c *failingConn) Read(p []byte) (int, error) {
 // The connection fails at each request of a start in turn. The start must retry and
 // succeed, and the target must be the same as without the failure.
 func TestAnOutageAtAnyRequestOfTheStartEndsNoReplication(t *testing.T) {
-	for _, answered := range []bool{false, true} {
-		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {
+	for name, kind := range map[string]struct{ answered, refused bool }{"cut": {}, "answered": {answered: true}, "refused": {refused: true}} {
+		t.Run(name, func(t *testing.T) {
 			original := http.DefaultTransport // connect clones the default transport for each account
 			defer func() { http.DefaultTransport = original }()
 			for from := int64(1); from < 40; from += 2 {
-				synctest.Test(t, func(t *testing.T) { replicateThroughOutage(t, &outage{from: from, to: from + 7, answered: answered}) })
+				synctest.Test(t, func(t *testing.T) {
+					replicateThroughOutage(t, &outage{from: from, to: from + 7, answered: kind.answered, refused: kind.refused})
+				})
 			}
 		})
 	}
@@ -82,12 +93,21 @@ func replicateThroughOutage(t *testing.T, o *outage) {
 	if !ok {
 		t.Fatalf("the transport is a %T", server.Client().Transport)
 	}
-	o.dial = network.DialContext
+	listens, err := url.Parse(server.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.dial = func(ctx context.Context, n, _ string) (net.Conn, error) {
+		return network.DialContext(ctx, n, net.JoinHostPort(listens.Hostname(), cmp.Or(listens.Port(), "80")))
+	}
 	http.DefaultTransport = &http.Transport{DialContext: o.Dial, DisableKeepAlives: true}
 	s := &stage{T: t, said: &lines{}}
 	s.from = changefeedtest.NewContainer(t, server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3})
-	var err error
-	if s.account, err = connect.OpenSettings(t.Context(), connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {
+	endpoint := server.Endpoint
+	if o.refused {
+		endpoint = "http://localhost/" // a client does not retry a refused connection of its own machine
+	}
+	if s.account, err = connect.OpenSettings(t.Context(), connect.Settings{Endpoint: endpoint, Key: server.Key}); err != nil {
 		t.Fatal(err)
 	}
 	s.account.DB = server.DB

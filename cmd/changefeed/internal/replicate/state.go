@@ -111,11 +111,24 @@ func (cfg Config) states() (stateStore, error) {
 	return stateStore{container: container, id: stateID(cfg.Processor)}, err
 }
 
-func (s stateStore) key() azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s.id) }
+// key returns the context and the partition key of a request for the state document.
+func (s stateStore) key(ctx context.Context) (context.Context, azcosmos.PartitionKey, error) {
+	got, err := s.container.Read(ctx, nil)
+	if err != nil {
+		return ctx, azcosmos.PartitionKey{}, err
+	}
+	keys, err := connect.KeysOf(got.RawResponse)
+	ctx, key := keys.Of(ctx, s.id)
+	return ctx, key, err
+}
 
 // read returns the state. It returns nil if there is none.
 func (s stateStore) read(ctx context.Context) (*state, error) {
-	got, err := s.container.ReadItem(ctx, s.key(), s.id, nil)
+	var got azcosmos.ItemResponse
+	keyed, key, err := s.key(ctx)
+	if err == nil {
+		got, err = s.container.ReadItem(keyed, key, s.id, nil)
+	}
 	if connect.Status(err) == http.StatusNotFound {
 		return nil, nil //nolint:nilnil // nil means that there is no state
 	}
@@ -149,7 +162,11 @@ func (s stateStore) begin(ctx context.Context, want state, first func(ctx contex
 		if err != nil {
 			return nil, err
 		}
-		if _, err := s.container.CreateItem(ctx, s.key(), body, nil); err != nil && connect.Status(err) != http.StatusConflict {
+		keyed, key, err := s.key(ctx)
+		if err == nil {
+			_, err = s.container.CreateItem(keyed, key, body, nil)
+		}
+		if err != nil && connect.Status(err) != http.StatusConflict {
 			return nil, fmt.Errorf("write the replication's state: %w", err)
 		}
 		if was, err = s.read(ctx); err != nil || was == nil {
@@ -201,7 +218,10 @@ func (s stateStore) copied(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.container.ReplaceItem(ctx, s.key(), s.id, body, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+		keyed, key, err := s.key(ctx)
+		if err == nil {
+			_, err = s.container.ReplaceItem(keyed, key, s.id, body, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+		}
 		if err == nil {
 			return nil
 		}

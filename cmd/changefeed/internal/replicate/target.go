@@ -49,7 +49,7 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 // maybeApplied reports whether the service may have carried out a request that returned
 // err.
 func maybeApplied(err error) bool {
-	return err == nil || heals(err, true) || errors.Is(err, context.Canceled)
+	return err == nil || heals(err) || errors.Is(err, context.Canceled)
 }
 
 // likeSource returns the properties of a new target. They are the source's, except for
@@ -119,7 +119,7 @@ func (cfg Config) spread(ctx context.Context) error {
 		return nil //nolint:nilerr // without a key it is not a changefeed server
 	}
 	there, err := server.Partitions(ctx, cfg.To.Database, cfg.To.Container)
-	if err != nil && heals(err, true) {
+	if err != nil && heals(err) {
 		return fmt.Errorf("list the partitions of container %s: %w", cfg.To, err)
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed"
@@ -34,6 +35,7 @@ type found struct {
 type writer struct {
 	source, target bulk
 	finder         finder
+	aside          *aside // nil if a refused document ends the run
 
 	// copied counts written documents. moved counts documents that were deleted under an
 	// old target key. deleted counts documents deleted from the target. unsure counts
@@ -73,9 +75,10 @@ func fatal(err error) bool {
 		collision *CollisionError
 		refused   *refusedError
 		broken    *documentError
+		unwritten *asideError
 		lost      *lostError
 	)
-	return errors.As(err, &collision) || errors.As(err, &lost) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
+	return errors.As(err, &unwritten) || errors.As(err, &collision) || errors.As(err, &lost) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
 }
 
 // documentError reports a change whose document cannot be parsed.
@@ -102,23 +105,25 @@ func (w *writer) handle(ctx context.Context, r rules, b *changefeed.Batch) error
 	}
 	w.unsure.Add(int64(unsure))
 	for _, p := range plans {
-		if p.gone {
+		switch {
+		case p.aside:
+		case p.gone:
 			w.deleted.Add(1)
-		} else {
+		default:
 			w.copied.Add(1)
 		}
 	}
 	return nil
 }
 
-// same carries out plans if the target has the same partition key paths as the source.
+// same carries out plans if the target has the logical partitions of the source.
 func (w *writer) same(ctx context.Context, plans []*plan) error {
 	ops := make([]cosmos.BulkOperation, 0, len(plans))
 	for _, p := range plans {
 		if p.gone {
-			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkDelete, Key: p.target, ID: p.id})
+			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkDelete, Key: p.target.PartitionKey, ID: p.id})
 		} else {
-			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkUpsert, Key: p.target, Body: p.body})
+			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkUpsert, Key: p.target.PartitionKey, Body: p.body})
 		}
 	}
 	results, err := w.target.Do(ctx, ops)
@@ -127,14 +132,18 @@ func (w *writer) same(ctx context.Context, plans []*plan) error {
 	}
 	for i, r := range results {
 		if !r.Done() && !(plans[i].gone && r.Status == http.StatusNotFound) {
-			return refused(plans[i], r)
+			if err := w.refused(plans[i], r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func refused(p *plan, r cosmos.BulkResult) error {
-	return &refusedError{document: p.name(), status: r.Status, message: r.Message}
+// refused sets a document aside that the target refused, or returns the error that ends
+// the run.
+func (w *writer) refused(p *plan, r cosmos.BulkResult) error {
+	return w.aside.take(p, &refusedError{document: p.name(), status: r.Status, message: r.Message})
 }
 
 // write is a document to write to the target.
@@ -143,17 +152,21 @@ type write struct {
 	// etag is the etag of the document to replace. If empty, the document is created.
 	etag string
 	// look reports whether the target's document under this key must be read first.
-	look bool
+	// missing reports whether it was read, and the target had none.
+	look, missing bool
+	// conflicts is the number of conflicts without such a document. A unique key of the
+	// target causes them.
+	conflicts int
 }
 
 // erase is the deletion of an old copy of a document under another target key.
 type erase struct {
 	*plan
-	key  feed.PartitionKey
+	key  key
 	etag string
 }
 
-// rekey carries out plans if the target has other partition key paths than the source. It
+// rekey carries out plans if the target has other logical partitions than the source. It
 // first writes the documents under their new keys, so that each document always exists.
 // Then it deletes the old copies.
 func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
@@ -183,7 +196,7 @@ func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, era
 			return nil, nil, fmt.Errorf("look up documents of the target by their ids: %w", err)
 		}
 		for _, f := range all {
-			name := f.source.String() + "\x00" + f.id
+			name := f.source.name + "\x00" + f.id
 			where[name] = append(where[name], f)
 		}
 	}
@@ -191,9 +204,9 @@ func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, era
 		next := write{plan: p, look: p.there}
 		if p.search {
 			next.look = false
-			for _, f := range where[p.source.String()+"\x00"+p.id] {
-				at := f.target.String()
-				if !p.gone && at == p.target.String() {
+			for _, f := range where[p.source.name+"\x00"+p.id] {
+				at := f.target.name
+				if !p.gone && at == p.target.name {
 					next.etag = f.etag
 					continue
 				}
@@ -201,8 +214,8 @@ func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, era
 				erases = append(erases, erase{plan: p, key: f.target, etag: f.etag})
 			}
 		}
-		for _, key := range p.left {
-			erases = append(erases, erase{plan: p, key: key})
+		for _, left := range p.left {
+			erases = append(erases, erase{plan: p, key: left})
 		}
 		if !p.gone {
 			writes = append(writes, next)
@@ -214,6 +227,11 @@ func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, era
 // maxAttempts is the number of attempts to write a document that other clients change at
 // the same time. After that, the whole batch is retried.
 const maxAttempts = 10
+
+// maxConflicts is the number of conflicts with no document after which a document counts
+// as refused. It is more than one, because another client may create the document after it
+// was looked up, and delete it before it is looked up again.
+const maxConflicts = 3
 
 // errContended reports that other clients keep changing the same documents of the target.
 var errContended = errors.New("documents of the target change while they are written; do other clients write to it?")
@@ -231,7 +249,7 @@ func (w *writer) put(ctx context.Context, r rules, writes []write) error {
 		}
 		ops := make([]cosmos.BulkOperation, 0, len(writes))
 		for _, x := range writes {
-			o := cosmos.BulkOperation{Kind: cosmos.BulkCreate, Key: x.target, Body: x.body}
+			o := cosmos.BulkOperation{Kind: cosmos.BulkCreate, Key: x.target.PartitionKey, Body: x.body}
 			if x.etag != "" {
 				o.Kind, o.ID, o.IfMatch = cosmos.BulkReplace, x.id, x.etag
 			}
@@ -245,10 +263,20 @@ func (w *writer) put(ctx context.Context, r rules, writes []write) error {
 		for i, result := range results {
 			switch {
 			case result.Done():
+			case result.Status == http.StatusConflict && writes[i].conflicts >= maxConflicts:
+				if err := w.refused(writes[i].plan, result); err != nil {
+					return err
+				}
 			case result.Status == http.StatusConflict, result.Status == http.StatusPreconditionFailed, result.Status == http.StatusNotFound:
-				again = append(again, write{plan: writes[i].plan, look: true})
+				next := write{plan: writes[i].plan, look: true}
+				if result.Status == http.StatusConflict && writes[i].missing {
+					next.conflicts = writes[i].conflicts + 1
+				}
+				again = append(again, next)
 			default:
-				return refused(writes[i].plan, result)
+				if err := w.refused(writes[i].plan, result); err != nil {
+					return err
+				}
 			}
 		}
 		writes = again
@@ -267,7 +295,7 @@ func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write,
 	for i, x := range writes {
 		if x.look {
 			at = append(at, i)
-			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkRead, Key: x.target, ID: x.id})
+			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkRead, Key: x.target.PartitionKey, ID: x.id})
 		}
 	}
 	if len(ops) == 0 {
@@ -281,22 +309,26 @@ func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write,
 	for n, result := range results {
 		x := &writes[at[n]]
 		x.look, x.etag = false, ""
-		if result.Status == http.StatusNotFound {
+		if x.missing = result.Status == http.StatusNotFound; x.missing {
 			continue
 		}
 		if !result.Done() {
-			return nil, refused(x.plan, result)
+			if err := w.refused(x.plan, result); err != nil {
+				return nil, err
+			}
+			skip[at[n]] = true
+			continue
 		}
 		there, err := r.parse(result.Body)
 		if err != nil {
 			return nil, &documentError{fmt.Errorf("document %q of key %s in the target: %w", x.id, x.target, err)}
 		}
 		x.etag = result.ETag
-		if there.source.String() == x.source.String() {
+		if there.source.name == x.source.name {
 			continue
 		}
 		write, err := w.resolve(ctx, r, x.plan, there)
-		if err != nil {
+		if err := w.aside.take(x.plan, err); err != nil {
 			return nil, err
 		}
 		skip[at[n]] = !write
@@ -316,8 +348,8 @@ func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write,
 // a *[CollisionError] if both still claim the key.
 func (w *writer) resolve(ctx context.Context, r rules, p *plan, there document) (write bool, err error) {
 	results, err := w.source.Do(ctx, []cosmos.BulkOperation{
-		{Kind: cosmos.BulkRead, Key: p.source, ID: p.id},
-		{Kind: cosmos.BulkRead, Key: there.source, ID: there.id},
+		{Kind: cosmos.BulkRead, Key: p.source.PartitionKey, ID: p.id},
+		{Kind: cosmos.BulkRead, Key: there.source.PartitionKey, ID: there.id},
 	})
 	if err != nil {
 		return false, fmt.Errorf("read documents of the source: %w", err)
@@ -334,7 +366,7 @@ func (w *writer) resolve(ctx context.Context, r rules, p *plan, there document) 
 		if err != nil {
 			return false, &documentError{err}
 		}
-		still[i] = d.target.String() == p.target.String()
+		still[i] = d.target.name == p.target.name
 	}
 	if still[0] && still[1] {
 		return false, &CollisionError{ID: p.id, Key: p.target.String(), First: there.source.String(), Second: p.source.String()}
@@ -343,8 +375,9 @@ func (w *writer) resolve(ctx context.Context, r rules, p *plan, there document) 
 }
 
 // clear deletes old copies of documents. It keeps a copy that another document has
-// replaced meanwhile.
+// replaced meanwhile, and the copies of a document that was set aside.
 func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
+	erases = slices.DeleteFunc(erases, func(x erase) bool { return x.aside })
 	for range maxAttempts {
 		if len(erases) == 0 {
 			return nil
@@ -355,7 +388,7 @@ func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
 			if x.etag != "" {
 				kind = cosmos.BulkDelete
 			}
-			ops = append(ops, cosmos.BulkOperation{Kind: kind, Key: x.key, ID: x.id, IfMatch: x.etag})
+			ops = append(ops, cosmos.BulkOperation{Kind: kind, Key: x.key.PartitionKey, ID: x.id, IfMatch: x.etag})
 		}
 		results, err := w.target.Do(ctx, ops)
 		if err != nil {
@@ -369,7 +402,9 @@ func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
 			case result.Status == http.StatusPreconditionFailed:
 				again = append(again, erase{plan: x.plan, key: x.key})
 			case !result.Done():
-				return refused(x.plan, result)
+				if err := w.refused(x.plan, result); err != nil {
+					return err
+				}
 			case x.etag != "":
 				if !x.gone {
 					w.moved.Add(1)
@@ -379,7 +414,7 @@ func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
 				if err != nil {
 					return &documentError{fmt.Errorf("document %q of key %s in the target: %w", x.id, x.key, err)}
 				}
-				if there.source.String() == x.source.String() {
+				if there.source.name == x.source.name {
 					again = append(again, erase{plan: x.plan, key: x.key, etag: result.ETag})
 				}
 			}

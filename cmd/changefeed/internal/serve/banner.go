@@ -11,8 +11,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// banner is the text that a server prints for its clients: names with values, a line to
-// paste for each SDK, and "ready" in the last line. Scripts wait for "ready".
+// banner is the text that a server prints for its clients: names with values, code for
+// each SDK, a line to paste into a shell, and "ready" in the last line. Scripts wait for
+// "ready". With the default flags it fits a terminal of 80 columns and 24 rows.
 type banner struct {
 	Config
 	address     net.Addr
@@ -20,8 +21,11 @@ type banner struct {
 	// unkept is the error that prevented storing the certificate in a file. It is nil if
 	// the certificate is stored, or if the server did not create one.
 	unkept error
-	// metrics is the URL of the Prometheus endpoint. It may be empty.
-	metrics string
+	// metrics is the URL of the Prometheus endpoint, and health that of the readiness
+	// probe. They may be empty.
+	metrics, health string
+	// created tells what the file of --init has created. It is empty without a file.
+	created string
 }
 
 func (b banner) endpoint() string {
@@ -45,15 +49,33 @@ func (b banner) endpoint() string {
 
 func (b banner) write(w io.Writer) error {
 	var t strings.Builder
-	where := "in memory (all data is lost when it ends; --data DIR keeps it)"
+	where := "in memory (--data DIR keeps the data)"
 	if b.Data != "" {
 		where = "from " + b.Data
 	}
-	fmt.Fprintf(&t, "changefeed %s serves %s\n\n", b.Version, where)
-	endpoint, key := b.endpoint(), b.shown(b.keys())[0]
-	connection := "AccountEndpoint=" + endpoint + ";AccountKey=" + key + ";"
-	row := func(name, value string) { fmt.Fprintf(&t, "%-18s %s\n", name, value) }
-	row("endpoint", endpoint)
+	fmt.Fprintf(&t, "changefeed %s serves %s\n", b.Version, where)
+	endpoint := b.endpoint()
+	b.values(func(name, value string) { fmt.Fprintf(&t, "%-13s %s\n", name, value) })
+	t.WriteString("In a program, with an official SDK and the variables of the export line:\n")
+	for _, sdk := range b.sdks(endpoint) {
+		name := sdk.name
+		for _, line := range sdk.lines {
+			fmt.Fprintf(&t, "%-7s %s\n", name, line)
+			name = ""
+		}
+	}
+	certificate := ""
+	if b.certificate != "" {
+		certificate = " COSMOS_CERTIFICATE=" + shellQuote(b.certificate)
+	}
+	fmt.Fprintf(&t, "export COSMOS_ENDPOINT=%s COSMOS_KEY=%s%s\nready\n", shellQuote(endpoint), shellQuote(b.shown(b.keys())[0]), certificate)
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// values calls row for each value that the banner names.
+func (b banner) values(row func(name, value string)) {
+	row("endpoint", b.endpoint())
 	if b.PublicEndpoint != "" {
 		row("listens on", b.address.String()) // this is the only place that shows a port chosen for :0
 	}
@@ -66,9 +88,9 @@ func (b banner) write(w io.Writer) error {
 	if len(b.Keys)+len(b.ReadOnlyKeys) > 0 && !b.PrintKeys {
 		row("", "("+hiddenKey+" replaces a key that you gave; --print-key prints it)")
 	}
-	row("connection string", connection)
 	if b.certificate != "" {
 		row("certificate", b.certificate)
+		row("", "(Go reads it from SSL_CERT_FILE, Node from NODE_EXTRA_CA_CERTS)")
 	}
 	if b.unkept != nil {
 		row("certificate", fmt.Sprintf("in memory, and a new one at each start, because its file cannot be written (%v); --data DIR keeps it", b.unkept))
@@ -76,19 +98,12 @@ func (b banner) write(w io.Writer) error {
 	if b.metrics != "" {
 		row("metrics", b.metrics)
 	}
-	t.WriteString("\nOne of these lines, with the official SDK of its language:\n\n")
-	for _, sdk := range b.sdks(endpoint, key, connection) {
-		fmt.Fprintf(&t, "%-11s %s\n", sdk.name, sdk.line)
-		if sdk.trust != "" {
-			fmt.Fprintf(&t, "%-11s   started with  %s\n", "", sdk.trust)
-		}
-		if sdk.plain != "" && b.TLS == plain {
-			fmt.Fprintf(&t, "%-11s   started with  %s\n", "", sdk.plain)
-		}
+	if b.health != "" {
+		row("health", b.health)
 	}
-	t.WriteString("\nready\n")
-	_, err := io.WriteString(w, t.String())
-	return err
+	if b.created != "" {
+		row("init", b.created)
+	}
 }
 
 // hiddenKey is printed in place of a key that must not be printed.
@@ -106,68 +121,57 @@ func (b banner) shown(keys []string) []string {
 	return out
 }
 
-// sdkLine describes how to create a client with an SDK. line is the code to paste. trust
-// and plain are environment variables or options of the program: trust makes it accept
-// the certificate, and plain makes it work without TLS.
-type sdkLine struct{ name, line, trust, plain string }
-
-func (b banner) sdks(endpoint, key, connection string) []sdkLine {
-	q := strconv.Quote
-	dotnet := connection
-	if b.certificate != "" || b.unkept != nil {
-		dotnet += "DisableServerCertificateValidation=True;"
-	}
-	return []sdkLine{
-		{
-			name:  "Go",
-			line:  fmt.Sprintf("client, err := azcosmos.NewClientFromConnectionString(%s, nil)", q(connection)),
-			trust: b.trusting("SSL_CERT_FILE="+shellQuote(b.certificate), ""),
-		},
-		{
-			name:  "JavaScript",
-			line:  fmt.Sprintf("const client = new CosmosClient(%s)", q(connection)),
-			trust: b.trusting("NODE_EXTRA_CA_CERTS="+shellQuote(b.certificate), "NODE_TLS_REJECT_UNAUTHORIZED=0"),
-		},
-		{
-			name:  "Java",
-			line:  fmt.Sprintf("CosmosClient client = new CosmosClientBuilder().endpoint(%s).key(%s).gatewayMode().buildClient();", q(endpoint), q(key)),
-			trust: b.trusting(javaTrust(endpoint, b.certificate), javaUnchecked(endpoint)),
-			plain: "-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true",
-		},
-		{
-			name: ".NET",
-			line: fmt.Sprintf("var client = new CosmosClient(%s, new CosmosClientOptions { ConnectionMode = ConnectionMode.Gateway });", q(dotnet)),
-		},
-		{
-			name:  "Python",
-			line:  fmt.Sprintf("client = CosmosClient(%s, %s)", q(endpoint), q(key)),
-			trust: b.trusting(pythonTrust(endpoint, b.certificate), ""),
-		},
-	}
+// sdkLines describes how to create a client with an SDK. lines are the code, which reads
+// the endpoint and the key from the environment. "with" begins a line that tells with
+// which variables or options the program must be started, and "after" a command that must
+// run before.
+type sdkLines struct {
+	name  string
+	lines []string
 }
 
-// trusting returns file if the certificate is in a file. It returns unchecked if the
-// certificate is only in memory. Otherwise it returns "".
-func (b banner) trusting(file, unchecked string) string {
+// sdks returns the lines for each SDK. None is longer than 72 characters, so that the
+// banner fits a terminal of 80 columns.
+func (b banner) sdks(endpoint string) []sdkLines {
+	golang := []string{
+		`cred, err := azcosmos.NewKeyCredential(os.Getenv("COSMOS_KEY"))`,
+		`azcosmos.NewClientWithKey(os.Getenv("COSMOS_ENDPOINT"), cred, nil)`,
+	}
+	node := []string{
+		`const { COSMOS_ENDPOINT: endpoint, COSMOS_KEY: key } = process.env`,
+		`const client = new CosmosClient({ endpoint, key })`,
+	}
+	java := []string{
+		`new CosmosClientBuilder().endpoint(System.getenv("COSMOS_ENDPOINT"))`,
+		`  .key(System.getenv("COSMOS_KEY")).gatewayMode().buildClient()`,
+	}
+	dotnet := []string{
+		`new CosmosClient(Environment.GetEnvironmentVariable("COSMOS_ENDPOINT"),`,
+		`  Environment.GetEnvironmentVariable("COSMOS_KEY"), new() {`,
+	}
+	python := []string{`CosmosClient(os.environ["COSMOS_ENDPOINT"], os.environ["COSMOS_KEY"])`}
+	if b.certificate == "" && b.unkept == nil {
+		dotnet = append(dotnet, `  ConnectionMode = ConnectionMode.Gateway })`)
+	} else {
+		dotnet = append(dotnet, `  ConnectionMode = ConnectionMode.Gateway,`, `  ServerCertificateCustomValidationCallback = (_, _, _) => true })`)
+		java = append(java, javaTrust(endpoint, b.certificate != "")...)
+	}
 	switch {
-	case b.certificate != "":
-		return file
+	case b.TLS == plain:
+		java = append(java, "with -DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true")
 	case b.unkept != nil:
-		return unchecked
+		node = append(node, "with NODE_TLS_REJECT_UNAUTHORIZED=0")
+	case b.certificate != "" && !emulatorsHost(endpoint):
+		python = append(python, pythonTrust...)
 	}
-	return ""
+	return []sdkLines{{"Go", golang}, {"Node", node}, {"Java", java}, {".NET", dotnet}, {"Python", python}}
 }
 
-// pythonTrust returns the environment of a Python program: one variable for the
-// synchronous client, and one for the asynchronous one. For an emulator's hosts, the SDK
-// (4.17) does not check certificates. It takes a path in connection_verify as "check",
-// and not as the certificate.
-func pythonTrust(endpoint, certificate string) string {
-	if emulatorsHost(endpoint) {
-		return ""
-	}
-	return "REQUESTS_CA_BUNDLE=" + shellQuote(certificate) + " SSL_CERT_FILE=" + shellQuote(certificate)
-}
+// pythonTrust is the environment of a Python program: one variable for the synchronous
+// client, and one for the asynchronous one. For an emulator's hosts, the SDK (4.17) does
+// not check certificates, and needs neither. It takes a path in connection_verify as
+// "check", and not as the certificate.
+var pythonTrust = []string{"with REQUESTS_CA_BUNDLE=$COSMOS_CERTIFICATE", "     SSL_CERT_FILE=$COSMOS_CERTIFICATE"}
 
 // emulatorsHost reports whether SDKs treat the endpoint as a local emulator, because of
 // its host name.
@@ -178,22 +182,21 @@ func emulatorsHost(endpoint string) bool {
 
 // javaTrust returns the options of a JVM whose program uses the server. If the host is an
 // emulator's, the SDK has an option to skip the certificate check. For other hosts, the
-// certificate must be in a trust store.
-func javaTrust(endpoint, certificate string) string {
-	if unchecked := javaUnchecked(endpoint); unchecked != "" {
-		return unchecked
+// certificate must be in a trust store, which needs its file.
+func javaTrust(endpoint string, file bool) []string {
+	switch {
+	case emulatorsHost(endpoint):
+		return []string{"with -DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true"}
+	case file:
+		return []string{
+			`after keytool -importcert -noprompt -alias changefeed \`,
+			`-storetype PKCS12 -storepass changeit \`,
+			`-keystore changefeed.p12 -file "$COSMOS_CERTIFICATE"`,
+			"with -Djavax.net.ssl.trustStore=changefeed.p12",
+			"     -Djavax.net.ssl.trustStorePassword=changeit",
+		}
 	}
-	return "-Djavax.net.ssl.trustStore=changefeed.p12 -Djavax.net.ssl.trustStorePassword=changeit   (made by: keytool -importcert -noprompt" +
-		" -alias changefeed -storetype PKCS12 -storepass changeit -keystore changefeed.p12 -file " + shellQuote(certificate) + ")"
-}
-
-// javaUnchecked returns the option that makes Java's SDK skip the certificate check for
-// an emulator's host. It returns "" for other hosts.
-func javaUnchecked(endpoint string) string {
-	if emulatorsHost(endpoint) {
-		return "-DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true"
-	}
-	return ""
+	return nil
 }
 
 // shellQuote returns s, quoted for a shell if necessary.

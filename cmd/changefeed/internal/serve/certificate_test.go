@@ -148,7 +148,7 @@ func TestServerInMemoryNeedsNoHome(t *testing.T) {
 				t.Errorf("the certificate: %q", said)
 			}
 			for line, want := range map[string]bool{
-				"DisableServerCertificateValidation=True": true, "NODE_TLS_REJECT_UNAUTHORIZED=0": true, "CERTIFICATE_VALIDATION_DISABLED=true": true,
+				"ServerCertificateCustomValidationCallback": true, "NODE_TLS_REJECT_UNAUTHORIZED=0": true, "CERTIFICATE_VALIDATION_DISABLED=true": true,
 				"SSL_CERT_FILE": false, "NODE_EXTRA_CA_CERTS": false, "REQUESTS_CA_BUNDLE": false,
 			} {
 				if strings.Contains(r.banner, line) != want {

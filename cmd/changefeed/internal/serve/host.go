@@ -20,6 +20,8 @@ import (
 // header names another server.
 type hostCheck struct {
 	*server.Server
+	// next serves the requests that are accepted: the server, behind its other handlers.
+	next http.Handler
 	// names are the accepted hosts, in lower case.
 	names map[string]bool
 	// local reports whether the server listens on a loopback address, which only this
@@ -27,10 +29,10 @@ type hostCheck struct {
 	local bool
 }
 
-// checkHosts returns a server that accepts only requests for the hosts in the Config. a
-// is the address on which the server listens.
-func (c Config) checkHosts(s *server.Server, a net.Addr) *hostCheck {
-	h := &hostCheck{Server: s, names: map[string]bool{}, local: loopback(a)}
+// checkHosts returns a server that accepts only requests for the hosts in the Config, and
+// passes them to next. a is the address on which the server listens.
+func (c Config) checkHosts(s *server.Server, next http.Handler, a net.Addr) *hostCheck {
+	h := &hostCheck{Server: s, next: next, names: map[string]bool{}, local: loopback(a)}
 	for _, name := range c.hosts() {
 		h.names[hostName(name)] = true
 	}
@@ -61,7 +63,7 @@ func (h *hostCheck) serves(host string) bool {
 // ServeHTTP serves requests for an accepted host, and answers 421 to all others.
 func (h *hostCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.serves(r.Host) {
-		h.Server.ServeHTTP(w, r)
+		h.next.ServeHTTP(w, r)
 		return
 	}
 	name := hostName(r.Host)

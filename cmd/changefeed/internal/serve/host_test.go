@@ -79,7 +79,7 @@ func TestAWebPageCannotReachTheServerByDNSRebinding(t *testing.T) {
 
 func TestOtherAddressesAreServedByIPAndByConfiguredNames(t *testing.T) {
 	c := Config{Listen: "shop.test:8081", Hosts: []string{"named.test"}}
-	h := c.checkHosts(nil, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 8081})
+	h := c.checkHosts(nil, nil, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 8081})
 	for host, want := range map[string]bool{
 		"192.0.2.7:8081": true, "203.0.113.9": true, "[2001:db8::1]:8081": true, "127.0.0.1:8081": true, "localhost:8081": true, "": true,
 		"named.test:8081": true, "shop.test:8081": true, "other.test:8081": false, "rebind.example": false, "192.0.2.7.rebind.example": false,

@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/internal/aad"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
@@ -56,6 +59,14 @@ type Config struct {
 	// PublicEndpoint, and IP addresses; if Listen is a loopback address, only loopback
 	// ones. The certificate is valid for these names, too.
 	Hosts []string
+	// Origins are the origins of web pages that may use the server, such as
+	// http://localhost:3000. "*" allows all of them.
+	Origins []string
+	// Init is a JSON file with databases, containers and documents to create at the start.
+	// If empty, none are created.
+	Init string
+	// Health is the address of the health endpoint, host:port. If empty, there is none.
+	Health string
 	// Partitions is the minimum number of physical partitions of a new container.
 	Partitions int
 	// Cache is the memory in MiB that the store may use for cached blocks and for data
@@ -69,7 +80,8 @@ type Config struct {
 	// MaxHeader is the maximum size of a request's line and headers, in KiB. If zero,
 	// [DefaultMaxHeader] is used.
 	MaxHeader int
-	// EnforceThroughput answers 429 when a container's own throughput is used up.
+	// EnforceThroughput answers 429 when the throughput of a container or its database is
+	// used up.
 	EnforceThroughput bool
 	// ServeAllQueries makes the server answer cross-partition queries whose rows must be
 	// merged, such as those with ORDER BY. If false, the server rejects them, as the
@@ -81,6 +93,9 @@ type Config struct {
 	// Versions is the retention of all versions for containers that do not set one. If
 	// zero, they retain none.
 	Versions time.Duration
+	// DeletesWithoutPrevious leaves the previous images of deletes out of all versions and
+	// deletes mode, as new accounts do.
+	DeletesWithoutPrevious bool
 	// Drain is the time that requests in flight may take when the server ends.
 	Drain time.Duration
 	// LogLevel is the lowest level that is written to Log.
@@ -163,8 +178,10 @@ func (c Config) validate() error {
 			return refuse("--public-endpoint is %q: it must be a URL of the form https://host:port/", c.PublicEndpoint)
 		}
 	}
-	if err := c.validateHosts(); err != nil {
-		return err
+	for _, check := range []func() error{c.validateHosts, c.validateOrigins, c.validateHealth} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	if err := aad.Issuer(c.issuer()).Validate(); err != nil {
 		return refuse("--aad-issuer, --aad-audience: %v", err)
@@ -222,8 +239,17 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { _ = listener.Close() }() // Serve closes the listener unless an error comes first
+	probes, err := c.openHealth(ctx)
+	if err != nil {
+		return err
+	}
+	defer probes.serve(logger)()
+	defer context.AfterFunc(ctx, probes.ends)()
 	if err := c.exposed(listener.Addr()); err != nil {
 		return err
+	}
+	if size, short := c.guessable(listener.Addr()); short {
+		logger.Warn("account key too short: other machines could guess it; use one from `openssl rand -base64 64`", "bytes", size, "at least", safeKey)
 	}
 	memory, err := c.memory(systemMemory(os.DirFS("/")))
 	if err != nil {
@@ -235,6 +261,10 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	returnLargeBlocks()
 	defer memory.collect()()
+	plan, err := c.planInit(ctx)
+	if err != nil {
+		return ended(ctx, err)
+	}
 	db, err := c.open(logger, memory, descriptors)
 	if err != nil {
 		return err
@@ -244,13 +274,13 @@ func Run(ctx context.Context, c Config) (err error) {
 		Keys: c.keys(), ReadOnlyKeys: c.readers(), PublicEndpoint: c.PublicEndpoint,
 		Issuer:     c.issuer(),
 		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions,
-		ServeAllQueries: c.ServeAllQueries, Logger: logger,
+		ServeAllQueries: c.ServeAllQueries, DeletesWithoutPrevious: c.DeletesWithoutPrevious, Logger: logger,
 		MemoryLimit: memory.requests, MaxConnections: memory.connections(),
 	}
 	if descriptors.connections > 0 {
 		o.MaxConnections = min(o.MaxConnections, descriptors.connections)
 	}
-	b := banner{Config: c, address: listener.Addr()}
+	b := banner{Config: c, address: listener.Addr(), health: probes.url()}
 	m, err := metrics.Open(ctx, c.Metrics)
 	if err != nil {
 		return err
@@ -261,6 +291,10 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
+	if b.created, err = c.initialize(ctx, plan, db, handler); err != nil {
+		return ended(ctx, err)
+	}
+	var front http.Handler = handler
 	if c.TLS != plain {
 		identity, err := c.identity()
 		if err != nil {
@@ -268,12 +302,24 @@ func Run(ctx context.Context, c Config) (err error) {
 		}
 		b.certificate, b.unkept = identity.path, identity.unkept
 		listener = identity.listener(listener)
+		front = certificatePage(identity, front)
 	}
+	front = allowOrigins(c.Origins, front)
 	if err := b.write(c.Out); err != nil {
 		return fmt.Errorf("print the endpoint: %w", err)
 	}
 	defer startReclaim(ctx, handler)()
-	return serveHTTP(ctx, listener, c.checkHosts(handler, b.address), limits{drain: c.Drain, header: cmp.Or(c.MaxHeader, DefaultMaxHeader) << 10}, logger)
+	probes.ready()
+	return serveHTTP(ctx, listener, c.checkHosts(handler, front, b.address), limits{drain: c.Drain, header: cmp.Or(c.MaxHeader, DefaultMaxHeader) << 10}, logger)
+}
+
+// ended returns nil if ctx has ended, because a signal during the start is no error.
+// Otherwise it returns err.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // startReclaim runs reclaim in the background. The function stop ends it, and returns
@@ -292,12 +338,28 @@ func startReclaim(ctx context.Context, s *server.Server) (stop func()) {
 func (c Config) open(logger *slog.Logger, m memoryPlan, d descriptorPlan) (*store.DB, error) {
 	o := store.Options{Memory: m.cache, MaxOpenFiles: d.tables, IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
 	if c.Data == "" {
-		return store.OpenMemory(o)
+		db, err := engine.OpenMemoryAnew(engine.Options(o))
+		return (*store.DB)(db), err
 	}
 	if err := datadir.Check(c.Data); err != nil {
 		return nil, refuse("--data %s: %v", c.Data, err)
 	}
 	return store.Open(c.Data, o)
+}
+
+// safeKey is the size in bytes from which a key cannot be guessed.
+const safeKey = 16
+
+// guessable returns the size of the shortest key in bytes, and reports whether other
+// machines can reach the address a and could guess that key.
+func (c Config) guessable(a net.Addr) (size int, short bool) {
+	size = math.MaxInt
+	for _, text := range append(c.keys(), c.readers()...) {
+		if key, err := wire.ParseKey(text); err == nil { // validate reports an invalid key
+			size = min(size, len(key))
+		}
+	}
+	return size, size < safeKey && !loopback(a)
 }
 
 // exposed returns an error if the public well-known key, even as a read-only key, is used

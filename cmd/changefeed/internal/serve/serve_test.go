@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -63,7 +64,7 @@ func startAtHome(t *testing.T, c Config) *running {
 		}
 		r.banner += string(text[:n])
 	}
-	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+(?: string| on)?) {2,}(\S.*)$`).FindAllStringSubmatch(r.banner, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+(?: key| on)?) +(\S.*)$`).FindAllStringSubmatch(r.banner, -1) {
 		r.values[m[1]] = m[2]
 	}
 	t.Cleanup(func() { _ = r.end() }) // some tests end the server earlier
@@ -141,11 +142,15 @@ func TestServedEndpointKeyAndCertificateAreThoseOfTheBanner(t *testing.T) {
 			if status, _ := r.get(u.Scheme + "://localhost:" + u.Port() + "/"); status != http.StatusOK {
 				t.Errorf("by its other name: %d", status)
 			}
-			if want := "AccountEndpoint=" + endpoint + ";AccountKey=" + r.values["key"] + ";"; r.values["connection string"] != want {
-				t.Errorf("connection string %q, want %q", r.values["connection string"], want)
+			if want := "\nexport COSMOS_ENDPOINT=" + endpoint + " COSMOS_KEY=" + r.values["key"]; !strings.Contains(r.banner, want) {
+				t.Errorf("no %q:\n%s", want, r.banner)
 			}
-			for _, sdk := range []string{"Go ", "JavaScript ", "Java ", ".NET ", "Python "} {
-				if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(sdk) + `.*` + regexp.QuoteMeta(endpoint)).MatchString(r.banner) {
+			if !strings.Contains(r.banner, "\nNode    const { COSMOS_ENDPOINT: endpoint, COSMOS_KEY: key } = process.env\n") {
+				t.Errorf("no line for Node:\n%s", r.banner)
+			}
+			for sdk, read := range map[string]string{"Go": "os.Getenv(%q)", "Java": "System.getenv(%q)", ".NET": "Environment.GetEnvironmentVariable(%q)", "Python": "os.environ[%q]"} {
+				_, code, _ := strings.Cut(r.banner, "\n"+sdk+" ")
+				if !strings.Contains(code, fmt.Sprintf(read, "COSMOS_ENDPOINT")) || !strings.Contains(code, fmt.Sprintf(read, "COSMOS_KEY")) {
 					t.Errorf("no line for %s:\n%s", sdk, r.banner)
 				}
 			}

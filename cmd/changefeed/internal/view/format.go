@@ -11,17 +11,31 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
+// ClearScreen is the control sequence that erases a terminal and moves to its first line
+// (ECMA-48: ED, CUP).
+const ClearScreen = "\x1b[2J\x1b[H"
+
 // Table writes rows as a table with aligned columns. Empty cells at the end of a row add
-// no spaces.
+// no spaces. Line breaks and tabs in a cell are escaped, because a name that contains one
+// could look like another row.
 func Table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
-		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")); err != nil {
+		line := make([]string, len(cells))
+		for i, cell := range cells {
+			line[i] = OneLine(cell)
+		}
+		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(line, "\t"), "\t")); err != nil {
 			return err
 		}
 	}
 	return t.Flush()
 }
+
+// OneLine returns a name from the account with escaped line breaks and tabs.
+func OneLine(name string) string { return lineBreaks.Replace(name) }
+
+var lineBreaks = strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`, "\v", `\v`, "\f", `\f`)
 
 // Plural returns n with the noun one if n is 1, and with the noun many otherwise.
 func Plural(n int, one, many string) string {
@@ -45,6 +59,17 @@ func Thousands[T int | int64](n T) string {
 	}
 	return s
 }
+
+// LeaseName returns a short name of a lease: its token, or the short name of the range if
+// the token is a range.
+func LeaseName(token string) string {
+	if lower, upper, ok := strings.Cut(token, "-"); ok && isHex(lower) && isHex(upper) {
+		return RangeName(feed.Range{Min: lower, Max: upper})
+	}
+	return token
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789ABCDEF") == "" }
 
 // RangeName returns a short name of a range: the first eight digits of each bound.
 func RangeName(r feed.Range) string {

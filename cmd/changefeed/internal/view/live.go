@@ -58,7 +58,8 @@ type screen struct {
 	shown     Snapshot
 	rate      float64
 	lines     []event
-	width     int
+	// width and height are the terminal's size. They are 0 until it is known.
+	width, height int
 }
 
 // lastLines is the number of recent events that the picture shows.
@@ -71,7 +72,7 @@ func (s screen) Init() tea.Cmd { return nil }
 func (s screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := message.(type) {
 	case tea.WindowSizeMsg:
-		s.width = m.Width
+		s.width, s.height = m.Width, m.Height
 	case tea.KeyPressMsg:
 		if key := m.String(); key == "q" || key == "ctrl+c" {
 			s.interrupt()
@@ -101,15 +102,30 @@ func (s screen) View() tea.View {
 		top += "  " + c.Name + " " + Thousands(c.N)
 	}
 	var b strings.Builder
-	b.WriteString(s.fit(top + "  " + Thousands(int(s.rate)) + " changes/s"))
+	b.WriteString(s.wrapped(top + "  " + Thousands(int(s.rate)) + " changes/s"))
 	b.WriteByte('\n')
 	s.viewHosts(&b)
 	s.viewLeases(&b)
-	for _, l := range s.lines {
-		b.WriteString(s.fit(dim.Render(clock(l.at)) + "  " + l.text + "\n"))
-	}
+	b.WriteString(s.viewEvents(strings.Count(b.String(), "\n")))
 	b.WriteString(dim.Render("q or Ctrl-C quits") + "\n")
 	return tea.NewView(b.String())
+}
+
+// viewEvents returns the last events. used is the number of lines above them. On a low
+// terminal it omits the oldest ones, because the picture's first lines would be lost
+// otherwise.
+func (s screen) viewEvents(used int) string {
+	text := ""
+	for i := len(s.lines) - 1; i >= 0; i-- {
+		l := s.lines[i]
+		lines := s.wrapped(dim.Render(clock(l.at)) + "  " + l.text)
+		used += strings.Count(lines, "\n")
+		if s.height > 0 && used > s.height-2 { // the last line, and the one behind it
+			break
+		}
+		text = lines + text
+	}
+	return text
 }
 
 func (s screen) viewHosts(b *strings.Builder) {
@@ -155,6 +171,18 @@ func (s screen) fit(line string) string {
 		line = lipgloss.NewStyle().MaxWidth(s.width).Render(line)
 	}
 	return line + "\n"
+}
+
+// wrapped returns a text in lines of the terminal's width. Its words stay whole.
+func (s screen) wrapped(text string) string {
+	if s.width == 0 {
+		return text + "\n"
+	}
+	lines := strings.Split(lipgloss.Wrap(text, s.width, " "), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // known formats a position or a lag. It returns a dash if n is unknown.

@@ -104,3 +104,27 @@ func TestNumbersAndTimesForPeople(t *testing.T) {
 		t.Errorf("clock is %s", got)
 	}
 }
+
+// A terminal of 80x24 must show what happens: whole lines, and the first line of the picture.
+func TestLiveViewFitsASmallTerminal(t *testing.T) {
+	var model tea.Model = screen{}
+	send := func(m tea.Msg) { model, _ = model.Update(m) }
+	send(tea.WindowSizeMsg{Width: 80, Height: 24})
+	for range 20 {
+		send(event{at: time.Second, text: "an older line"})
+	}
+	send(event{at: 2 * time.Second, text: "host-2 crashes " + strings.Repeat("at length ", 20) + "and ends"})
+	send(snapshot(3 * time.Second))
+	content := model.View().Content
+	if lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n"); len(lines) > 23 || !strings.Contains(lines[0], "00:03.0") {
+		t.Errorf("%d lines:\n%s", len(lines), content)
+	}
+	if strings.Count(content, "at length") < 15 || !strings.Contains(content, "ends") {
+		t.Errorf("the last line is cut off:\n%s", content)
+	}
+	for line := range strings.SplitSeq(content, "\n") {
+		if lipgloss.Width(line) > 80 {
+			t.Errorf("%q", line)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+func TestFaultsOfARunningServerAreSetListedAndCleared(t *testing.T) {
+	dir := t.TempDir()
+	checkStore(t, dir, func(db *store.DB) {
+		changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	})
+	endpoint, end := served(t, "--tls", "off", "--data", dir)
+	defer end(syscall.SIGTERM)
+	call := func(wantCode int, args ...string) string {
+		t.Helper()
+		code, out, errOut := command(t, append(args, "--endpoint", endpoint)...)
+		if code != wantCode {
+			t.Errorf("%v: status %d, %s%s", args, code, out, errOut)
+		}
+		return out + errOut
+	}
+	has := func(out string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("it prints %q, want %q", out, want)
+			}
+		}
+	}
+	orders := []string{"--database", "shop", "--container", "orders"}
+	in := func(args ...string) []string { return append(args, orders...) }
+
+	has(call(exitOK, in("fault", "throttle", "--count", "2", "--retry-after", "1ms")...), "1      0     all in shop/orders, 2 times  429/3200, retry after 1ms\n")
+	has(call(exitOK, "fault", "set", "--operation", "create document", "--drop", "--after", "--range", "-80"), "create document, keys -80  carried out, no answer\n")
+	call(exitOK, in("tail")...) // it repeats the throttled requests
+	var listed admin.Faults
+	if err := json.Unmarshal([]byte(call(exitOK, "fault", "ls", "--json")), &listed); err != nil || len(listed.Faults) != 2 || listed.Faults[0].Hits != 2 || listed.Faults[1].Hits != 0 {
+		t.Errorf("%+v, %v", listed, err)
+	}
+
+	has(call(exitOK, in("fault", "freeze", "0")...), "partition 0 is frozen\n")
+	has(call(exitOK, "fault", "ls"), "FAULT", "frozen: shop/orders, keys -FF\n")
+	has(call(exitOK, in("partitions", "ls")...), "frozen")
+	has(call(exitOK, in("fault", "thaw", "0")...), "partition 0 is not frozen any more\n")
+	has(call(exitFailed, in("fault", "freeze", "7")...), `there is no partition "7" now`)
+	has(call(exitFailed, "fault", "freeze", "0", "--database", "shop", "--container", "nothing"), "shop/nothing")
+
+	call(exitOK, "fault", "clear", "1")
+	if out := call(exitOK, "fault", "ls"); strings.Contains(out, "429") || !strings.Contains(out, "create document") {
+		t.Errorf("after the clear of one: %s", out)
+	}
+	has(call(exitFailed, "fault", "clear", "1"), `there is no fault "1"`)
+	call(exitOK, in("fault", "freeze", "0")...)
+	for _, args := range [][]string{{"clear"}, {"ls"}} {
+		has(call(exitOK, append([]string{"fault"}, args...)...), "no request fails on purpose\n")
+	}
+	if out := call(exitOK, in("partitions", "ls")...); strings.Contains(out, "frozen") {
+		t.Errorf("after the clear: %s", out)
+	}
+
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"set"}, exitUsage, "the effect is missing"},
+		{[]string{"set", "--status", "200"}, exitFailed, "the status is 200"},
+		{[]string{"set", "--drop", "--operation", "nothing"}, exitFailed, `there is no operation "nothing"`},
+		{[]string{"set", "--drop", "--probability", "0"}, exitUsage, "--probability is 0"},
+		{[]string{"set", "--drop", "--range", "80"}, exitUsage, "--range is"},
+		{[]string{"set", "--drop", "--key-value", "ada"}, exitUsage, "--key-value is"},
+		{[]string{"freeze", "0"}, exitUsage, "--database is missing"},
+	} {
+		has(call(c.code, append([]string{"fault"}, c.args...)...), c.want)
+	}
+}

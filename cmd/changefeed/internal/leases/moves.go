@@ -1,0 +1,169 @@
+package leases
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Moves is how far a plan moves positions, in transactions as [estimator.Lag] counts them.
+// The numbers are upper limits, because all leases of a partition count its transactions.
+type Moves struct {
+	// Skipped counts the unread transactions that the plan skips, and Again those that
+	// it delivers again.
+	Skipped, Again int64
+	// Anew counts the unread transactions if the plan deletes all leases. Where hosts then
+	// start depends on their configuration.
+	Anew int64
+	// Unknown is the number of leases whose move cannot be measured. Err is the reason. It
+	// is nil if they have no position yet.
+	Unknown int
+	Err     error
+}
+
+// move is a lease that a plan changes, and the leases that have its keys afterwards.
+type move struct {
+	from lease.Lease
+	to   []Step
+}
+
+// Moves measures how far a plan moves the positions of a processor's leases, with one read
+// for each lease before the plan and after it.
+func (c *Container) Moves(ctx context.Context, s Survey, plan []Step) Moves {
+	var all []move
+	var before, after []lease.Lease
+	for _, step := range plan {
+		if step.Before == nil {
+			continue
+		}
+		for _, i := range s.Items {
+			if i.Document.ID != step.Before.ID || i.Key != step.Before.Key {
+				continue
+			}
+			m := move{from: i.Lease}
+			switch step.Op {
+			case Replace:
+				m.to = []Step{step}
+			case Delete:
+				for _, o := range plan {
+					if o.Op == Create && o.After.Range.Overlaps(i.Range) {
+						m.to = append(m.to, o)
+					}
+				}
+			case Create, Unlock, Mark, Unmark:
+			}
+			all, before = append(all, m), append(before, i.Lease)
+			for _, o := range m.to {
+				if !o.Now {
+					after = append(after, o.After)
+				}
+			}
+		}
+	}
+	unread, err := c.unread(ctx, s, before)
+	left, err2 := c.unread(ctx, s, after)
+	var sum Moves
+	for _, m := range all {
+		sum.add(m, unread, left, plan[0].Op == Unmark || len(all) == len(s.Items))
+	}
+	if sum.Err = err; err == nil {
+		sum.Err = err2
+	}
+	return sum
+}
+
+// add adds a move to the sums. unread and left contain the unread transactions by token,
+// before the plan and after it. whole reports whether the plan changes all leases.
+func (sum *Moves) add(m move, unread, left map[string]int64, whole bool) {
+	was, known := unread[m.from.Token]
+	var skipped, again int64
+	for _, step := range m.to {
+		is, ok := left[step.After.Token]
+		known = known && (ok || step.Now)
+		skipped, again = max(skipped, was-is), max(again, is-was)
+	}
+	switch {
+	case !known:
+		sum.Unknown++
+	case len(m.to) == 0 && whole:
+		sum.Anew += was
+	case len(m.to) == 0 && m.from.Mode == feed.AllVersionsAndDeletes:
+		sum.Skipped += was // the lease that fills the hole can only start at now
+	default:
+		sum.Skipped += skipped
+		sum.Again += again
+	}
+}
+
+// unread returns the number of unread transactions of leases, by token. It omits those for
+// which the number is unknown, and returns the error of one of them.
+func (c *Container) unread(ctx context.Context, s Survey, leases []lease.Lease) (map[string]int64, error) {
+	if len(leases) == 0 {
+		return nil, nil
+	}
+	d := s.Codec.Dialect()
+	e, err := estimator.New(estimator.Config{Processor: s.Processor, Unnamed: s.Processor == "", Source: c.source(d), Leases: listed{dialect: d, now: s, leases: leases}})
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.Report(ctx)
+	known := map[string]int64{}
+	for i := range r.Lags {
+		if l := &r.Lags[i]; l.Known() {
+			known[l.LeaseToken] = l.LSNs
+		} else if l.Err != nil {
+			err = l.Err
+		}
+	}
+	return known, err
+}
+
+// listed is a lease container for an estimator, whose leases may exist only in a plan.
+type listed struct {
+	lease.Store
+	dialect lease.Dialect
+	now     Survey
+	leases  []lease.Lease
+}
+
+func (l listed) Dialect() lease.Dialect                               { return l.dialect }
+func (l listed) Open(context.Context, lease.Key) (lease.Store, error) { return l, nil }
+func (listed) Charged() float64                                       { return 0 }
+
+func (l listed) List(context.Context) (lease.Listing, error) {
+	return lease.Listing{Leases: l.leases, Now: l.now.Now}, nil
+}
+
+// Text describes the moves, as the last line of a plan.
+func (sum Moves) Text() string {
+	transactions := func(n int64) string {
+		return "the changes of at most " + view.Thousands(n) + map[bool]string{true: " transaction", false: " transactions"}[n == 1]
+	}
+	var parts []string
+	if sum.Skipped > 0 {
+		parts = append(parts, "it skips "+transactions(sum.Skipped))
+	}
+	if sum.Again > 0 {
+		parts = append(parts, "it delivers "+transactions(sum.Again)+" again")
+	}
+	if sum.Anew > 0 {
+		parts = append(parts, "hosts that start at now (the default) skip "+transactions(sum.Anew)+", and hosts that start at the beginning deliver all changes again")
+	}
+	if sum.Unknown > 0 {
+		why := "there is no position yet, or the partition was split or merged"
+		if sum.Err != nil {
+			why = connect.Text(sum.Err)
+		}
+		parts = append(parts, fmt.Sprintf("what %s is unknown: %s", view.Plural(sum.Unknown, "lease skips", "leases skip"), why))
+	}
+	if len(parts) == 0 {
+		return "it skips no changes"
+	}
+	return strings.Join(parts, "; ")
+}

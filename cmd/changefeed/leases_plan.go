@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+)
+
+// change is a plan with what its user must know before it is carried out.
+type change struct {
+	plan []leases.Step
+	// effect says what the plan does to the delivery of changes. If empty, it does nothing.
+	effect string
+	// refusal is the reason why the plan must not be carried out now, or nil. It does not
+	// hinder a dry run.
+	refusal error
+	// apply carries out the plan.
+	apply func() error
+}
+
+// errUnchanged reports that the user did not confirm a plan.
+var errUnchanged = errors.New("nothing was changed")
+
+// moving returns the change of a plan that may move positions. verb names it.
+func (o *leasesOptions) moving(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, verb string, plan []leases.Step) change {
+	ch := o.repairing(ctx, cmd, c, s, plan)
+	if ch.refusal = s.Refuse(verb, plan); o.force {
+		ch.refusal = nil
+	}
+	if len(plan) > 0 && (ch.refusal == nil || o.dryRun) {
+		ch.effect = c.Moves(ctx, s, plan).Text()
+	}
+	return ch
+}
+
+// repairing returns the change of a plan that moves no position forward.
+func (o *leasesOptions) repairing(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, plan []leases.Step) change {
+	ch := change{plan: plan, apply: func() error {
+		if o.force && len(s.Live()) > 0 {
+			cmd.PrintErrf("changefeed: forced: %s\n", leases.ForceCosts)
+		}
+		return c.Apply(ctx, s, plan, printDone(cmd.OutOrStdout()))
+	}}
+	if !o.force {
+		ch.refusal = s.RefuseRepair(plan)
+	}
+	return ch
+}
+
+// carryOut prints a plan, asks the user, and carries it out. With --dry-run it only prints
+// the plan. It returns errUnchanged if the answer is no.
+func (o *leasesOptions) carryOut(cmd *cobra.Command, ch change) error {
+	out := cmd.OutOrStdout()
+	switch {
+	case len(ch.plan) == 0:
+		_, err := fmt.Fprintln(out, "there is nothing to do")
+		return err
+	case o.dryRun:
+		if err := printSteps(out, "", "would ", ch.plan); err != nil {
+			return err
+		}
+		return printNotes(out, ch)
+	case ch.refusal != nil:
+		return ch.refusal
+	}
+	if err := printSteps(out, "the plan:\n", "  ", ch.plan); err != nil {
+		return err
+	}
+	if err := printNotes(out, ch); err != nil {
+		return err
+	}
+	yes, err := confirm(cmd, o.yes, "Carry it out?")
+	switch {
+	case err != nil:
+		return err
+	case !yes:
+		return errUnchanged
+	}
+	return ch.apply()
+}
+
+// printNotes prints what a plan does to the delivery of changes, and why it is refused.
+func printNotes(out io.Writer, ch change) error {
+	text := ""
+	if ch.effect != "" {
+		text = ch.effect + "\n"
+	}
+	if ch.refusal != nil {
+		text += fmt.Sprintf("note: %v\n", ch.refusal)
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// printSteps prints title, and then one line per step, which begins with prefix.
+func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
+	var b strings.Builder
+	b.WriteString(title)
+	for _, step := range steps {
+		b.WriteString(prefix + step.Text + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// printDone returns a function that prints a step as done.
+func printDone(out io.Writer) func(leases.Step) error {
+	return func(step leases.Step) error { return printSteps(out, "", "done: ", []leases.Step{step}) }
+}
+
+// addYes adds the flag --yes of a command that asks by confirm.
+func addYes(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVar(yes, "yes", false, "carry out the plan without asking; needed where the input is not a terminal")
+}
+
+// confirm asks the user a question, and reports whether the answer is yes. Every command
+// that moves a position, or deletes or overwrites something, calls it first. It does not
+// ask if yes, the value of --yes, is true. It returns an error if it must ask and the input
+// is not a terminal.
+func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	if !terminal(cmd.InOrStdin()) {
+		return false, &usageError{errors.New("cannot ask for confirmation: the input is not a terminal; use --yes to carry out the plan, or --dry-run to see it")}
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s [y/N] ", question); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}

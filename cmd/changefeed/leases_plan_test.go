@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// behind returns a scene whose last lease has not read five transactions, with the LSNs 31
+// to 35.
+func behind(t *testing.T) *leaseScene {
+	t.Helper()
+	s := leasesOf(t)
+	s.edit(func(db *store.DB) {
+		c, err := db.Container(t.Context(), "shop", "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, n := 0, 0; n < 5; key++ {
+			if point, _ := epk.V2.Prefix([]epk.Component{epk.OfString(fmt.Sprint(key))}); !s.live[2].Range.Holds(point) {
+				continue
+			}
+			if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"unread","customer":"%d"}`, key), store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	})
+	return s
+}
+
+// A plan must say what it skips before anybody confirms it, and nothing may happen without
+// a confirmation.
+func TestPlansSayWhatTheySkipAndNeedAConfirmation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := behind(t)
+		file := filepath.Join(t.TempDir(), "leases.json")
+		if code, _, errOut := s.run("export", "-o", file); code != exitOK {
+			t.Fatal(errOut)
+		}
+		id, before := s.live[2].ID, s.positions()
+		for _, c := range []struct {
+			args []string
+			want string
+		}{
+			{[]string{"reset", id, "--to", "now"}, "it skips the changes of at most 5 transactions\n"},
+			{[]string{"reset", "--all", "--to", "now"}, "it skips the changes of at most 5 transactions\n"},
+			{[]string{"reset", id, "--to", "after:33"}, "it skips the changes of at most 3 transactions\n"},
+			{[]string{"reset", id, "--to", "after:30"}, "it skips no changes\n"},
+			{[]string{"reset", s.live[0].ID, "--to", "beginning"}, "it delivers the changes of at most 1 transaction again\n"},
+			{[]string{"delete", "--all"}, "hosts that start at now (the default) skip the changes of at most 5 transactions, and hosts that start at the beginning deliver all changes again\n"},
+			{[]string{"delete", id}, "it skips no changes\n"},
+			{[]string{"import", file}, "it skips no changes\n"},
+			{[]string{"convert", "--to", "java-latest-version", "--to-processor", "q"}, "delete lease " + id + " of the source\n"},
+		} {
+			code, out, errOut := s.run(c.args...)
+			if code != exitUsage || !strings.HasPrefix(out, "the plan:\n  ") || !strings.HasSuffix(out, c.want) || !strings.Contains(errOut, "use --yes") {
+				t.Errorf("%v: status %d: %s%s", c.args, code, out, errOut)
+			}
+		}
+		if after := s.positions(); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("the leases are %v, and were %v", after, before)
+		}
+	})
+}
+
+// --dry-run shows the plan also while hosts work. It says that the plan is refused.
+func TestADryRunShowsThePlanWhileHostsWork(t *testing.T) {
+	for _, owner := range []string{"host-1/0123abcd", "dotnet-host"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := behind(t)
+			file := filepath.Join(t.TempDir(), "leases.json")
+			if code, _, errOut := s.run("export", "-o", file); code != exitOK {
+				t.Fatal(errOut)
+			}
+			s.owned(2, owner)
+			id := s.live[2].ID
+			for _, args := range [][]string{
+				{"reset", "--all", "--to", "now"},
+				{"delete", id},
+				{"delete", "--all"},
+				{"import", file},
+				{"convert", "--to", "java-latest-version", "--to-processor", "q"},
+			} {
+				code, out, errOut := s.run(append(args, "--dry-run")...)
+				if code != exitOK || !strings.HasPrefix(out, "would ") || !strings.Contains(out, "note: cannot "+args[0]+": lease "+id+" is owned by ") {
+					t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+				}
+			}
+			if code, out, errOut := s.run("release", id, "--dry-run"); code != exitOK || strings.Contains(out, "note: lease "+id) != (owner == "dotnet-host") {
+				t.Errorf("release: status %d: %s%s", code, out, errOut)
+			}
+			// Another lease may be changed meanwhile.
+			if code, out, errOut := s.run("reset", s.live[0].ID, "--to", "after:3", "--dry-run"); code != exitOK || strings.Contains(out, "note: ") {
+				t.Errorf("status %d: %s%s", code, out, errOut)
+			}
+		})
+	}
+}
+
+func TestLeasesAreListedRepeatedly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := behind(t)
+		for _, more := range [][]string{nil, {"--json"}} {
+			ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)
+			var out, errOut strings.Builder
+			code := run(ctx, append([]string{"leases", "ls", "--watch", "--data", s.dir, "--database", "shop", "--container", "orders"}, more...), strings.NewReader(""), &out, &errOut)
+			stop()
+			text := out.String()
+			if code != exitOK || errOut.String() != "" || strings.Count(text, "LSN 30") != 3 || more != nil && strings.Count(text, "\n") != 3 {
+				t.Errorf("status %d: %s%s", code, text, errOut.String())
+			}
+		}
+	})
+}
+
+// After splits and merges, the tokens of leases and the bounds of ranges have 32 digits. The
+// list must be readable in a terminal of 120 columns even so.
+func TestALongListOfLeasesFitsATerminal(t *testing.T) {
+	s := leasesOf(t)
+	l := part(s.live[0].Range.Min, s.live[1].Range.Max, 1234567)
+	s.edit(func(db *store.DB) {
+		s.drop(db, s.codec.LeaseID(s.live[0].ID))
+		s.drop(db, s.codec.LeaseID(s.live[1].ID))
+		l.Owner = "orders-worker-7d9f-x2k4q/0123abcd"
+		s.put(db, s.codec.Encode(l))
+	})
+	for _, args := range [][]string{{"leases", "ls"}, {"lag"}} {
+		_, out, _ := command(t, append(args, "--data", s.dir, "--database", "shop", "--container", "orders")...)
+		for line := range strings.SplitSeq(out, "\n") {
+			if len(line) > 120 && !strings.Contains(line, "not read") {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+	// The short name is good for commands, too.
+	if code, out, errOut := s.run("reset", view.LeaseName(l.Token), "--to", "after:5", "--yes", "--force"); code != exitOK || s.positions()[l.Token] != "LSN 5" {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+}

@@ -1,0 +1,197 @@
+package changefeed
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// journal keeps the log short: one cause makes one line. Without it, an outage of the
+// source or of the lease store would write a line for each lease and each attempt. It logs
+// the beginning of an outage, a line with counts once a minute, and the end. Notify and the
+// metrics still get every failure.
+//
+// An outage begins when a request fails. It ends when every lease whose request failed has
+// had one that succeeded, and the last failure is a while ago: leases notice the end of an
+// outage one after the other, and the last ones may still fail.
+type journal struct {
+	// failing is the number of outages. It makes a success without an outage cheap.
+	failing atomic.Int32
+
+	mu      sync.Mutex // guards the fields below
+	outages [2]*outage
+	// reported contains, by its text, when a problem that is not retried was last logged.
+	reported map[string]time.Duration
+	// asked contains, by the lease's ID, the owner from whom the host has asked for it.
+	asked map[string]string
+}
+
+// party is what an outage concerns. It is an index of journal.outages.
+type party int
+
+const (
+	atSource party = iota
+	atLeases
+)
+
+func (p party) String() string {
+	if p == atLeases {
+		return "lease store"
+	}
+	return "source"
+}
+
+type outage struct {
+	began, failed, logged time.Duration
+	failures              int
+	// leases are those whose last request failed. The token "" stands for the requests
+	// that concern no lease, which any success ends.
+	leases map[string]bool
+	// throttled reports whether all failures were throttling, which is logged at the level
+	// debug while it is short.
+	throttled bool
+}
+
+const (
+	// outageInterval is the time between two lines about an outage that lasts.
+	outageInterval = time.Minute
+	// outageSettled is the time since the last failure after which an outage may end.
+	outageSettled = 15 * time.Second
+)
+
+// partyOf returns what an error concerns. ok is false if it is neither of the two.
+func partyOf(err error) (p party, ok bool) {
+	if _, is := errors.AsType[*SourceError](err); is {
+		return atSource, true
+	}
+	_, is := errors.AsType[*LeaseStoreError](err)
+	return atLeases, is
+}
+
+// failed logs a failed request that is retried.
+func (j *journal) failed(log *slog.Logger, now time.Duration, token string, err error) {
+	p, ok := partyOf(err)
+	if !ok {
+		log.Warn("handler failed; retrying", "error", err)
+		return
+	}
+	_, throttled := errors.AsType[*feed.ThrottledError](err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	o := j.outages[p]
+	first := o == nil
+	if first {
+		o = &outage{began: now, logged: now, leases: map[string]bool{}, throttled: true}
+		j.outages[p] = o
+		j.failing.Add(1)
+	}
+	o.failed, o.leases[token] = now, true
+	o.failures++
+	switch {
+	case o.throttled && !throttled: // an outage begins within throttling
+		o.throttled, o.logged = false, now
+		log.Warn("requests to the "+p.String()+" fail; retrying", "error", err)
+	case now-o.logged >= outageInterval:
+		o.throttled, o.logged = false, now
+		log.Warn("requests to the "+p.String()+" still fail; retrying", "for", (now - o.began).Round(time.Second), "failures", o.failures, "leases", len(o.leases), "error", err)
+	default:
+		log.Debug("request to the "+p.String()+" failed; retrying", "error", err)
+	}
+}
+
+// worked records that a request to p succeeded. token names its lease, or is empty.
+func (j *journal) worked(log *slog.Logger, now time.Duration, p party, token string) {
+	if j.failing.Load() == 0 {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	o := j.outages[p]
+	if o == nil {
+		return
+	}
+	delete(o.leases, "")
+	if delete(o.leases, token); len(o.leases) > 0 || now-o.failed < outageSettled {
+		return
+	}
+	j.outages[p] = nil
+	j.failing.Add(-1)
+	write := log.Info
+	if o.throttled {
+		write = log.Debug
+	}
+	write("requests to the "+p.String()+" succeed again", "after", (o.failed - o.began).Round(time.Second), "failures", o.failures)
+}
+
+// forget removes a lease from the outages, because the host no longer has it.
+func (j *journal) forget(token string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, o := range j.outages {
+		if o != nil {
+			delete(o.leases, token)
+		}
+	}
+}
+
+// report logs a problem that is not retried, once a minute while it lasts.
+func (j *journal) report(log *slog.Logger, now time.Duration, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text := err.Error()
+	if last, known := j.reported[text]; known && now-last < outageInterval {
+		log.Debug("problem found", "error", err)
+		return
+	}
+	if j.reported == nil || len(j.reported) > 1000 {
+		j.reported = map[string]time.Duration{}
+	}
+	j.reported[text] = now
+	log.Warn("problem found", "error", err)
+}
+
+// asks records that the host has asked for a lease.
+func (j *journal) asks(l lease.Lease) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.asked == nil {
+		j.asked = map[string]string{}
+	}
+	j.asked[l.ID] = l.Owner
+}
+
+// takes returns how a lease came to this host, and from whom. l is the lease before that.
+func (j *journal) takes(l lease.Lease, me string, stolen bool) takeover {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	asked := j.asked[l.ID]
+	delete(j.asked, l.ID)
+	switch {
+	case stolen:
+		return takeover{"stolen", lease.Instance(l.Owner)}
+	case !l.Free():
+		return takeover{"expired", lease.Instance(l.Owner)}
+	case l.Wanted() == me:
+		return takeover{"handed over", lease.Instance(asked)}
+	}
+	return takeover{"free", ""}
+}
+
+// takeover is the state of a lease before the host acquired it, and its owner at that time.
+type takeover struct{ was, from string }
+
+// log adds it to a logger.
+func (o takeover) log(log *slog.Logger) *slog.Logger {
+	if o.was != "" {
+		log = log.With("was", o.was)
+	}
+	if o.from != "" {
+		log = log.With("from", o.from)
+	}
+	return log
+}

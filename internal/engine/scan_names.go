@@ -1,0 +1,328 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sort"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// maxSet is the largest number of items of a request's sets that are read from the index
+// and sorted in memory. Larger sets are read in the order of writing, which also reads the
+// names of the items between them.
+const maxSet = 4096
+
+// collect fills the chunk with the next items in the order of the page, at most size of
+// them, until the page must end.
+func (b *chunkScan) collect(ctx context.Context, size int) error {
+	w := b.w
+	for {
+		b.chunk, b.names = b.chunk[:0], b.names[:0]
+		b.more, b.ended, b.full = false, false, false
+		if b.again {
+			b.again = false
+			if err := b.collectLast(ctx); err != nil || len(b.chunk) > 0 {
+				return err
+			}
+		}
+		part, ok := w.m.partAt(w.sc, b.at)
+		if !ok {
+			return nil
+		}
+		b.part = part
+		// One more name than the chunk can have tells whether there are more items.
+		complete, err := b.collectNames(ctx, size+1)
+		if err != nil {
+			return err
+		}
+		if b.trim(size, part) || !complete {
+			b.more = true
+			return nil
+		}
+		b.at, b.set = part.end(), nil
+		if len(b.chunk) > 0 || w.items > 0 {
+			_, b.more = w.m.partAt(w.sc, b.at)
+			b.ended = b.more
+			return nil
+		}
+	}
+}
+
+// collectLast fills the chunk with the item that at follows, if it still exists and the
+// request selects it. A split may have moved it to another partition than the items after
+// at.
+func (b *chunkScan) collectLast(ctx context.Context) error {
+	w, at := b.w, b.at
+	number := at.last()
+	point, id, err := w.findNumber(&at)
+	if err != nil || point == nil || !w.sc.holds(point) || !w.selects(append(bytes.Clone(point), id...), len(point)) {
+		return err
+	}
+	b.add(&entry{stamp: stamp{number: number}, point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
+	if err := b.resolve(ctx); err != nil {
+		return err
+	}
+	b.part = itemPart{resumed: &at}
+	b.trim(1, b.part)
+	next, more := w.m.partAt(w.sc, at)
+	b.more, b.ended = more, more && !next.partition.has(point)
+	return nil
+}
+
+// findNumber returns the point and the id of the item that a position follows. point is
+// nil if the item does not exist any more.
+func (w *itemScan) findNumber(at *itemPosition) (point, id []byte, err error) {
+	number := at.last()
+	if len(at.ranges) == 0 {
+		id, err = getValue(w.v.snap, appendKeyOrder(nil, w.c.number, at.lower, number))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil, nil, nil
+		}
+		if err != nil {
+			return nil, nil, w.c.db.fault(err)
+		}
+		return at.lower, id, nil
+	}
+	return w.c.findNumber(w.v, w.m, number)
+}
+
+// collectNames adds the part's next items to the chunk, up to n of them, and moves at
+// after the last one that it read. complete reports whether the part has no others. Some
+// items may have expired.
+func (b *chunkScan) collectNames(ctx context.Context, n int) (complete bool, err error) {
+	w := b.w
+	if intervals := w.sets.intervals(); intervals != nil {
+		if b.set == nil {
+			if b.set, err = w.readSet(ctx, b.part, intervals); err != nil {
+				return false, err
+			}
+		}
+		if !b.set.tooLarge {
+			return b.takeSet(n), nil
+		}
+	}
+	if complete, err = b.readNames(ctx, n); err == nil {
+		err = b.resolve(ctx)
+	}
+	return complete, err
+}
+
+// readNames is collectNames without the index: the added items have only a name and a
+// number.
+func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err error) {
+	w := b.w
+	it, err := w.openNames(&b.part)
+	if err != nil {
+		return false, err
+	}
+	var last struct {
+		point  []byte
+		number uint32
+	}
+	defer func() {
+		err = errors.Join(err, it.Close())
+		if last.number > 0 {
+			b.at = b.part.after(last.point, last.number)
+		}
+	}()
+	var rest []byte // the point and the id
+	for ok := it.First(); ok; ok = it.Next() {
+		if b.late = w.isLate(); b.late {
+			return false, nil
+		}
+		if w.looked%checkEvery == 0 && ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return false, w.c.db.fault(err)
+		}
+		key := it.Key()
+		point, id := key[containerKeySize:len(key)-4], value
+		if b.part.byNumber {
+			if point, id, err = decodeOrder(value); err != nil {
+				return false, w.c.db.fault(err)
+			}
+		}
+		rest = append(append(rest[:0], point...), id...)
+		if b.part.has(point) && w.selects(rest, len(point)) {
+			if len(b.chunk) == n || len(b.names) >= maxChunkNames {
+				return false, nil
+			}
+			b.add(&entry{stamp: stamp{number: orderNumber(key)}, point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
+		}
+		last.point, last.number = append(last.point[:0], point...), orderNumber(key)
+	}
+	if err := it.Error(); err != nil {
+		return false, w.c.db.fault(err)
+	}
+	return true, nil
+}
+
+// openNames opens an iterator over the names of a part. Other names are between them if
+// the part's borders are not those of a partition.
+func (w *itemScan) openNames(p *itemPart) (*pebble.Iterator, error) {
+	var o pebble.IterOptions
+	if p.byNumber {
+		o.LowerBound = appendOrderKey(nil, w.c.number, p.partition.number, p.number+1)
+		o.UpperBound = successor(o.LowerBound[:segmentKeySize])
+	} else {
+		o.LowerBound = append(appendContainerKey(nil, spaceKeyOrder, w.c.number), p.lower...)
+		if p.number > 0 {
+			o.LowerBound = binary.BigEndian.AppendUint32(o.LowerBound, p.number+1)
+		}
+		o.UpperBound = append(appendContainerKey(nil, spaceKeyOrder, w.c.number), p.upper...)
+	}
+	it, err := w.v.snap.NewIter(&o)
+	if err != nil {
+		return nil, w.c.db.fault(err)
+	}
+	return it, nil
+}
+
+// resolve reads the index entries of the chunk's items, in the order of the index.
+func (b *chunkScan) resolve(ctx context.Context) error {
+	w := b.w
+	if len(b.chunk) == 0 {
+		return nil
+	}
+	b.sorted = b.sorted[:0]
+	for n := range b.chunk {
+		b.sorted = append(b.sorted, uint32(n)) //nolint:gosec // maxChunk
+	}
+	slices.SortFunc(b.sorted, func(x, y uint32) int { return bytes.Compare(b.name(&b.chunk[x]), b.name(&b.chunk[y])) })
+	prefix := appendContainerKey(nil, spaceIndex, w.c.number)
+	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
+	if err != nil {
+		return w.c.db.fault(err)
+	}
+	key := prefix
+	tries, good := 0, 0 // of stepping to the next entry instead of seeking
+	for at, n := range b.sorted {
+		if at%checkEvery == 0 && ctx.Err() != nil {
+			return errors.Join(ctx.Err(), it.Close())
+		}
+		x := &b.chunk[n]
+		key = append(key[:containerKeySize], b.name(x)...)
+		found := false
+		if at > 0 && tries <= 2*good+fewSteps {
+			tries++
+			if found = it.Next() && bytes.Equal(it.Key(), key); found {
+				good++
+			}
+		}
+		if !found && (!it.SeekGE(key) || !bytes.Equal(it.Key(), key)) {
+			err := cmp.Or(it.Error(), corrupt("container %s: item %x is in the order of writing but not in the index", w.c.name, key))
+			return errors.Join(w.c.db.fault(err), it.Close())
+		}
+		i, err := readIndexed(it)
+		if err == nil && i.number != x.number {
+			err = corrupt("container %s: item %x has the number %d in the index and %d in the order of writing", w.c.name, key, i.number, x.number)
+		}
+		if err != nil {
+			return errors.Join(w.c.db.fault(err), it.Close())
+		}
+		x.entry = i.entry
+	}
+	if err := it.Close(); err != nil {
+		return w.c.db.fault(err)
+	}
+	return nil
+}
+
+// trim removes the expired items from the chunk, and those that don't fit on the page. It
+// reports whether it removed any of the latter. Then at is after the last item that stays,
+// or at the beginning of the part.
+func (b *chunkScan) trim(size int, part itemPart) (more bool) {
+	w := b.w
+	kept, stored := b.chunk[:0], 0
+	for n := range b.chunk {
+		x := &b.chunk[n]
+		if w.isExpired(&x.entry) {
+			continue
+		}
+		if b.full = w.isFull(w.items+len(kept), w.bytes+stored, int(x.size)); b.full || len(kept) == size {
+			more = true
+			break
+		}
+		stored += b.shown(x)
+		kept = append(kept, *x)
+	}
+	b.chunk = kept
+	switch {
+	case !more:
+	case len(kept) > 0:
+		x := &kept[len(kept)-1]
+		b.at = part.after(bytes.Clone(b.point(x)), x.number) // the next chunk overwrites names
+	default:
+		b.at = part.begin()
+	}
+	return more
+}
+
+// sortedSet has the items of a request's sets in one part, in the order of the part.
+type sortedSet struct {
+	items    []collected
+	names    []byte
+	tooLarge bool // there are more than maxSet, and items does not have them
+}
+
+// readSet reads the items of a part from the given intervals of the index.
+func (w *itemScan) readSet(ctx context.Context, part itemPart, intervals []interval) (*sortedSet, error) {
+	sc := *w.sc
+	sc.narrow(part.partition)
+	set := &sortedSet{}
+	err := w.c.scanIndex(ctx, w.v, &sc, intervals, nil, func(i *indexed) (bool, error) {
+		if !part.has(i.pointBytes()) || !w.selects(i.rest, i.at) {
+			return true, nil
+		}
+		if len(set.items) == maxSet {
+			set.tooLarge = true
+			return false, nil
+		}
+		from := len(set.names)
+		set.names = append(set.names, i.rest...)
+		set.items = append(set.items, collected{entry: i.entry, rest: uint32(from), end: uint32(len(set.names))}) //nolint:gosec // maxSet
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(set.items, func(x, y collected) int {
+		if part.byNumber {
+			return cmp.Compare(x.number, y.number)
+		}
+		return cmp.Or(bytes.Compare(set.point(&x), set.point(&y)), cmp.Compare(x.number, y.number))
+	})
+	return set, nil
+}
+
+// point returns the point of an item of the set.
+func (s *sortedSet) point(x *collected) []byte { return s.names[x.rest : x.rest+uint32(x.point)] }
+
+// takeSet is collectNames for the items of b.set.
+func (b *chunkScan) takeSet(n int) (complete bool) {
+	s, part := b.set, &b.part
+	next := sort.Search(len(s.items), func(i int) bool {
+		x := &s.items[i]
+		if !part.byNumber && !bytes.Equal(s.point(x), part.lower) {
+			return bytes.Compare(s.point(x), part.lower) > 0
+		}
+		return x.number > part.number
+	})
+	for ; next < len(s.items); next++ {
+		x := &s.items[next]
+		if len(b.chunk) == n {
+			return false
+		}
+		id := s.names[x.rest+uint32(x.point) : x.end]
+		b.add(&x.entry, s.point(x), id)
+		b.at = part.after(s.point(x), x.number)
+	}
+	return true
+}

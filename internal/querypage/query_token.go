@@ -1,0 +1,166 @@
+package querypage
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"hash/crc32"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// The continuation of a query has the service's form, because tools parse and store it:
+//
+//	{"token":"-RID:~<rid>#RT:1#TRC:1000#ISV:2#IEO:<number>#QCF:8","range":{"min":"","max":"FF"}}
+//
+// From the second page on it is a list with one such object. rid is that of the last row's
+// document. RT counts the pages that were read, and TRC their rows. range holds the keys
+// that the position divides.
+//
+// For a query in the order of the documents, rid and range are the whole position. Any other
+// position is in another part, RTD, which the service has for sorted queries, together with
+// the scope of the request if that is wider than range.
+//
+// A continuation is good for its query, with the same values of parameters, and for its scope
+// or a part of it: after a split, SDKs send the continuation of a range for each of its parts.
+// Without that bond, a client that sends it with another partition, key or order would miss
+// rows and not notice. The number after IEO, which no SDK reads, is a checksum of all of it.
+// It prevents mistakes, but not forgery.
+
+// binding is what a continuation is good for.
+type binding struct {
+	container *engine.Container
+	identity  []byte // of the query
+	scope     feed.Range
+	byKey     bool // the scope is one full key
+	ordered   bool
+	// gone reports whether the partition of the request is not live. The read returns the
+	// error of that, which tells the client to continue with the new partitions.
+	gone bool
+}
+
+// progress counts the pages and rows that a query has returned.
+type progress struct{ pages, rows int64 }
+
+type queryToken struct {
+	Token string     `json:"token"`
+	Range tokenRange `json:"range"`
+}
+
+type tokenRange struct {
+	Min string `json:"min"`
+	Max string `json:"max"`
+}
+
+// bindingOf returns what the continuations of a request are good for.
+func bindingOf(ctx context.Context, r *Request, ordered bool) binding {
+	b := binding{container: r.Container, identity: r.Query.Identity(), scope: r.Range.OrFull(), ordered: ordered}
+	if len(r.Key) > 0 {
+		if keys, err := r.Container.KeyRange(r.Key); err == nil {
+			b.scope, b.byKey = b.scope.Intersect(keys), len(r.Key) == len(r.Container.KeyPaths())
+		}
+	}
+	if r.Partition != "" {
+		all, err := r.Container.Partitions(ctx) // the read returns the error, too
+		i := slices.IndexFunc(all, func(p feed.Partition) bool { return p.ID == r.Partition })
+		if b.gone = err != nil || i < 0; !b.gone {
+			b.scope = b.scope.Intersect(all[i].Range)
+		}
+	}
+	return b
+}
+
+// token returns the continuation of a position.
+func (b *binding) token(p position, n progress) (string, error) {
+	keys, number, rest := b.scope, uint32(0), ""
+	simple := p
+	simple.after = ""
+	at, ok := engine.ParseItemsPosition(p.after)
+	if ok {
+		number = at.Number
+	}
+	if ok && at.Keys.Max == "" {
+		ok = b.byKey && at.Keys.Min == b.scope.Min
+	} else if ok {
+		keys = at.Keys
+	}
+	if text, err := p.text(); err != nil {
+		return "", err
+	} else if !ok || keys != b.scope || simple != (position{limit: -1}) {
+		rest = text + "~" + b.scope.Min + "~" + b.scope.Max
+	}
+	if p.last != nil {
+		number = uint32(p.last.Tie) //nolint:gosec // a document number, or the number of a group
+	}
+	parts := []string{"-RID:~" + b.container.DocumentRID(number), "RT:" + strconv.FormatInt(n.pages, 10), "TRC:" + strconv.FormatInt(n.rows, 10)}
+	if rest != "" {
+		parts = append(parts, "RTD:"+base64.RawURLEncoding.EncodeToString([]byte(rest)))
+	}
+	head := strings.Join(parts, "#") + "#ISV:2#IEO:"
+	t := queryToken{Token: head + b.checksum(head, keys) + "#QCF:8", Range: tokenRange{keys.Min, keys.Max}}
+	var v any = t
+	if n.pages > 1 {
+		v = []queryToken{t}
+	}
+	text, err := json.Marshal(v)
+	return string(text), err
+}
+
+// checksum returns the number after IEO of a continuation whose text begins with head.
+func (b *binding) checksum(head string, keys feed.Range) string {
+	sum := crc32.New(castagnoli)
+	for _, s := range []string{b.container.Identity().ContainerRID, strconv.FormatBool(b.ordered), string(b.identity), head, keys.Min, keys.Max} {
+		_, _ = sum.Write(append([]byte(s), 0)) // never fails
+	}
+	return strconv.FormatUint(uint64(sum.Sum32()), 10)
+}
+
+var tokenForm = regexp.MustCompile(`^(-RID:~([^#]+)#RT:(\d{1,18})#TRC:(\d{1,18})(?:#RTD:([^#]*))?#ISV:2#IEO:)(\d+)#QCF:8$`)
+
+// errToken is the service's answer to a continuation that does not belong to the request.
+var errToken = badRequest("Invalid Continuation Token")
+
+// parse returns the position in a continuation. It returns an *[Error] unless the
+// continuation belongs to the query and its scope has that of the request.
+func (b *binding) parse(text string) (p position, n progress, err error) {
+	var t queryToken
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		var list []queryToken
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
+			return p, n, errToken
+		}
+		t = list[0]
+	}
+	m := tokenForm.FindStringSubmatch(t.Token)
+	keys := feed.Range{Min: t.Range.Min, Max: t.Range.Max}
+	if m == nil || m[6] != b.checksum(m[1], keys) || !parseCount(m[3], &n.pages) || !parseCount(m[4], &n.rows) {
+		return p, n, errToken
+	}
+	if m[5] == "" {
+		number, ok := numberOf(m[2], b.container.Identity().ContainerRID)
+		at := engine.ItemsPosition{Keys: keys, Number: uint32(number)} //nolint:gosec // numberOf returns 32 bits
+		if b.byKey && keys == b.scope {
+			at.Keys.Max = ""
+		}
+		p = position{limit: -1, after: at.Continuation()}
+		if !ok || p.after == "" || !keys.Contains(b.scope) {
+			return p, n, errToken
+		}
+		return p, n, nil
+	}
+	rest, err := base64.RawURLEncoding.Strict().DecodeString(m[5])
+	parts := strings.Split(string(rest), "~")
+	if err != nil || len(parts) != 6 || !(feed.Range{Min: parts[4], Max: parts[5]}).Contains(b.scope) {
+		return p, n, errToken
+	}
+	p, ok := parsePosition(strings.Join(parts[:4], "~"), b.ordered)
+	if !ok {
+		return p, n, errToken
+	}
+	return p, n, nil
+}

@@ -1,0 +1,100 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// unreachable is a source and a lease container that refuse connections.
+type unreachable struct {
+	*fakeSource
+	*fakeStore
+	source, leases error
+}
+
+func (u unreachable) Identity(ctx context.Context) (feed.Identity, error) {
+	if u.source != nil {
+		return feed.Identity{}, u.source
+	}
+	return u.fakeSource.Identity(ctx)
+}
+
+func (u unreachable) Open(context.Context, lease.Key) (lease.Store, error) { return u, nil }
+
+func (u unreachable) List(ctx context.Context) (lease.Listing, error) {
+	if ctx.Err() != nil {
+		return lease.Listing{}, ctx.Err()
+	}
+	return lease.Listing{}, u.leases
+}
+
+// A run that never reached its leases must say so when it is stopped. With nil, a wrong
+// address would look like a quiet container.
+func TestRunThatNeverListedTheLeasesReturnsAnError(t *testing.T) {
+	refused := errors.New("connection refused")
+	for name, u := range map[string]unreachable{
+		"source": {source: refused},
+		"leases": {leases: refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u.fakeSource, u.fakeStore = newFakeSource("0"), newFakeStore()
+				r := start(t, Config{Source: u, Leases: u, Handler: &collector{}})
+				pause(time.Minute)
+				err := r.end()
+				if !errors.Is(err, refused) || !strings.Contains(err.Error(), "had listed the leases") {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+	t.Run("at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			if err := start(t, Config{Source: newFakeSource("0"), Leases: newFakeStore(), Handler: &collector{}}).end(); err == nil {
+				t.Error("a run that was stopped at once has listed no leases and returned nil")
+			}
+		})
+	})
+}
+
+// The log alone must show where a handler has panicked.
+func TestStackOfAPanicIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, text := logged()
+		idle(t, newFakeStore(), Config{
+			Source: onePartition(1), Start: fromBeginning, Logger: logger, Handler: HandlerFunc(panicsHere),
+		})
+		if !strings.Contains(text(), "panicsHere") {
+			t.Errorf("the log does not name the function that panicked:\n%s", text())
+		}
+	})
+}
+
+func panicsHere(context.Context, *Batch) error { panic("out of order") }
+
+// neighbours is a lease store that knows leases under other account hosts.
+type neighbours struct{ *fakeStore }
+
+func (n neighbours) Open(context.Context, lease.Key) (lease.Store, error) { return n, nil }
+
+func (neighbours) OtherHosts(context.Context) ([]string, error) { return []string{"127.0.0.1"}, nil }
+
+// Hosts at localhost and at 127.0.0.1 have separate leases, and each group delivers
+// everything. Each host says so at its start.
+func TestLeasesUnderAnotherAccountHostAreNamedAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, text := logged()
+		start(t, Config{Source: newFakeSource("0"), Leases: neighbours{newFakeStore()}, Handler: &collector{}, Logger: logger})
+		pause(time.Second)
+		if !strings.Contains(text(), "level=WARN") || !strings.Contains(text(), "host=localhost other=127.0.0.1") {
+			t.Errorf("the log does not name both hosts:\n%s", text())
+		}
+	})
+}

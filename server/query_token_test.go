@@ -1,0 +1,95 @@
+package server
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var simpleToken = regexp.MustCompile(`^\{"token":"-RID:~[^#]+#RT:1#TRC:4#ISV:2#IEO:\d+#QCF:8","range":\{"min":"[0-9A-F]*","max":"[0-9A-F]+"\}\}$`)
+
+// A continuation that is sent with another query, other parameters, or to another part of
+// the container would make rows vanish in silence.
+func TestContinuationsAreGoodForTheirQueryAndScopeOnly(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withItems(2, 60, 9)
+	ps, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(id string) headers { return together(items(4), headers{"x-ms-documentdb-partitionkeyrangeid": id}) }
+	with := func(h headers, token string) headers { return together(h, headers{"x-ms-continuation": token}) }
+	next := func(h headers, text string, params ...any) string {
+		token := ts.ask(h, text, params...).want(200).header.Get("x-ms-continuation")
+		if token == "" {
+			t.Fatalf("%s has one page", text)
+		}
+		return token
+	}
+	a, b := in(ps[0].ID), in(ps[1].ID)
+	const scan, sorted = "SELECT c.id FROM c WHERE c.v >= @from", `SELECT c._rid, [{"item": c.v}] AS orderByItems, c.v AS payload FROM c WHERE (true) ORDER BY c.v DESC`
+	for text, params := range map[string][]any{scan: {"@from", 0}, sorted: nil} {
+		token := next(a, text, params...)
+		if text == scan && !simpleToken.MatchString(token) {
+			t.Errorf("the continuation is %s", token)
+		}
+		second := next(with(a, token), text, params...)
+		if !strings.HasPrefix(second, `[{"token":"-RID:~`) || !strings.Contains(second, "#RT:2#TRC:8#") {
+			t.Errorf("the second page's continuation is %s", second)
+		}
+		for name, refused := range map[string]response{
+			"another partition":    ts.ask(with(b, token), text, params...),
+			"another key":          ts.ask(with(pk(`["k1"]`), next(latest(pk(`["k0"]`), items(2)), text, params...)), text, params...),
+			"another query":        ts.ask(with(a, token), strings.Replace(text, "c.v", "c.w", 1), params...),
+			"a damaged token":      ts.ask(with(a, strings.Replace(token, "TRC:4", "TRC:5", 1)), text, params...),
+			"no token":             ts.ask(with(a, "garbage"), text, params...),
+			"another range":        ts.ask(with(b, strings.Replace(token, ps[0].Range.Max, ps[1].Range.Max, 1)), text, params...),
+			"the wrong parameters": ts.ask(with(a, token), text, "@from", 1),
+		} {
+			if text == sorted && name == "the wrong parameters" {
+				continue // this query has none
+			}
+			if name == "another query" && text == sorted {
+				refused = ts.ask(with(a, token), strings.Replace(text, " DESC", "", 1))
+			}
+			if refused.status != 400 || !strings.Contains(string(refused.body), "Invalid Continuation Token") {
+				t.Errorf("%s: %s is answered with %d: %.200s", text, name, refused.status, refused.body)
+			}
+		}
+	}
+	// SDKs replace the condition of a sorted query when they resume, but not the user's.
+	mine := strings.Replace(sorted, "(true)", `(c.id != "x") AND (true)`, 1)
+	token := next(a, mine)
+	for text, status := range map[string]int{
+		strings.Replace(mine, "(true)", "(c.v < 50 OR IS_STRING(c.v))", 1): 200,
+		strings.Replace(mine, `"x"`, `"y"`, 1):                             400,
+		strings.Replace(mine, `(c.id != "x") AND `, "", 1):                 400,
+		strings.Replace(mine, "(true)", "(c.w < 50)", 1):                   400,
+	} {
+		ts.ask(with(a, token), text).want(status)
+	}
+	token = next(a, sorted)
+	ts.ask(with(a, token), mine).want(400)
+	ts.ask(with(a, token), strings.Replace(sorted, "(true)", "(c.v < 50)", 1)).want(200)
+	// A container's continuation is not one of a partition's, and the other way round.
+	ts.ask(with(items(4), next(a, scan, "@from", 0)), scan, "@from", 0).want(400)
+	// The parts of a partition continue where it was.
+	token = next(a, scan, "@from", 0)
+	before := ts.ask(a, scan, "@from", 0).rows()
+	children, err := c.Split(t.Context(), ps[0].ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.ask(with(a, token), scan, "@from", 0).want(410, 1002)
+	got := before
+	for _, p := range children {
+		rows, _ := ts.askAll(with(in(p.ID), token), nil, scan, "@from", 0)
+		got = append(got, rows...)
+	}
+	rest, _ := ts.askAll(b, nil, scan, "@from", 0)
+	slices.Sort(got)
+	if len(got)+len(rest) != 60 || len(slices.Compact(got)) != len(got) {
+		t.Errorf("%d rows of the split partition and %d of the other one", len(got), len(rest))
+	}
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// A session token ahead of the partition that serves a read is 404/1002. Every token that an
+// answer of the server had stays good: also that of a parent, and one of several partitions.
+func TestASessionTokenAheadOfTheServerIsRefused(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	for i := range 9 {
+		put(t, c, `{"id":"%d","pk":"a"}`, i)
+	}
+	const docs, one, missing = "/dbs/shop/colls/orders/docs", "/dbs/shop/colls/orders/docs/1", "/dbs/shop/colls/orders/docs/none"
+	session := func(token string) headers { return headers{wire.HeaderSessionToken: token} }
+	ahead := func(token string, more ...headers) {
+		t.Helper()
+		h := together(append(more, session(token), pk(`["a"]`))...)
+		ts.do("GET", one, h, "").want(404, 1002).wantBody("The read session is not available for the input session token.")
+		ts.do("GET", missing, h, "").want(404, 1002)
+		ts.do("GET", docs, h, "").want(404, 1002)
+		ts.ask(h, "SELECT * FROM c").want(404, 1002)
+		ts.read(session(token)).want(200) // the change feed has positions instead
+	}
+	fine := func(token string, more ...headers) {
+		t.Helper()
+		h := together(append(more, session(token), pk(`["a"]`))...)
+		ts.do("GET", one, h, "").want(200)
+		ts.do("GET", missing, h, "").want(404)
+		ts.do("GET", docs, h, "").want(200)
+		ts.ask(h, "SELECT * FROM c").want(200)
+	}
+	for _, form := range []string{"0:-1#%d", "0:%d", "0:7#%d#0=-1", "3:-1#1, 0:-1#%d"} {
+		fine(fmt.Sprintf(form, 9))
+		ahead(fmt.Sprintf(form, 10))
+	}
+	fine("0:-1#10", headers{wire.HeaderConsistency: "Eventual"})
+	ahead("0:-1#10", headers{wire.HeaderConsistency: "session"})
+	for _, other := range []string{"7:-1#999", "x", "0:x", ":", "0:-1#"} {
+		fine(other)
+	}
+
+	live := split(t, c, "0")
+	fine("0:-1#999") // the parent's; a client may not have learnt of the children
+	end := ts.do("GET", one, pk(`["a"]`), "").want(200)
+	child := end.header.Get("x-ms-documentdb-partitionkeyrangeid")
+	fine(end.header.Get("x-ms-session-token"))
+	ahead(child + ":-1#999")
+	other := live[0].ID
+	if other == child {
+		other = live[1].ID
+	}
+	fine(other + ":-1#999") // not the partition that serves the request
+
+	// An SDK may keep the token that it got with the container for the container's items.
+	made := ts.do("POST", "/dbs/shop/colls", nil, `{"id":"new","partitionKey":{"paths":["/pk"],"kind":"Hash"}}`).want(201)
+	listed := ts.do("GET", "/dbs/shop/colls", nil, "").want(200)
+	for _, a := range []response{made, listed} {
+		h := together(session(a.header.Get("x-ms-session-token")), pk(`["a"]`))
+		ts.do("GET", "/dbs/shop/colls/new/docs", h, "").want(200)
+		ts.do("GET", "/dbs/shop/colls/new/docs/1", h, "").want(404)
+	}
+}
