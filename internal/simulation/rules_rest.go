@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,10 +46,9 @@ func judgeCoverage(v *view, r *rest, breach report) {
 
 // ownerOf returns the live host that owns a lease, or nil.
 func (v *view) ownerOf(l lease.Lease) *host {
-	for _, h := range v.alive() {
-		if l.Owner != "" && h.text() == l.Owner {
-			return h
-		}
+	hosts := v.alive()
+	if i := slices.IndexFunc(hosts, func(h *host) bool { return l.Owner != "" && h.text() == l.Owner }); i >= 0 {
+		return hosts[i]
 	}
 	return nil
 }
@@ -139,15 +139,13 @@ func judgeFailure(_ *view, f *failure, breach report) { breach(true, "%s", f.tex
 
 func judgeReturned(v *view, f *returned, breach report) {
 	h := v.hostOf(f.host)
-	outlasts := false // a call of the user's code lasts
 	config, refused := errors.AsType[*changefeed.ConfigError](f.err)
 	if h.crashed || h.left >= 0 && h.lists == 0 || h.discarding && h.refused && refused && config.Field == "DiscardLeases" {
 		return
 	}
 	_, runs := errors.AsType[*changefeed.StillRunningError](f.err)
-	for u := range v.uses {
-		outlasts = outlasts || u.host == f.host && u.what != useRead
-	}
+	// A call of the user's code lasts.
+	outlasts := slices.ContainsFunc(slices.Collect(maps.Keys(v.uses)), func(u *use) bool { return u.host == f.host && u.what != useRead })
 	breach(h.left < 0 || f.err != nil && !(runs && (outlasts || f.waited)), "%s: Run returned %v; it was stopped: %t", f.host.id, f.err, h.left >= 0)
 }
 

@@ -321,12 +321,7 @@ func ancestor(a, l lease.Lease) bool {
 
 // shadowed reports whether the store holds an ancestor of l.
 func (v *view) shadowed(l lease.Lease) bool {
-	for _, a := range v.docs {
-		if ancestor(a, l) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(v.docs)), func(a lease.Lease) bool { return ancestor(a, l) })
 }
 
 // without returns the stored leases without one, sorted by token.

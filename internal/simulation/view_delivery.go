@@ -210,11 +210,10 @@ func (m *surveyed) lag() int64 {
 
 // surveys records the lag by the journal when the source serves a read of an estimator.
 func (v *view) surveys(s *served) {
-	m := v.measured[s.token]
-	if m == nil {
-		m = &surveyed{from: s.req.From, firstEnd: s.page.End}
-		v.measured[s.token] = m
+	if v.measured[s.token] == nil {
+		v.measured[s.token] = &surveyed{from: s.req.From, firstEnd: s.page.End}
 	}
+	m := v.measured[s.token]
 	m.unread = v.journal.unread(keysOf(v.live, s.req), m.from)
 	// The estimator takes the time from its listing of the leases, before this read. If the
 	// clock has jumped forward since, the report's ages do not contain the jump.

@@ -69,13 +69,10 @@ func (v *view) apply(a *application) {
 func (v *view) acquired(a *application) {
 	s, on, l := v.sent[a.leaseWrite], v.on(a.host, a.doc.Token), v.lease(a.doc.Token)
 	on.stolen = -1
-	if s.before.Owner == "" {
-		return
-	}
-	if !lease.Ours(s.before.Owner) && s.age < v.times.takeover() {
+	if owner := s.before.Owner; owner != "" && !lease.Ours(owner) && s.age < v.times.takeover() {
 		on.stolen = v.entries[l.n].at
 	}
-	if on.seen[s.before.ETag].now.After(v.store()) || v.jumpedAt > l.n {
+	if s.before.Owner != "" && (on.seen[s.before.ETag].now.After(v.store()) || v.jumpedAt > l.n) {
 		l.byJump = v.n
 	}
 }
@@ -237,8 +234,7 @@ func (v *view) listed(f *listing) {
 		if !slices.ContainsFunc(f.got.Leases, func(a lease.Lease) bool { return ancestor(a, l) }) {
 			k.clear = h.lists
 		}
-		seen[l.ETag] = k
-		seen[""] = seen[l.ETag]
+		seen[l.ETag], seen[""] = k, k
 	}
 }
 
