@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -97,7 +98,7 @@ func TestRefusedStartTimeBoundsEveryLaterOwner(t *testing.T) {
 			delete(r.leases.docs, "lease-0")
 			r.leases.mu.Unlock()
 			pause(20 * time.Second)
-			if r.leases.doc("0").Bound().IsZero() {
+			if protocol.Bound(r.leases.doc("0")).IsZero() {
 				r.t.Error("the lease was put back without its bound")
 			}
 			r.restart(r.cfg.Start)
@@ -158,7 +159,7 @@ func TestHealedLeaseHasNoBound(t *testing.T) {
 		if got := h.got(); !slices.Equal(got, to(5)) {
 			t.Errorf("got %v; want all five", got)
 		}
-		if doc := leases.doc("0"); !doc.Bound().IsZero() || doc.Properties[lease.PropertyStart] == "" {
+		if doc := leases.doc("0"); !protocol.Bound(doc).IsZero() || doc.Properties[lease.PropertyStart] == "" {
 			t.Errorf("the healed lease has %v; want a start and no bound", doc.Properties)
 		}
 	})
@@ -177,7 +178,7 @@ func TestRefusedStartTimeOfALeaseIsNotReplacedByALaterOne(t *testing.T) {
 		}
 		leases.marker = time.Now()
 		whole := lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full()}
-		leases.put(whole.StartingAt(feed.At(time.Now().Add(-time.Minute))))
+		leases.put(protocol.StartingAt(whole, feed.At(time.Now().Add(-time.Minute))))
 		pause(time.Hour)
 		start(t, Config{Source: source, Leases: leases, Handler: h, Start: feed.At(time.Now())})
 		pause(time.Minute)
@@ -253,7 +254,7 @@ func TestChildrenInheritABoundThatIsNotWrittenYet(t *testing.T) {
 		}
 		r.leases.before = func(w fakeWrite) error {
 			switch {
-			case w.op == "create" && w.lease.Token != "0" && w.lease.Bound().IsZero():
+			case w.op == "create" && w.lease.Token != "0" && protocol.Bound(w.lease).IsZero():
 				t.Errorf("child %s is created with %v; want a bound", w.lease.Token, w.lease.Properties)
 			case w.op == "update" && w.lease.Token == "0" && w.lease.Owner != "":
 				refused := r.source.fail

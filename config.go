@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/hook"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -295,8 +296,8 @@ func (c Config) validateStart() error {
 // range.
 func (c Config) validateDialect() error {
 	dialect := c.Leases.Dialect()
-	if source, ok := c.Source.(lease.DialectSource); ok && source.Dialect() != dialect {
-		return &ConfigError{"Leases", fmt.Sprintf("has leases in %s, but Source reads for %s; give both the same dialect", dialect, source.Dialect())}
+	if d, ok := protocol.OtherDialect(c.Source, c.Leases); ok {
+		return &ConfigError{"Leases", fmt.Sprintf("has leases in %s, but Source reads for %s; give both the same dialect", dialect, d)}
 	}
 	if dialect != lease.JavaHandleChanges {
 		return nil
@@ -326,6 +327,6 @@ func (c Config) validateTerms() error {
 
 // terms returns the expiration and acquire intervals, which all hosts of the processor
 // share.
-func (c Config) terms() lease.Terms {
-	return lease.Terms{Expiration: c.ExpirationInterval, Acquire: c.AcquireInterval}
+func (c Config) terms() protocol.Terms {
+	return protocol.Terms{Expiration: c.ExpirationInterval, Acquire: c.AcquireInterval}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -178,7 +179,7 @@ func TestHostWithoutLeasesIsHealthyThoughItsLastWriteFailed(t *testing.T) {
 		pause(time.Minute)
 		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
 		pause(70 * time.Second) // the lease is lost
-		other := lease.NewOwner("other", 7)
+		other := protocol.NewOwner("other", 7)
 		for range 60 { // another host keeps it
 			leases.edit("0", func(l *lease.Lease) { l.Owner = other })
 			pause(10 * time.Second)
@@ -242,7 +243,7 @@ func TestHostWhoseLeaseWritesMeetConflictsIsHealthy(t *testing.T) {
 				return nil
 			}
 			conflicts++
-			w.lease.Owner = lease.NewOwner("other", 7)
+			w.lease.Owner = protocol.NewOwner("other", 7)
 			return &lease.ConflictError{Current: w.lease}
 		}
 		p := probed(t, Config{Source: onePartition(10), Leases: leases})

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -15,7 +16,7 @@ import (
 // lock.
 type host struct {
 	cfg   Config
-	terms lease.Terms
+	terms protocol.Terms
 	seed  uint64
 	// dialect is the dialect of the lease documents.
 	dialect lease.Dialect
@@ -44,20 +45,20 @@ func newHost(cfg Config) *host {
 		terms:   cfg.terms(),
 		seed:    seed,
 		dialect: cfg.Leases.Dialect(),
-		owner:   lease.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
+		owner:   protocol.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
 		origin:  time.Now(),
 		journal: new(journal),
 	}
 }
 
 // clock returns the present readings of the monotonic clock and the wall clock.
-func (h *host) clock() lease.Reading {
+func (h *host) clock() protocol.Reading {
 	if h.cfg.now != nil {
 		mono, wall := h.cfg.now()
-		return lease.Reading{Mono: mono, Wall: wall}
+		return protocol.Reading{Mono: mono, Wall: wall}
 	}
 	now := time.Now()
-	return lease.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
+	return protocol.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
 }
 
 // request returns a context for one request to the source or the lease store. It ends

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -161,10 +162,10 @@ func (c *cycle) createOne(l lease.Lease) error {
 		_, err := c.store.Create(ctx, l)
 		return err
 	})
-	switch o, _ := judge(err, c.owner, "", ""); o {
-	case applied, mine, moved, taken:
+	switch o, _ := protocol.Judge(err, c.owner, "", ""); o {
+	case protocol.Applied, protocol.Mine, protocol.Moved, protocol.Lost:
 		return nil
-	case absent, refused, unknown:
+	case protocol.Absent, protocol.Refused, protocol.Unknown:
 	}
 	return c.failed(&LeaseStoreError{Op: op, Err: err})
 }

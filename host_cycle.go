@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/balance"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -145,10 +146,10 @@ func (c *cycle) plan() (*balance.Plan, error) {
 // range, the lease of that partition would be acquired although its parent's lease
 // exists. So withRanges lists the partitions again if one is missing.
 func (c *cycle) withRanges(listing lease.Listing, partitions *[]feed.Partition) (lease.Listing, error) {
-	if listing.Rangeless() && *partitions != nil {
-		listing = listing.WithRanges(*partitions)
+	if protocol.Rangeless(listing) && *partitions != nil {
+		listing = protocol.WithRanges(listing, *partitions)
 	}
-	if !listing.Rangeless() {
+	if !protocol.Rangeless(listing) {
 		return listing, nil
 	}
 	fresh, err := c.partitions()
@@ -158,7 +159,7 @@ func (c *cycle) withRanges(listing lease.Listing, partitions *[]feed.Partition) 
 	if *partitions == nil {
 		*partitions = fresh
 	}
-	return listing.WithRanges(fresh), nil
+	return protocol.WithRanges(listing, fresh), nil
 }
 
 func (c *cycle) asHost() balance.Host {
@@ -289,34 +290,34 @@ func (c *cycle) balance(plan *balance.Plan) {
 func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	l := m.Lease
 	// inDoubt reports whether an attempt of unknown outcome may have been applied.
-	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
+	take, began, inDoubt := protocol.Acquired(l, c.owner), c.clock(), false
 	first, pause := began.Mono, c.writeBackoff(l, "acquire")
 	for {
 		attempt := c.clock()
 		take.Timestamp = attempt.Wall.UTC()
 		got, err := c.update(take)
-		switch o, current := judge(err, c.owner, l.Continuation, l.Continuation); o {
-		case applied:
+		switch o, current := protocol.Judge(err, c.owner, l.Continuation, l.Continuation); o {
+		case protocol.Applied:
 			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == balance.MoveSteal, until: m.Until, takeover: c.journal.takes(l, c.owner, m.Kind == balance.MoveSteal)})
 			return
-		case mine:
+		case protocol.Mine:
 			if !inDoubt {
 				c.conflict(plan, err)
 				return
 			}
 			take = current
 			continue
-		case moved, taken:
+		case protocol.Moved, protocol.Lost:
 			c.conflict(plan, err)
 			return
-		case absent:
+		case protocol.Absent:
 			plan.Remove(l.ID)
 			return
-		case refused:
+		case protocol.Refused:
 			if !inDoubt {
 				began = attempt
 			}
-		case unknown:
+		case protocol.Unknown:
 			inDoubt = true
 		}
 		err = c.failed(&LeaseStoreError{Op: m.Kind.String() + " " + l.Token, Err: err})
@@ -356,7 +357,7 @@ func (c *cycle) conflict(plan *balance.Plan, err error) {
 // Otherwise a host that loses its answers would ask for one lease after the other until it
 // had asked for all of their owner's.
 func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
-	asked := l.Asked(c.owner)
+	asked := protocol.Asked(l, c.owner)
 	asked.Timestamp = c.clock().Wall.UTC()
 	op := "ask for " + l.Token
 	var marked lease.Lease
@@ -364,20 +365,20 @@ func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 		marked, err = c.store.Update(ctx, asked)
 		return err
 	})
-	switch o, _ := judge(err, c.owner, "", ""); o {
-	case applied:
+	switch o, _ := protocol.Judge(err, c.owner, "", ""); o {
+	case protocol.Applied:
 		c.journal.asks(l)
 		c.out.Asked++
 		plan.Amend(marked)
-	case unknown:
+	case protocol.Unknown:
 		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
 		c.out.Asked++
 		plan.Amend(asked)
-	case mine, moved, taken:
+	case protocol.Mine, protocol.Moved, protocol.Lost:
 		c.conflict(plan, err)
-	case absent:
+	case protocol.Absent:
 		plan.Remove(l.ID)
-	case refused:
+	case protocol.Refused:
 		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
 		c.out.Asked++ // so that the next cycle comes soon
 		plan.Skip(l.ID)

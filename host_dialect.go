@@ -3,6 +3,7 @@ package changefeed
 import (
 	"context"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -16,12 +17,12 @@ import (
 // leases are listed once more. Run ends if that listing looks the same.
 func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 	for _, l := range listing.Leases {
-		if err := l.Strange(c.dialect, c.container); err != nil {
+		if err := protocol.Strange(l, c.dialect, c.container); err != nil {
 			c.out.fatal = &LeaseStoreError{Op: "use the lease container", Err: err}
 			return false, c.failed(c.out.fatal)
 		}
 	}
-	err = listing.Refusal(c.dialect)
+	err = protocol.Refusal(listing, c.dialect)
 	if err == nil || !c.first && c.dialect != lease.JavaHandleChanges {
 		c.suspect = false
 		return false, nil
@@ -40,13 +41,13 @@ func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 // them back. It lists the leases first. An upgrade creates its leases before it deletes
 // the old ones, so the listing shows them.
 func (s watchedStore) create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	if s.h.dialect == lease.JavaHandleChanges && !l.Free() {
+	if s.h.dialect == lease.JavaHandleChanges && l.Owner != "" {
 		listing, err := s.Store.List(ctx)
 		if err != nil {
 			return lease.Lease{}, err
 		}
-		if listing.Refusal(s.h.dialect) != nil {
-			return lease.Lease{}, &lease.ConflictError{Current: l.Released("")}
+		if protocol.Refusal(listing, s.h.dialect) != nil {
+			return lease.Lease{}, &lease.ConflictError{Current: protocol.Released(l, "")}
 		}
 	}
 	return s.Store.Create(ctx, l)

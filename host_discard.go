@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -44,7 +45,7 @@ func (h *host) discardOnce(ctx context.Context) error {
 		return err
 	}
 	if len(listing.Foreign) > 0 { // a marker without leases is deleted too
-		return listing.Refusal(h.dialect)
+		return protocol.Refusal(listing, h.dialect)
 	}
 	for _, l := range listing.Leases {
 		if h.held(l, listing) {
@@ -68,14 +69,14 @@ func (h *host) discardOnce(ctx context.Context) error {
 // held reports whether another host may be working on the lease. Without a clock of the
 // store, any owner counts, because a dead one cannot be recognised.
 func (h *host) held(l lease.Lease, listing lease.Listing) bool {
-	return !l.Free() && (listing.Now.IsZero() || listing.Now.Sub(l.Modified) < h.terms.Takeover())
+	return l.Owner != "" && (listing.Now.IsZero() || listing.Now.Sub(l.Modified) < h.terms.Takeover())
 }
 
 func (h *host) discardLease(ctx context.Context, l lease.Lease) error {
 	ctx, cancel := h.request(ctx)
 	defer cancel()
 	err := h.store.Delete(ctx, l)
-	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && !conflict.Current.Free() {
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Owner != "" {
 		return &inUseError{conflict.Current.Owner}
 	}
 	if errors.Is(err, feed.ErrNotFound) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -173,11 +174,11 @@ func (j *journal) takes(l lease.Lease, me string, stolen bool) takeover {
 	delete(j.asked, l.ID)
 	switch {
 	case stolen:
-		return takeover{"stolen", lease.Instance(l.Owner)}
-	case !l.Free():
-		return takeover{"expired", lease.Instance(l.Owner)}
+		return takeover{"stolen", protocol.Instance(l.Owner)}
+	case l.Owner != "":
+		return takeover{"expired", protocol.Instance(l.Owner)}
 	case l.Wanted() == me:
-		return takeover{"handed over", lease.Instance(asked)}
+		return takeover{"handed over", protocol.Instance(asked)}
 	}
 	return takeover{"free", ""}
 }

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"testing"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -11,7 +12,7 @@ import (
 func TestTheLogSaysWhereALeaseComesFrom(t *testing.T) {
 	const me, other = "me/00000001", "host-2/0123abcd"
 	owned := lease.Lease{ID: "a", Owner: other}
-	offered := lease.Lease{ID: "a"}.Asked(me)
+	offered := protocol.Asked(lease.Lease{ID: "a"}, me)
 	for name, c := range map[string]struct {
 		asked, before lease.Lease
 		stolen        bool

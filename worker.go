@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -71,7 +72,7 @@ type worker struct {
 	done     chan struct{}
 	finished int64
 
-	now   lease.Reading
+	now   protocol.Reading
 	alarm time.Duration
 	timer *time.Timer
 }

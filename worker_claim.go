@@ -3,6 +3,7 @@ package changefeed
 import (
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -42,7 +43,7 @@ type claim struct {
 type acquisition struct {
 	lease lease.Lease
 	// attempt is the time at which the write that acquired the lease was sent.
-	attempt lease.Reading
+	attempt protocol.Reading
 	// stolen reports whether the lease was stolen from a live foreign host. If so, the
 	// worker must not use it before until.
 	stolen bool
@@ -82,7 +83,7 @@ func (c *claim) due() bool {
 
 // renewed handles a renewal that was sent at attempt and succeeded. If it was sent after
 // the wait, the claim ends and work begins.
-func (c *claim) renewed(attempt lease.Reading) {
+func (c *claim) renewed(attempt protocol.Reading) {
 	if c.waiting && attempt.Mono >= c.until {
 		c.waiting = false
 		c.begin()

@@ -109,7 +109,7 @@ func TestStolenLeaseIsUsedOnlyAfterThePreviousOwnersExpiryAndOneMoreRenewal(t *t
 		if err := r.end(); err != nil {
 			t.Error(err)
 		}
-		if doc := leases.doc(token); !doc.Free() || doc.Continuation != "3" || len(said.of(Released)) != 1 {
+		if doc := leases.doc(token); doc.Owner != "" || doc.Continuation != "3" || len(said.of(Released)) != 1 {
 			t.Errorf("%+v, %+v", doc, said.all)
 		}
 	})
@@ -133,7 +133,7 @@ func TestAskIsObeyedOnlyWhenAStolenLeaseMayBeUsed(t *testing.T) {
 			t.Errorf("handed over while its victim may use it: %+v", doc)
 		}
 		pause(time.Second)
-		if doc := leases.doc(token); !doc.Free() || doc.Wanted() == "" {
+		if doc := leases.doc(token); doc.Owner != "" || doc.Wanted() == "" {
 			t.Errorf("not handed over when it may be: %+v", doc)
 		}
 	})
@@ -154,7 +154,7 @@ func TestHostThatStopsDuringTheWaitLeavesTheLeaseToExpire(t *testing.T) {
 				t.Errorf("Run returned %s after the stop", took)
 			}
 			pause(time.Minute)
-			if doc := leases.doc(token); doc.Free() || doc.ETag != before.ETag || len(said.all) != 0 {
+			if doc := leases.doc(token); doc.Owner == "" || doc.ETag != before.ETag || len(said.all) != 0 {
 				t.Errorf("stopped after %s it was %+v and is %+v; %+v", at, before, doc, said.all)
 			}
 		}
@@ -348,7 +348,7 @@ func TestUnreadableLeasePreventsTheMarker(t *testing.T) {
 		leases.unreadable = []lease.Unreadable{{ID: "lease-1", Token: "1", Err: errors.New("it is not a JSON object")}}
 		start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
 		pause(time.Minute)
-		if leases.marked() || leases.size() != 1 || leases.doc("0").Free() {
+		if leases.marked() || leases.size() != 1 || leases.doc("0").Owner == "" {
 			t.Errorf("marked %t, %d documents, lease 0 of %q", leases.marked(), leases.size(), leases.doc("0").Owner)
 		}
 	})

@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"time"
 )
 
@@ -203,7 +204,7 @@ func (e *ending) op() string {
 // send releases the lease, or deletes it if it is gone.
 func (e *ending) send() {
 	w, doc, at := e.w, e.w.writer.doc, e.w.writer.progress.due
-	release := w.writer.document().Released(at.at)
+	release := protocol.Released(w.writer.document(), at.at)
 	release.Timestamp = w.now.Wall.UTC()
 	w.writer.calls.start(func() func() {
 		ctx, cancel := w.request(w.base)
@@ -221,25 +222,25 @@ func (e *ending) send() {
 func (e *ending) answered(at mark, err error) {
 	w := e.w
 	lw := &w.writer
-	o, current := judge(err, w.owner, lw.progress.durable.at, at.at)
+	o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)
 	e.failure = nil
 	switch o {
-	case applied:
+	case protocol.Applied:
 		if e.reason != Gone {
 			lw.stored(at)
 		}
 		e.over = true
-	case mine:
+	case protocol.Mine:
 		e.failure = err
 		lw.doc = current
 		e.notBefore = 0
 		e.over = w.now.Mono >= e.giveUp
-	case moved:
+	case protocol.Moved:
 		e.failure = err
 		e.over = true
-	case taken, absent:
+	case protocol.Lost, protocol.Absent:
 		e.over = true
-	case refused, unknown:
+	case protocol.Refused, protocol.Unknown:
 		e.failure = err
 		w.fail(lw.doc.Token, &LeaseStoreError{Op: e.op(), Err: err})
 		e.notBefore = w.now.Mono + e.retryDelay.after(err)

@@ -1,10 +1,10 @@
 package changefeed
 
 import (
-	"errors"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -57,9 +57,9 @@ type leaseWriter struct {
 	asks []*checkpointAsk
 }
 
-func newLeaseWriter(w *worker, l lease.Lease, attempt lease.Reading) leaseWriter {
+func newLeaseWriter(w *worker, l lease.Lease, attempt protocol.Reading) leaseWriter {
 	lw := leaseWriter{
-		w: w, calls: newCaller(), doc: l, progress: newProgress(l.Continuation), bound: l.Bound(),
+		w: w, calls: newCaller(), doc: l, progress: newProgress(l.Continuation), bound: protocol.Bound(l),
 		retryDelay: w.writeBackoff(l, "write"),
 		jitter:     newJitter(w.seed, l.ID, "renew"),
 		since:      w.now.Mono,
@@ -88,7 +88,7 @@ func (lw *leaseWriter) document() lease.Lease {
 	if lw.bound.IsZero() {
 		return lw.doc
 	}
-	return lw.doc.Bounded(lw.bound)
+	return protocol.Bounded(lw.doc, lw.bound)
 }
 
 // renewed sets renewAt, the time of the next renewal, after a write that was sent at
@@ -129,9 +129,9 @@ func (lw *leaseWriter) write() {
 	}
 	send, op := w.store.Update, "renew "+doc.Token
 	if lw.vanished {
-		doc, send, op = doc.PutBack(), w.store.Create, "put back "+doc.Token
+		doc, send, op = protocol.PutBack(doc), w.store.Create, "put back "+doc.Token
 	}
-	doc = doc.At(at.at)
+	doc = protocol.At(doc, at.at)
 	doc.Timestamp = attempt.Wall.UTC()
 	lw.sent, lw.again = at, false
 	lw.calls.start(func() func() {
@@ -144,14 +144,14 @@ func (lw *leaseWriter) write() {
 
 // answered handles the answer doc and err to the write op, which was sent at attempt with
 // the position at.
-func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc lease.Lease, err error) {
+func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, doc lease.Lease, err error) {
 	w := lw.w
 	if !w.trust.holds(w.now) {
 		return // trust that has ended does not come back, so a late success is ignored
 	}
-	o, current := judge(err, w.owner, lw.progress.durable.at, at.at)
+	o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)
 	switch o {
-	case applied:
+	case protocol.Applied:
 		if !w.trust.renewed(attempt, w.now) {
 			return
 		}
@@ -160,7 +160,7 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 		w.claim.renewed(attempt)
 		lw.markDurable(at)
 		lw.denial.done()
-	case mine:
+	case protocol.Mine:
 		denied := lw.vanished && !lw.inDoubt
 		lw.doc, lw.again = current, true
 		if current.Continuation != at.at {
@@ -171,17 +171,17 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 			w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
 			lw.notBefore = w.now.Mono + lw.denial.after(nil)
 		}
-	case moved, taken:
+	case protocol.Moved, protocol.Lost:
 		w.ending.lose()
-	case absent:
+	case protocol.Absent:
 		if w.claim.waiting {
 			w.ending.lose() // the foreign host that lost the lease may be recreating it
 			return
 		}
 		lw.vanished, lw.inDoubt, lw.notBefore = true, false, 0
-	case refused:
+	case protocol.Refused:
 		lw.failed(op, err)
-	case unknown:
+	case protocol.Unknown:
 		lw.inDoubt = true
 		lw.failed(op, err)
 	}
@@ -204,63 +204,3 @@ func (lw *leaseWriter) requested() bool {
 // settled reports whether the worker knows the document in the store. No write is under
 // way, no outcome is unknown, and the document was not deleted.
 func (lw *leaseWriter) settled() bool { return !lw.calls.busy && !lw.inDoubt && !lw.vanished }
-
-// outcome is the meaning of the answer to a write of a lease document.
-//
-//	answer                     outcome   action of the lease's owner
-//	success                    applied   keeps the new ETag; trust runs from the start of
-//	                                     the attempt; the position is durable
-//	conflict, our owner text,  mine      keeps the document in the store and writes again
-//	  a position we sent                 at once; hands the lease over if another host
-//	                                     has asked for it
-//	conflict, our owner text,  moved     stops without a write; the lease expires
-//	  another position
-//	conflict, otherwise        taken     stops without a write; the lease is lost
-//	not found                  absent    puts the document back while trust lasts
-//	throttled                  refused   keeps the lease; writes again after the delay
-//	                                     that the store asks for
-//	anything else              unknown   repeats the write with the same ETag and position
-//	                                     while trust lasts
-//
-// The outcome is mine if an earlier attempt was applied, or if another host has asked for
-// the lease. It is moved if an operator edited the position.
-//
-// A create that finds the document, and a delete that does not find it, have succeeded. A
-// release is repeated after mine and unknown, and is over otherwise.
-type outcome int
-
-const (
-	applied outcome = iota
-	mine
-	moved
-	taken
-	absent
-	refused
-	unknown
-)
-
-// judge returns the outcome of a write that was answered with err. For mine, current is
-// the document in the store. acked is the last position that the store acknowledged, and
-// sent the last one that was sent.
-func judge(err error, owner string, acked, sent feed.Continuation) (o outcome, current lease.Lease) {
-	if err == nil {
-		return applied, current
-	}
-	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
-		switch lease.Judge(conflict.Current, owner, acked, sent) {
-		case lease.Mine:
-			return mine, conflict.Current
-		case lease.Moved:
-			return moved, conflict.Current
-		case lease.Lost:
-		}
-		return taken, conflict.Current
-	}
-	if errors.Is(err, feed.ErrNotFound) {
-		return absent, current
-	}
-	if _, ok := errors.AsType[*feed.ThrottledError](err); ok {
-		return refused, current
-	}
-	return unknown, current
-}

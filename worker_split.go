@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/balance"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -94,7 +95,7 @@ func (s *splitter) cut() {
 	w, doc, position := s.w, s.w.writer.document(), s.w.writer.progress.durable
 	w.splitting.begin(w.now.Mono)
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
-		doc = doc.StartingAt(start)
+		doc = protocol.StartingAt(doc, start)
 	}
 	w.reader.calls.start(func() func() {
 		var leftovers []lease.Lease
@@ -205,11 +206,11 @@ func (s *splitter) sweep() {
 		defer cancel()
 		err := w.store.Delete(ctx, left)
 		return func() {
-			switch o, _ := judge(err, w.owner, "", ""); o {
-			case applied, absent, mine, moved, taken:
+			switch o, _ := protocol.Judge(err, w.owner, "", ""); o {
+			case protocol.Applied, protocol.Absent, protocol.Mine, protocol.Moved, protocol.Lost:
 				s.leftovers = s.leftovers[1:]
 				s.succeeded()
-			case refused, unknown:
+			case protocol.Refused, protocol.Unknown:
 				s.failed(&LeaseStoreError{Op: "delete lease " + left.Token + ", which was left over", Err: err})
 			}
 		}
@@ -225,7 +226,7 @@ func (s *splitter) create() {
 		ctx, cancel := w.request(w.base)
 		defer cancel()
 		_, err := w.store.Create(ctx, child)
-		if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Free() {
+		if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Owner == "" {
 			exists := conflict.Current
 			exists.Timestamp = child.Timestamp
 			_, err = w.store.Update(ctx, exists)
@@ -235,11 +236,11 @@ func (s *splitter) create() {
 }
 
 func (s *splitter) created(child lease.Lease, err error) {
-	switch o, _ := judge(err, s.w.owner, "", ""); o {
-	case applied, mine, moved, taken:
+	switch o, _ := protocol.Judge(err, s.w.owner, "", ""); o {
+	case protocol.Applied, protocol.Mine, protocol.Moved, protocol.Lost:
 		s.made++
 		s.succeeded()
-	case absent, refused, unknown:
+	case protocol.Absent, protocol.Refused, protocol.Unknown:
 		s.failed(&LeaseStoreError{Op: "create child " + child.Token, Err: err})
 	}
 }

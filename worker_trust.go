@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -13,7 +14,7 @@ import (
 // Trust begins with a write of the document that succeeds. It counts from the START of
 // that write, because the store may have stamped the document then. It ends E - M later,
 // before another host may take the lease as expired. E is the expiration and M the margin
-// of lease.Terms. It ends by itself, without an answer from anywhere. It is given up
+// of protocol.Terms. It ends by itself, without an answer from anywhere. It is given up
 // before a release or a delete is sent, because another host may begin after that. Once
 // ended it does not come back. A late success is ignored, and the host must acquire the
 // lease again.
@@ -31,8 +32,8 @@ import (
 // after a suspension only a look at the wall clock shows that trust has ended, and the
 // worker looks every clockCheck while a call of the user's code may use the context.
 type trust struct {
-	terms   lease.Terms
-	attempt lease.Reading
+	terms   protocol.Terms
+	attempt protocol.Reading
 	held    bool
 
 	ctx    context.Context
@@ -46,7 +47,7 @@ const clockCheck = time.Second
 
 // newTrust returns the trust in a lease whose acquire was sent at attempt. The handlers'
 // context carries the values of ctx, which must not end.
-func newTrust(ctx context.Context, terms lease.Terms, attempt, now lease.Reading) *trust {
+func newTrust(ctx context.Context, terms protocol.Terms, attempt, now protocol.Reading) *trust {
 	t := &trust{terms: terms, held: true}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.attempt = attempt
@@ -61,7 +62,7 @@ func (t *trust) end() time.Duration {
 
 // holds reports whether the lease may be used at now, by the monotonic and the wall
 // clock.
-func (t *trust) holds(now lease.Reading) bool {
+func (t *trust) holds(now protocol.Reading) bool {
 	return t.held && t.terms.Trusted(t.attempt, now)
 }
 
@@ -72,7 +73,7 @@ func (t *trust) lasts() bool { return t.ctx.Err() == nil }
 // renewed prolongs the trust after a write succeeded that was sent at attempt. It reports
 // whether the trust lasts: it returns false if the timer has fired since the worker found at
 // now that the trust holds. The trust must not have been given up.
-func (t *trust) renewed(attempt, now lease.Reading) bool {
+func (t *trust) renewed(attempt, now protocol.Reading) bool {
 	if !t.timer.Stop() {
 		t.held = false
 		return false

@@ -60,7 +60,8 @@ func (a *Account) Source(database, container string, o SourceOptions) *Source {
 	}
 }
 
-// Dialect implements [lease.DialectSource].
+// Dialect returns the dialect of the leases that the source reads for. A processor and an
+// estimator refuse a lease container of another dialect.
 func (s *Source) Dialect() lease.Dialect { return s.options.Dialect }
 
 // Identity returns the identity of the container. It requests the container once. It

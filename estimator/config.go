@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -88,8 +89,8 @@ func (c Config) validate() error {
 	case c.Interval > maxDuration:
 		return &ConfigError{"Interval", fmt.Sprintf("(%s) is more than 365 days (%s)", c.Interval, maxDuration)}
 	}
-	if source, ok := c.Source.(lease.DialectSource); ok && source.Dialect() != c.Leases.Dialect() {
-		return &ConfigError{"Leases", fmt.Sprintf("are in %s, and Source reads for %s", c.Leases.Dialect(), source.Dialect())}
+	if d, ok := protocol.OtherDialect(c.Source, c.Leases); ok {
+		return &ConfigError{"Leases", fmt.Sprintf("are in %s, and Source reads for %s", c.Leases.Dialect(), d)}
 	}
 	return nil
 }

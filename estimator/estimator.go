@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -123,7 +124,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 		return nil, fmt.Errorf("estimator: cannot list leases: %w", err)
 	}
 	m.charge += store.Charged()
-	if refusal := listing.Refusal(e.cfg.Leases.Dialect()); refusal != nil && len(listing.Leases) == 0 {
+	if refusal := protocol.Refusal(listing, e.cfg.Leases.Dialect()); refusal != nil && len(listing.Leases) == 0 {
 		return nil, fmt.Errorf("estimator: cannot list leases: %w", refusal)
 	}
 	if m.now = listing.Now; m.now.IsZero() {
@@ -133,7 +134,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 		if m.partitions, err = request(ctx, e, e.cfg.Source.Partitions); err != nil {
 			return nil, fmt.Errorf("estimator: cannot list partitions: %w", err)
 		}
-		listing = listing.WithRanges(m.partitions)
+		listing = protocol.WithRanges(listing, m.partitions)
 	}
 	for _, u := range listing.Unreadable {
 		m.unreadable = append(m.unreadable, u.ID)
@@ -195,7 +196,7 @@ func needsPartitions(l lease.Listing) bool {
 			return true
 		}
 	}
-	return l.Rangeless()
+	return protocol.Rangeless(l)
 }
 
 // each reads the lag of several leases at a time. It yields the lags in the order of the

@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -168,7 +169,7 @@ func TestReferenceIsDotNetsNumber(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, 1, false)
-			w.create(whole(c.at).StartingAt(feed.Beginning()))
+			w.create(protocol.StartingAt(whole(c.at), feed.Beginning()))
 			w.source.answer = func(feed.Request) (feed.Page, error) { return c.page, nil }
 			r := w.report()
 			if got := r.Lags[0].Reference(); got != c.want || r.Total.Reference != c.want {
@@ -319,7 +320,7 @@ func TestEmptyPageInTheMiddleOfTheFeedHidesNoLag(t *testing.T) {
 	both(t, func(t *testing.T, remote bool) {
 		w := newWorld(t, 1, remote)
 		w.write(5)
-		w.create(whole("").StartingAt(feed.Beginning()))
+		w.create(protocol.StartingAt(whole(""), feed.Beginning()))
 		w.source.answer = func(r feed.Request) (feed.Page, error) {
 			if r.From.Kind() == feed.StartBeginning {
 				return feed.Page{Continuation: `"2"`, LSN: 2, End: 5, Charge: 1}, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -44,7 +45,7 @@ func (m *measurement) partitionOf(l lease.Lease) string {
 // read reads the first change after the position of l. It returns lag with the numbers
 // that follow from it.
 func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
-	if err := l.Strange(m.cfg.Leases.Dialect(), m.container); err != nil {
+	if err := protocol.Strange(l, m.cfg.Leases.Dialect(), m.container); err != nil {
 		lag.Err = err // the position belongs to another container
 		return lag
 	}

@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -202,6 +203,13 @@ func (c Codec) New(l Lease) (Lease, error) {
 	return c.Stamped(l), nil
 }
 
+// PropertyContainer is the rid of the monitored container. A host of this implementation
+// writes it to every lease in the dialect [JavaHandleChanges]. The ids of these leases
+// contain only the container's name. Without the property no host could detect that their
+// positions belong to a deleted container of the same name. A Java host drops the
+// property with its next write.
+const PropertyContainer = "container"
+
 // Stamped returns l with the properties that every write adds. In [JavaHandleChanges]
 // that is [PropertyContainer]; in the other dialects there are none.
 func (c Codec) Stamped(l Lease) Lease {
@@ -209,7 +217,12 @@ func (c Codec) Stamped(l Lease) Lease {
 	if c.dialect != JavaHandleChanges || rid == "" || l.Properties[PropertyContainer] == rid {
 		return l
 	}
-	return l.with(PropertyContainer, rid)
+	l.Properties = maps.Clone(l.Properties)
+	if l.Properties == nil {
+		l.Properties = map[string]string{}
+	}
+	l.Properties[PropertyContainer] = rid
+	return l
 }
 
 // check returns a [*DialectError] if the dialect cannot represent l.

@@ -43,9 +43,9 @@ func TestNextPositionsEqualJavas(t *testing.T) {
 		c, checkpointed := decodeGolden(t, directory, "checkpointed")
 		c.key.Identity.Database = shopOf(t, checkpointed)
 		fresh := Lease{Token: checkpointed.Token, PartitionID: checkpointed.PartitionID, Range: checkpointed.Range, Mode: checkpointed.Mode}
-		samePosition(t, directory+": first", c, fresh.At(checkpointed.Continuation), checkpointed)
+		samePosition(t, directory+": first", c, at(fresh, checkpointed.Continuation), checkpointed)
 		_, renewed := decodeGolden(t, directory, "renewed")
-		samePosition(t, directory+": next", c, renewed.At(`"17"`).At(renewed.Continuation), renewed)
+		samePosition(t, directory+": next", c, at(at(renewed, `"17"`), renewed.Continuation), renewed)
 	}
 	for _, directory := range []string{"latestVersion", "allVersions"} {
 		c, child := decodeGolden(t, directory, "child-new")
@@ -71,12 +71,12 @@ func TestJavaDocumentsAreDecoded(t *testing.T) {
 		want            func(l Lease) bool
 	}{
 		{"handleChanges", "new", func(l Lease) bool {
-			return l.Free() && l.Continuation == "" && l.PartitionID == "0" && l.Range.IsZero()
+			return l.Owner == "" && l.Continuation == "" && l.PartitionID == "0" && l.Range.IsZero()
 		}},
-		{"handleChanges", "owned", func(l Lease) bool { return l.Owner == "java-a" && l.Continuation == "" && !Ours(l.Owner) }},
+		{"handleChanges", "owned", func(l Lease) bool { return l.Owner == "java-a" && l.Continuation == "" }},
 		{"handleChanges", "checkpointed", func(l Lease) bool { return l.Continuation == `"18"` && l.Start(feed.Now()) == feed.After(`"18"`) }},
 		{"latestVersion", "new", func(l Lease) bool {
-			return l.Free() && l.Continuation == "" && l.PartitionID == "" && l.Range.String() == l.Token && l.Start(feed.Beginning()) == feed.Beginning()
+			return l.Owner == "" && l.Continuation == "" && l.PartitionID == "" && l.Range.String() == l.Token && l.Start(feed.Beginning()) == feed.Beginning()
 		}},
 		{"latestVersion", "checkpointed", func(l Lease) bool { return l.Continuation == `"21"` && l.Mode == feed.LatestVersion }},
 		{"latestVersion", "start-time-checkpointed", func(l Lease) bool { return !l.Start(feed.Now()).Since().IsZero() }},
@@ -84,7 +84,9 @@ func TestJavaDocumentsAreDecoded(t *testing.T) {
 			return l.Start(feed.Beginning()) == feed.After(l.Continuation) && l.Continuation != ""
 		}},
 		{"allVersions", "checkpointed", func(l Lease) bool { return l.Mode == feed.AllVersionsAndDeletes && l.Continuation != "" }},
-		{"allVersions", "child-new", func(l Lease) bool { return l.Free() && l.Continuation != "" && l.Mode == feed.AllVersionsAndDeletes }},
+		{"allVersions", "child-new", func(l Lease) bool {
+			return l.Owner == "" && l.Continuation != "" && l.Mode == feed.AllVersionsAndDeletes
+		}},
 	} {
 		if _, l := decodeGolden(t, c.directory, c.name); !c.want(l) {
 			t.Errorf("%s/%s is decoded as %+v", c.directory, c.name, l)
@@ -105,14 +107,15 @@ func TestStartTimeIsOneSecondAfterJavas(t *testing.T) {
 	if since.Unix() != state.StartFrom.PointInTimeMs/1000+1 {
 		t.Errorf("%d ms are decoded as %s", state.StartFrom.PointInTimeMs, since)
 	}
-	fresh := Lease{Token: l.Token, Range: l.Range, Continuation: `"1"`}.with(PropertyStart, since.Format(time.RFC3339))
+	fresh := Lease{Token: l.Token, Range: l.Range, Continuation: `"1"`, Properties: map[string]string{PropertyStart: since.Format(time.RFC3339)}}
 	again, err := c.Decode(c.Encode(fresh))
 	if err != nil || !again.Start(feed.Now()).Since().Equal(since) {
 		t.Errorf("%s is encoded, and decoded as %v, %v", since, again.Start(feed.Now()), err)
 	}
 	// A time in January 1970 must be written as the beginning, because Java refuses such
 	// a small number.
-	old := fresh.with(PropertyStart, "1970-01-20T00:00:00Z")
+	old := fresh
+	old.Properties = map[string]string{PropertyStart: "1970-01-20T00:00:00Z"}
 	if again, err := c.Decode(c.Encode(old)); err != nil || again.Start(feed.Now()) != feed.After(`"1"`) {
 		t.Errorf("January 1970 is decoded as %v, %v", again.Start(feed.Now()), err)
 	}
@@ -161,8 +164,10 @@ func TestUnknownMembersOfAPositionAndADocumentAreKept(t *testing.T) {
 	if err != nil || l.Continuation != `"1"` || l.Timestamp.Year() != 2026 || l.Start(feed.Beginning()) != feed.After(`"1"`) {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	child := l.At(`"2"`).Child(ForRange(feed.Range{Max: "80"}))
-	for _, next := range []Lease{l.At(`"2"`).Acquired("me/00000000"), child} {
+	child := at(l, `"2"`).Child(ForRange(feed.Range{Max: "80"}))
+	acquired := at(l, `"2"`)
+	acquired.Owner = "me/00000000"
+	for _, next := range []Lease{acquired, child} {
 		text := string(c.Encode(next))
 		got := membersOf(t, []byte(text))
 		position := got["ContinuationToken"].(map[string]any)
@@ -197,7 +202,7 @@ func TestNullIsNotAPosition(t *testing.T) {
 			t.Errorf("%s\nis decoded as %q, starting at %s, %v", state, l.Continuation, l.Start(feed.After(`"9"`)), err)
 			continue
 		}
-		next, err := c.Decode(c.Encode(l.At(`"5"`)))
+		next, err := c.Decode(c.Encode(at(l, `"5"`)))
 		if err != nil || next.Continuation != `"5"` || stateRID(next.document.state) != "x" {
 			t.Errorf("%s\nat 5 becomes %+v, %v", state, next, err)
 		}
@@ -329,9 +334,9 @@ func FuzzJavaDecode(f *testing.F) {
 			if again := c.Encode(second); string(again) != string(written) {
 				t.Fatalf("encoded %s, then %s", written, again)
 			}
-			moved, err := c.Decode(c.Encode(first.At(`"4711~"`)))
+			moved, err := c.Decode(c.Encode(at(first, `"4711~"`)))
 			if err != nil || moved.Continuation != `"4711~"` || moved.Mode != second.Mode || moved.Range != second.Range {
-				t.Fatalf("at a new position, %s is decoded as %+v, %v", c.Encode(first.At(`"4711~"`)), moved, err)
+				t.Fatalf("at a new position, %s is decoded as %+v, %v", c.Encode(at(first, `"4711~"`)), moved, err)
 			}
 			var text map[string]json.RawMessage
 			if d == JavaLatestVersion && json.Unmarshal(written, &text) == nil && bytes.ContainsAny(text["ContinuationToken"], "-_+/") {

@@ -69,14 +69,6 @@ func (d Dialect) String() string {
 	return d.Name()
 }
 
-// DialectSource is a [feed.Source] whose reads depend on the dialect of the leases. A
-// processor refuses it if its dialect differs from the dialect of the lease container.
-// Any other source supports every dialect.
-type DialectSource interface {
-	// Dialect returns the dialect of the source.
-	Dialect() Dialect
-}
-
 // DialectError reports that a lease container cannot be used with its dialect.
 type DialectError struct {
 	// Found describes the state of the container. Remedy describes what to do.

@@ -34,15 +34,19 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	held, err := leases.Update(ctx, free.Acquired(lease.NewOwner("host-a", 1)))
+	held := free
+	held.Owner = "host-a"
+	held, err = leases.Update(ctx, held)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = leases.Update(ctx, free.Acquired(lease.NewOwner("host-b", 2)))
+	free.Owner = "host-b"
+	_, err = leases.Update(ctx, free)
 	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
-		fmt.Println("host-b cannot acquire the lease of", lease.Instance(conflict.Current.Owner))
+		fmt.Println("host-b cannot acquire the lease of", conflict.Current.Owner)
 	}
-	if _, err = leases.Update(ctx, held.At(`"3"`)); err != nil { // a checkpoint
+	held.Continuation = `"3"` // a checkpoint
+	if _, err = leases.Update(ctx, held); err != nil {
 		log.Fatal(err)
 	}
 
@@ -51,7 +55,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, l := range listing.Leases {
-		fmt.Printf("lease %s: owner %s, position %s\n", l.Token, lease.Instance(l.Owner), l.Continuation)
+		fmt.Printf("lease %s: owner %s, position %s\n", l.Token, l.Owner, l.Continuation)
 	}
 	// Output:
 	// host-b cannot acquire the lease of host-a

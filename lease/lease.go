@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"maps"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -51,14 +52,12 @@ const (
 	// PropertyStart is "beginning" or a time (RFC 3339, UTC, whole seconds). It is set on
 	// leases created without a position.
 	PropertyStart = "start"
-	// PropertyBound is the time (RFC 3339, UTC, whole seconds) of [Lease.Bound].
+	// PropertyBound is the time (RFC 3339, UTC, whole seconds) before which changes
+	// are not delivered, because the source refuses it as a start.
 	PropertyBound = "bound"
 	// PropertyWanted is the mark: the owner text of the host that asks for the lease.
 	PropertyWanted = "wanted"
 )
-
-// Free reports whether the lease has no owner.
-func (l Lease) Free() bool { return l.Owner == "" }
 
 // Wanted returns the owner text of the host that asked for the lease. It is empty if none
 // did.
@@ -77,4 +76,26 @@ func (l Lease) AncestorOf(x Lease) bool {
 		return l.PartitionID != "" && x.PartitionID == ""
 	}
 	return l.Range.Contains(x.Range)
+}
+
+// Child returns piece, a new lease, with the values that it inherits from l: the
+// position, its start, the mode, and the properties except the mark, which asked for l
+// only.
+func (l Lease) Child(piece Lease) Lease {
+	piece.Continuation = l.Continuation
+	piece.Mode = l.Mode
+	piece.Properties = maps.Clone(l.Properties)
+	delete(piece.Properties, PropertyWanted)
+	piece.document.state = l.document.state
+	return piece
+}
+
+// ForPartition returns a new PK-range lease of a whole partition, without a position.
+func ForPartition(p feed.Partition) Lease {
+	return Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range}
+}
+
+// ForRange returns a new EPK lease of a range of keys, without a position.
+func ForRange(r feed.Range) Lease {
+	return Lease{Token: r.String(), Range: r}
 }

@@ -15,7 +15,7 @@ type Listing struct {
 	// not make List fail.
 	Unreadable []Unreadable
 	// Foreign are leases of the same processor in other dialects. A host that starts
-	// refuses them; see [Listing.Refusal]. Those with an id of this dialect are in
+	// refuses them. Those with an id of this dialect are in
 	// Unreadable as well.
 	Foreign []Foreign
 	// Initialized is the marker's time (_ts). It is zero if there is no marker.

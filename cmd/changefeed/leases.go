@@ -15,6 +15,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -98,7 +99,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	if o.expiration > maxExpiration {
 		return nil, &usageError{fmt.Errorf("--expiration is %s: it must be at most 365 days (%s), as for the hosts", o.expiration, maxExpiration)}
 	}
-	choice := leases.Choice{Made: o.made, Terms: lease.Terms{Expiration: o.expiration, Acquire: o.expiration}}
+	choice := leases.Choice{Made: o.made, Terms: protocol.Terms{Expiration: o.expiration, Acquire: o.expiration}}
 	if cmd.Flags().Changed("processor") {
 		choice.Processor = &o.processor // "" is a valid name: Azure Functions' processor has it without a prefix
 	}

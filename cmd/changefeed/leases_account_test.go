@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -78,7 +79,7 @@ func TestLeasesReleaseAsksTheOwnerAndWaitsUntilTheLeaseIsFree(t *testing.T) {
 		switch want := map[string]string{"0": "free", "1": "live"}[l.Lease]; {
 		case l.State != want:
 			t.Errorf("lease %s is %s, owned by %q", l.Lease, l.State, l.Owner)
-		case l.Lease == "0" && !(strings.HasPrefix(l.WantedBy, "changefeed leases release on ") && lease.Ours(l.WantedBy)):
+		case l.Lease == "0" && !(strings.HasPrefix(l.WantedBy, "changefeed leases release on ") && protocol.Ours(l.WantedBy)):
 			t.Errorf("it was asked for by %q", l.WantedBy)
 		}
 	}

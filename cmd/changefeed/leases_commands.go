@@ -16,6 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -148,7 +149,7 @@ renew interval. The next owner delivers again the changes that the old one deliv
 					name = "unknown"
 				}
 				r := leases.Release{
-					Owner:   lease.NewOwner("changefeed leases release on "+name, rand.Uint32()),
+					Owner:   protocol.NewOwner("changefeed leases release on "+name, rand.Uint32()),
 					Timeout: timeout, Force: o.force, DryRun: o.dryRun, Out: cmd.OutOrStdout(),
 				}
 				return r.Run(ctx, c.Container, s, items)

@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -334,7 +335,7 @@ func TestLeasesThatAHostWorksOnAreNotChangedUnlessForced(t *testing.T) {
 			}
 			for _, args := range refused {
 				code, out, errOut := s.run(args...)
-				if code != exitFailed || out != "" || !strings.Contains(errOut, "lease "+id+" is owned by "+lease.Instance(owner)) || !strings.Contains(errOut, "--force: ") {
+				if code != exitFailed || out != "" || !strings.Contains(errOut, "lease "+id+" is owned by "+protocol.Instance(owner)) || !strings.Contains(errOut, "--force: ") {
 					t.Errorf("%v of %s's: status %d: %s%s", args, owner, code, out, errOut)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -57,7 +58,7 @@ func TestChildrenOfAGoneLease(t *testing.T) {
 		{"the partition lives after all", whole("1", "", "55"), split, "partition 1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			gone := with(c.gone.At(`"41"`), "colour", "blue").Acquired(me).Asked(other)
+			gone := protocol.Asked(protocol.Acquired(with(protocol.At(c.gone, `"41"`), "colour", "blue"), me), other)
 			gone.ID, gone.ETag, gone.Mode = "id", "7", feed.AllVersionsAndDeletes
 			children, same, err := Children(lease.DotNet, gone, c.partitions)
 			if err != nil || same != c.same || describe(children) != c.want {
@@ -79,7 +80,7 @@ func TestChildrenOfAGoneLease(t *testing.T) {
 }
 
 func TestChildrenInheritTheStartOfALeaseWithoutPosition(t *testing.T) {
-	gone := lease.ForPartition(partition("0", "", "FF")).StartingAt(feed.At(noon))
+	gone := protocol.StartingAt(lease.ForPartition(partition("0", "", "FF")), feed.At(noon))
 	children, _, err := Children(lease.DotNet, gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
 	if err != nil || len(children) != 2 || children[0].Start(feed.Now()) != feed.At(noon) || children[1].Start(feed.Now()) != feed.At(noon) {
 		t.Errorf("%+v, %v", children, err)
@@ -217,10 +218,10 @@ func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 		for id := range was {
 			l.Leases = append(l.Leases, lease.Lease{Token: id, PartitionID: id})
 		}
-		if !l.Rangeless() {
+		if !protocol.Rangeless(l) {
 			t.Fatal("leases without ranges are not recognised")
 		}
-		for _, x := range l.WithRanges(h.live).Leases {
+		for _, x := range protocol.WithRanges(l, h.live).Leases {
 			switch {
 			case x.Range.IsZero():
 				unknown++
@@ -230,7 +231,7 @@ func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 				found++
 			}
 		}
-		if !l.Rangeless() {
+		if !protocol.Rangeless(l) {
 			t.Fatal("WithRanges has changed the listing it was given")
 		}
 	}
@@ -241,7 +242,7 @@ func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 
 func TestRangesOfOldLeasesOfSplitPartitions(t *testing.T) {
 	l := lease.Listing{Leases: []lease.Lease{{Token: "0", PartitionID: "0"}, {Token: "2", PartitionID: "2"}, {Token: "9", PartitionID: "9"}, lease.ForRange(feed.Range{Min: "A", Max: "B"})}}
-	got := l.WithRanges([]feed.Partition{partition("1", "", "55", "0"), partition("3", "55", "AA", "0", "2"), partition("4", "AA", "FF", "0", "2")}).Leases
+	got := protocol.WithRanges(l, []feed.Partition{partition("1", "", "55", "0"), partition("3", "55", "AA", "0", "2"), partition("4", "AA", "FF", "0", "2")}).Leases
 	if got[0].Range != feed.Full() || got[1].Range != (feed.Range{Min: "55", Max: "FF"}) || !got[2].Range.IsZero() || got[3].Token != "A-B" {
 		t.Errorf("%+v", got)
 	}
@@ -254,7 +255,7 @@ func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 	unknown := known
 	unknown.Range = feed.Range{}
 	split := []feed.Partition{partition("3", "", "20", "0", "1"), partition("4", "20", "40", "0", "1"), partition("2", "40", "80", "0"), partition("9", "80", "FF")}
-	ranged := lease.Listing{Leases: []lease.Lease{unknown}}.WithRanges(split).Leases[0]
+	ranged := protocol.WithRanges(lease.Listing{Leases: []lease.Lease{unknown}}, split).Leases[0]
 	for _, gone := range []lease.Lease{known, ranged} {
 		children, same, err := Children(lease.JavaHandleChanges, gone, split)
 		if err != nil || same || len(children) != 3 {
@@ -271,7 +272,7 @@ func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 		"split, then with its neighbour": {partition("1", "", "40", "0"), partition("5", "40", "FF", "0", "2", "9")},
 		"split and back":                 {partition("5", "", "80", "0", "1", "2"), partition("9", "80", "FF")},
 	} {
-		for _, gone := range []lease.Lease{known, (lease.Listing{Leases: []lease.Lease{unknown}}).WithRanges(partitions).Leases[0]} {
+		for _, gone := range []lease.Lease{known, protocol.WithRanges((lease.Listing{Leases: []lease.Lease{unknown}}), partitions).Leases[0]} {
 			children, same, err := Children(lease.JavaHandleChanges, gone, partitions)
 			if _, ok := errors.AsType[*lease.DialectError](err); !ok || same || len(children) != 0 {
 				t.Errorf("merged %s (range %s): %+v, %v; want a *lease.DialectError", name, gone.Range, children, err)
@@ -286,13 +287,13 @@ func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 func TestRangesAreRememberedWhereDocumentsHaveNone(t *testing.T) {
 	split := []feed.Partition{partition("1", "", "40", "0"), partition("2", "40", "FF", "0")}
 	bare := lease.Listing{Leases: []lease.Lease{{ID: "a", Token: "0", PartitionID: "0"}}, Now: time.Unix(9, 0)}
-	plan := NewPlan(Host{Owner: "me/00000000", Dialect: lease.JavaHandleChanges}, bare.WithRanges(split), Memory{}, 0, true, nil)
+	plan := NewPlan(Host{Owner: "me/00000000", Dialect: lease.JavaHandleChanges}, protocol.WithRanges(bare, split), Memory{}, 0, true, nil)
 	again := plan.Memory().WithRanges(bare)
-	if again.Rangeless() || again.Leases[0].Range != feed.Full() || !bare.Rangeless() {
+	if protocol.Rangeless(again) || again.Leases[0].Range != feed.Full() || !protocol.Rangeless(bare) {
 		t.Errorf("the next listing is %+v, and was %+v", again, bare)
 	}
 	other := lease.Listing{Leases: []lease.Lease{{ID: "b", Token: "2", PartitionID: "2"}}}
-	if got := plan.Memory().WithRanges(other); !got.Rangeless() {
+	if got := plan.Memory().WithRanges(other); !protocol.Rangeless(got) {
 		t.Errorf("a lease that was not seen has the range %s", got.Leases[0].Range)
 	}
 }

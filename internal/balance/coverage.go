@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -257,7 +258,7 @@ func (h Host) leasesFor(r feed.Range, partitions []feed.Partition) []lease.Lease
 			l = lease.ForPartition(part)
 		}
 		l.Mode = h.Mode
-		leases = append(leases, l.StartingAt(h.Start))
+		leases = append(leases, protocol.StartingAt(l, h.Start))
 	}
 	return leases
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -37,11 +38,11 @@ type MoveKind int
 const (
 	// MoveNone: there is nothing to do.
 	MoveNone MoveKind = iota
-	// MoveAcquire: Update with [lease.Lease.Acquired].
+	// MoveAcquire: Update with [protocol.Acquired].
 	MoveAcquire
-	// MoveAsk: Update with [lease.Lease.Asked].
+	// MoveAsk: Update with [protocol.Asked].
 	MoveAsk
-	// MoveSteal: Update with [lease.Lease.Acquired], for a lease that a foreign owner
+	// MoveSteal: Update with [protocol.Acquired], for a lease that a foreign owner
 	// still holds. The thief only renews the lease until Move.Until, and until a renewal
 	// that began after that has succeeded. Before that it does not use the lease, put it
 	// back, hand it over or release it.
@@ -180,7 +181,7 @@ func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 	var best entry
 	most, found := 0, false
 	for v := range p.names {
-		if int32(v) == p.me || p.have[v] < most || foreign == lease.Ours(p.names[v]) {
+		if int32(v) == p.me || p.have[v] < most || foreign == protocol.Ours(p.names[v]) {
 			continue
 		}
 		if p.have[v] <= ceil && (mine >= floor || p.have[v] <= floor) {
@@ -258,7 +259,7 @@ func (p *Plan) obtainable(i int32, l *lease.Lease) bool {
 		return false
 	}
 	s := p.state(l)
-	if lease.Ours(l.Owner) {
+	if protocol.Ours(l.Owner) {
 		return s.young && l.Wanted() == "" // requested once, and only while its owner seems alive
 	}
 	// The wait after a steal counts from the victim's last write. An amended lease was

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -43,12 +44,12 @@ func (d *literal) runs(id string) bool {
 // another lease.
 func (d *literal) inUse(l lease.Lease) bool {
 	return slices.ContainsFunc(d.leases, func(x lease.Lease) bool {
-		return l.AncestorOf(x) && (d.runs(x.ID) || d.live(x) && x.Owner != d.host.Owner && lease.Ours(x.Owner))
+		return l.AncestorOf(x) && (d.runs(x.ID) || d.live(x) && x.Owner != d.host.Owner && protocol.Ours(x.Owner))
 	})
 }
 
 func (d *literal) marked(l lease.Lease) bool {
-	return l.Wanted() != "" && !d.barred[l.ID] && (l.Owner == "" || d.live(l) && lease.Ours(l.Owner))
+	return l.Wanted() != "" && !d.barred[l.ID] && (l.Owner == "" || d.live(l) && protocol.Ours(l.Owner))
 }
 
 func (d *literal) counted(l lease.Lease) string {
@@ -120,7 +121,7 @@ func (d *literal) decide() Move {
 	}
 	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool {
 		young := d.now.Sub(l.Modified) < d.host.Terms.Expiration/2
-		return lease.Ours(l.Owner) && young && l.Wanted() == ""
+		return protocol.Ours(l.Owner) && young && l.Wanted() == ""
 	}); l != nil {
 		return Move{Kind: MoveAsk, Lease: *l}
 	}
@@ -128,7 +129,7 @@ func (d *literal) decide() Move {
 	if !d.regular || full || d.stolen >= half {
 		return Move{}
 	}
-	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool { return !lease.Ours(l.Owner) && !d.amended[l.ID] }); l != nil {
+	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool { return !protocol.Ours(l.Owner) && !d.amended[l.ID] }); l != nil {
 		until := plannedAt + d.host.Terms.Expiration + time.Second - d.now.Sub(l.Modified)
 		return Move{Kind: MoveSteal, Lease: *l, Until: until}
 	}
@@ -166,7 +167,7 @@ func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(leas
 	return last[victim]
 }
 
-var times = lease.Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
+var times = protocol.Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
 
 // TestDecideFollowsTheProtocol compares Plan.Decide with literal on random listings. The
 // writes of each cycle succeed, fail, meet a conflict, or find no lease, at random.
@@ -232,12 +233,12 @@ func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 		l.Owner = randomOwner(rnd)
 		l.Properties = nil
 		if rnd.IntN(2) == 0 {
-			l = l.Asked(fmt.Sprintf("host%d/0000000%d", rnd.IntN(9), rnd.IntN(2)))
+			l = protocol.Asked(l, fmt.Sprintf("host%d/0000000%d", rnd.IntN(9), rnd.IntN(2)))
 		}
 	case m.Kind == MoveAsk:
-		l = l.Asked(d.host.Owner)
+		l = protocol.Asked(l, d.host.Owner)
 	default:
-		l = l.Acquired(d.host.Owner)
+		l = protocol.Acquired(l, d.host.Owner)
 	}
 	if m.Kind == MoveSteal && l.Owner == d.host.Owner {
 		d.stolen++
@@ -257,12 +258,12 @@ func randomOwner(rnd *rand.Rand) string {
 	case 1, 2:
 		return "foreign" + fmt.Sprint(rnd.IntN(2))
 	}
-	return lease.NewOwner("host"+fmt.Sprint(rnd.IntN(6)), 0)
+	return protocol.NewOwner("host"+fmt.Sprint(rnd.IntN(6)), 0)
 }
 
 func randomListing(rnd *rand.Rand) *literal {
 	d := &literal{
-		host: Host{Owner: lease.NewOwner("host0", 0), Terms: times}, now: time.Unix(1_800_000_000, 0), regular: rnd.IntN(2) == 0,
+		host: Host{Owner: protocol.NewOwner("host0", 0), Terms: times}, now: time.Unix(1_800_000_000, 0), regular: rnd.IntN(2) == 0,
 		before: map[string]string{}, workers: map[string]bool{}, barred: map[string]bool{}, skipped: map[string]bool{},
 	}
 	if rnd.IntN(4) == 0 {
@@ -288,7 +289,7 @@ func randomListing(rnd *rand.Rand) *literal {
 		l.Modified = d.now.Add(-time.Duration(rnd.IntN(20)) * time.Second)
 		switch {
 		case busy:
-			l.Owner = lease.NewOwner(fmt.Sprint("host", rnd.IntN(owners+1)), 0)
+			l.Owner = protocol.NewOwner(fmt.Sprint("host", rnd.IntN(owners+1)), 0)
 			if rnd.IntN(8) < foreign {
 				l.Owner = fmt.Sprint("foreign", rnd.IntN(2))
 			}
@@ -297,7 +298,7 @@ func randomListing(rnd *rand.Rand) *literal {
 			l.Modified = d.now.Add(-time.Duration(rnd.IntN(90)) * time.Second)
 		}
 		if rnd.IntN(4) == 0 && (!busy || rnd.IntN(4) == 0) {
-			l = l.Asked(randomOwner(rnd))
+			l = protocol.Asked(l, randomOwner(rnd))
 		}
 		if rnd.IntN(6) == 0 {
 			d.workers[l.ID] = rnd.IntN(2) == 0
@@ -327,8 +328,8 @@ func TestDecideCountsALeaseThatIsHandedOverForTheMaximum(t *testing.T) {
 	at := func(id, from, to string) lease.Lease {
 		return lease.Lease{ID: id, Token: id, ETag: "1", PartitionID: id, Range: feed.Range{Min: from, Max: to}, Modified: now}
 	}
-	leases := []lease.Lease{at("0", "", "33").Acquired(me), at("1", "33", "66").Acquired(me).Asked(other), at("2", "66", "FF")}
-	h := Host{Owner: me, Max: 2, Terms: lease.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}}
+	leases := []lease.Lease{protocol.Acquired(at("0", "", "33"), me), protocol.Asked(protocol.Acquired(at("1", "33", "66"), me), other), at("2", "66", "FF")}
+	h := Host{Owner: me, Max: 2, Terms: protocol.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}}
 	decide := func() Move {
 		l := lease.Listing{Leases: leases, Now: now, Initialized: now}
 		return NewPlan(h, l, Memory{}, time.Hour, true, nil).Decide()
@@ -336,7 +337,7 @@ func TestDecideCountsALeaseThatIsHandedOverForTheMaximum(t *testing.T) {
 	if m := decide(); m.Kind != MoveNone {
 		t.Errorf("the host holds two leases and decides to %s lease %s; want none", m.Kind, m.Lease.ID)
 	}
-	leases[1] = leases[1].Released("")
+	leases[1] = protocol.Released(leases[1], "")
 	if m := decide(); m.Kind != MoveAcquire || m.Lease.ID != "2" {
 		t.Errorf("the host holds one lease and decides to %s lease %s; want acquire 2", m.Kind, m.Lease.ID)
 	}

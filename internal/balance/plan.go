@@ -10,7 +10,7 @@
 //	plan := balance.NewPlan(host, listing, memory, mono, regular, workers)
 //	memory = plan.Memory()
 //	for move := plan.Decide(); move.Kind != balance.MoveNone; move = plan.Decide() {
-//		// write move.Lease.Acquired(me) to acquire, or .Asked(me) to ask, and then
+//		// write protocol.Acquired(move.Lease, me) to acquire, or protocol.Asked(move.Lease, me) to ask, and then
 //		plan.Amend(answer) // or the conflict's Current
 //	}
 package balance
@@ -19,13 +19,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Host describes the host that plans to [NewPlan]. All fields but Owner are the same on
 // all hosts of a processor.
 type Host struct {
-	// Owner is the host's owner text, as returned by [lease.NewOwner].
+	// Owner is the host's owner text, as returned by [protocol.NewOwner].
 	Owner string
 	// Min and Max bound the number of the host's leases. If zero, there is no bound. A
 	// host takes up to Min leases from free ones and from hosts with more than Min. If
@@ -33,7 +34,7 @@ type Host struct {
 	// takes more than Max.
 	Min, Max int
 	// Terms are the intervals of the processor.
-	Terms lease.Terms
+	Terms protocol.Terms
 	// Range is the part of the container that the processor covers. If zero, it is the
 	// whole container.
 	Range feed.Range
@@ -147,7 +148,7 @@ func (p *Plan) unlisted() int {
 // no host may acquire the ancestor. A foreign owner does not stop, so its lease does not
 // count.
 func (p *Plan) use(l *lease.Lease, s leaseState) {
-	if p.shadowed(l.ID) && (p.running(l.ID) || s.live && l.Owner != p.host.Owner && lease.Ours(l.Owner)) {
+	if p.shadowed(l.ID) && (p.running(l.ID) || s.live && l.Owner != p.host.Owner && protocol.Ours(l.Owner)) {
 		p.busy = append(p.busy, l.Range)
 	}
 }
@@ -162,7 +163,7 @@ func (p *Plan) Amend(l lease.Lease) {
 	old := p.lease(i)
 	was := p.state(old)
 	p.count(old, was, -1)
-	if was.live && !lease.Ours(old.Owner) && l.Owner == p.host.Owner {
+	if was.live && !protocol.Ours(old.Owner) && l.Owner == p.host.Owner {
 		p.stolen++
 	}
 	if p.amended == nil {

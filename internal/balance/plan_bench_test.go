@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -49,13 +50,13 @@ func BenchmarkPlanFirstListing(b *testing.B) {
 // 50 leases.
 func BenchmarkPlanJoins(b *testing.B) {
 	h, l, m := balancedListing(b)
-	h.Owner = lease.NewOwner("newcomer", 1)
+	h.Owner = protocol.NewOwner("newcomer", 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		p := NewPlan(h, l, m, time.Second, true, nil)
 		asked := 0
 		for move := p.Decide(); move.Kind == MoveAsk; move = p.Decide() {
-			p.Amend(move.Lease.Asked(h.Owner))
+			p.Amend(protocol.Asked(move.Lease, h.Owner))
 			asked++
 		}
 		if asked < 49 || asked > 50 {
@@ -76,7 +77,7 @@ func BenchmarkPlanStartsAlone(b *testing.B) {
 	for b.Loop() {
 		p := NewPlan(h, free, m, time.Second, true, nil)
 		for move := p.Decide(); move.Kind == MoveAcquire; move = p.Decide() {
-			p.Amend(move.Lease.Acquired(h.Owner))
+			p.Amend(protocol.Acquired(move.Lease, h.Owner))
 		}
 	}
 }

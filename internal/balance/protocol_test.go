@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -14,9 +15,9 @@ import (
 // listings that would go wrong without it. RowN in a test's name is the rule's number.
 
 var (
-	me    = lease.NewOwner("me", 0x11111111)
-	other = lease.NewOwner("other", 0x22222222)
-	third = lease.NewOwner("third", 0x33333333)
+	me    = protocol.NewOwner("me", 0x11111111)
+	other = protocol.NewOwner("other", 0x22222222)
+	third = protocol.NewOwner("third", 0x33333333)
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
@@ -80,7 +81,7 @@ func TestDecideNeverTakesALiveLease(t *testing.T) {
 		if m.Lease.Owner != other {
 			t.Fatalf("it asks %s", m.Lease.Owner)
 		}
-		p.Amend(m.Lease.Asked(me))
+		p.Amend(protocol.Asked(m.Lease, me))
 	}
 	t.Error("it asks forever")
 }
@@ -143,7 +144,7 @@ func TestDecideWaitsForTheOwnersOfShadowedLeases(t *testing.T) {
 	free := aged(0, "", 0)
 	free.PartitionID = ""
 	p := planFor(Host{}, Memory{}, true, free, whole)
-	p.Amend(free.Acquired(other))
+	p.Amend(protocol.Acquired(free, other))
 	wantMove(t, "another host acquires it after the listing", p, MoveNone)
 }
 
@@ -161,13 +162,13 @@ func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 		if m.Kind != MoveAcquire {
 			t.Fatalf("%v of %q; want 2 acquired", m.Kind, m.Lease.ID)
 		}
-		p.Amend(m.Lease.Acquired(me))
+		p.Amend(protocol.Acquired(m.Lease, me))
 	}
 	wantMove(t, "2 of 4", p, MoveNone)
 	p.Remove("idC")
 	wantMove(t, "2 of 3", p, MoveNone)
 	p.Remove("idD")
-	p.Amend(p.lease(p.index["id3"]).Released(""))
+	p.Amend(protocol.Released(*p.lease(p.index["id3"]), ""))
 	wantMove(t, "all others are gone, and I have 1 of 2", p, MoveAcquire, "id3")
 }
 
@@ -177,7 +178,7 @@ func TestOrderDiffersBetweenHosts(t *testing.T) {
 	const leases = 400
 	first := map[int]int{}
 	for n := range 200 {
-		host := lease.NewOwner("host", uint32(n))
+		host := protocol.NewOwner("host", uint32(n))
 		least := 0
 		for i := range leases {
 			if rank(host, fmt.Sprint("prefix..", i)) < rank(host, fmt.Sprint("prefix..", least)) {
@@ -197,8 +198,8 @@ func TestOrderDiffersBetweenHosts(t *testing.T) {
 // repeatedly for the lease of a dead owner.
 func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
 	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveAsk)
-	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(third), aged(1, other, 0).Asked(third)), MoveNone)
-	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(me), aged(1, other, 0).Asked(me)), MoveNone)
+	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, other, 0), third), protocol.Asked(aged(1, other, 0), third)), MoveNone)
+	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, other, 0), me), protocol.Asked(aged(1, other, 0), me)), MoveNone)
 }
 
 // A host may ask for a lease only during the first half of the expiration E after the
@@ -217,32 +218,38 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 // An acquire must remove the hand-over request from the lease. Otherwise the new owner
 // would find the request and release the lease again.
 func TestRow23AcquireRemovesTheMark(t *testing.T) {
-	marked := with(aged(0, other, time.Hour).Asked(third), "colour", "blue")
+	marked := with(protocol.Asked(aged(0, other, time.Hour), third), "colour", "blue")
 	m := planFor(Host{}, Memory{}, true, marked).Decide()
 	if m.Kind != MoveAcquire {
 		t.Fatalf("%v", m.Kind)
 	}
-	got := m.Lease.Acquired(me)
+	got := protocol.Acquired(m.Lease, me)
 	if got.Wanted() != "" || got.Owner != me || got.Properties["colour"] != "blue" || marked.Wanted() != third {
 		t.Errorf("acquired, it is %+v (before: %+v)", got, marked)
 	}
 }
 
+// conflictVerdict returns what it means for me that a write of l found current.
+func conflictVerdict(current lease.Lease, acked, sent feed.Continuation) protocol.Verdict {
+	v, _ := protocol.Judge(&lease.ConflictError{Current: current}, me, acked, sent)
+	return v
+}
+
 // A third party may write a property just before a host releases a lease. The store then
 // refuses the release, and the host must repeat it with the new ETag.
 func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
-	held := aged(0, me, 0).At(`"5"`)
-	release := held.Released(`"6"`)
+	held := protocol.At(aged(0, me, 0), `"5"`)
+	release := protocol.Released(held, `"6"`)
 	current := with(held, "command", "0 1 pause")
 	current.ETag = "2"
-	if v := lease.Judge(current, me, held.Continuation, release.Continuation); v != lease.Mine {
+	if v := conflictVerdict(current, held.Continuation, release.Continuation); v != protocol.Mine {
 		t.Fatalf("the conflict is judged as %v", v)
 	}
-	again := current.Released(release.Continuation)
+	again := protocol.Released(current, release.Continuation)
 	if again.ETag != "2" || again.Owner != "" || again.Continuation != `"6"` || again.Properties["command"] == "" {
 		t.Errorf("sent again is %+v", again)
 	}
-	if v := lease.Judge(aged(0, other, 0), me, `"5"`, `"6"`); v != lease.Lost {
+	if v := conflictVerdict(aged(0, other, 0), `"5"`, `"6"`); v != protocol.Lost {
 		t.Errorf("with another owner it is judged as %v", v)
 	}
 }
@@ -251,7 +258,7 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 // for B. Otherwise host C could acquire it, although C has the smaller share of leases
 // already, and B would still have too few.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
-	reserved := aged(4, "", 0).Asked(third)
+	reserved := protocol.Asked(aged(4, "", 0), third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
 	wantMove(t, "a host at floor", planFor(Host{}, Memory{}, true, leases...), MoveNone)
 	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
@@ -260,7 +267,7 @@ func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 // Host B asked for many leases while it was alone, and then other hosts came. Leases that
 // are reserved for B and that B no longer takes must go to a host with too few.
 func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
-	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
+	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), protocol.Asked(aged(4, "", 0), third), protocol.Asked(aged(5, "", 0), third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
 	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
@@ -268,7 +275,7 @@ func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
 // The host that asked for a lease has died. The other hosts are at ceil, because the dead
 // one still counts. One of them must take the free lease all the same.
 func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
-	reserved := aged(2, "", 0).Asked(third)
+	reserved := protocol.Asked(aged(2, "", 0), third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), reserved}
 	first := planFor(Host{}, Memory{}, true, leases...)
 	wantMove(t, "just released", first, MoveNone)
@@ -291,15 +298,15 @@ func TestDecideTakesLeftOverLeasesThoughMoreThanTheMaximumAreReserved(t *testing
 	first := planFor(h, Memory{}, true, leases...)
 	p := planFor(h, first.Memory(), true, leases...)
 	wantMove(t, "2 held of 3, and 2 reserved", p, MoveAcquire, "idC", "idD", "idE")
-	p.Amend(p.Decide().Lease.Acquired(me))
+	p.Amend(protocol.Acquired(p.Decide().Lease, me))
 	wantMove(t, "3 held of 3", p, MoveNone)
 }
 
 func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
 	// If the mark on the foreign owner's lease counted, this host would have 1 of 2
 	// leases and take nothing.
-	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, aged(0, "WORKER-7", 0).Asked(me), aged(1, "", 0)), MoveAcquire, "idB")
-	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, aged(0, other, time.Hour).Asked(third)), MoveAcquire, "idA")
+	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, "WORKER-7", 0), me), aged(1, "", 0)), MoveAcquire, "idB")
+	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, other, time.Hour), third)), MoveAcquire, "idA")
 }
 
 // An owner stops when a listing shows an ancestor of its lease, and releases the lease with
@@ -308,7 +315,7 @@ func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
 func TestDecideMarksOfShadowedLeasesDoNotCount(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Owner: me, Modified: noon}
 	for name, owner := range map[string]string{"free": "", "live": other} {
-		shadowed := aged(0, owner, 0).Asked(third)
+		shadowed := protocol.Asked(aged(0, owner, 0), third)
 		shadowed.PartitionID = ""
 		leases := []lease.Lease{whole, shadowed, aged(2, me, 0), aged(3, other, 0), aged(4, other, 0), aged(5, other, 0), aged(6, other, 0)}
 		p := planFor(Host{}, Memory{}, true, leases...)
@@ -316,7 +323,7 @@ func TestDecideMarksOfShadowedLeasesDoNotCount(t *testing.T) {
 		if p.MarksOut() {
 			t.Errorf("%s: this host has a mark out", name)
 		}
-		mine := aged(0, owner, 0).Asked(me)
+		mine := protocol.Asked(aged(0, owner, 0), me)
 		mine.PartitionID = ""
 		if planFor(Host{}, Memory{}, true, whole, mine).MarksOut() {
 			t.Errorf("%s: the host waits for a lease that it cannot acquire", name)
@@ -331,7 +338,7 @@ func TestDecideAsksTheMostLoadedForTwoLessOrMore(t *testing.T) {
 	if p := planFor(Host{}, Memory{}, true, leases...); p.MarksOut() {
 		t.Error("a mark is outstanding before the ask")
 	} else {
-		p.Amend(p.Decide().Lease.Asked(me))
+		p.Amend(protocol.Asked(p.Decide().Lease, me))
 		wantMove(t, "then 2, 2, 2", p, MoveNone)
 		if !p.MarksOut() {
 			t.Error("no mark is outstanding after the ask")
@@ -378,15 +385,15 @@ func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testin
 
 func TestOwnersOfOurImplementation(t *testing.T) {
 	for text, ours := range map[string]bool{
-		lease.NewOwner("host", 0): true, lease.NewOwner("", 0xffffffff): true, "a/b/0123cdef": true, "/01234567": true,
+		protocol.NewOwner("host", 0): true, protocol.NewOwner("", 0xffffffff): true, "a/b/0123cdef": true, "/01234567": true,
 		"": false, "host": false, "host/0123456": false, "host/012345678": false, "host/0123456G": false, "host/0123CDEF": false,
 		"host-01234567": false, "01234567": false,
 	} {
-		if lease.Ours(text) != ours {
+		if protocol.Ours(text) != ours {
 			t.Errorf("Ours(%q) is %t", text, !ours)
 		}
-		if want := text; !ours && lease.Instance(text) != want {
-			t.Errorf("Instance(%q) is %q", text, lease.Instance(text))
+		if want := text; !ours && protocol.Instance(text) != want {
+			t.Errorf("Instance(%q) is %q", text, protocol.Instance(text))
 		}
 	}
 }
@@ -403,7 +410,7 @@ func TestDecideCountsLeasesThatAWorkerTrusts(t *testing.T) {
 	}
 	wantMove(t, "it holds its maximum", plan(Host{Max: 2}, true, jumped...), MoveNone)
 	wantMove(t, "its workers have lost both", plan(Host{Max: 2}, false, jumped...), MoveAcquire, "idC")
-	wantMove(t, "one is to be handed over", plan(Host{Max: 2}, true, jumped[0].Asked(other), jumped[1], jumped[2]), MoveNone)
+	wantMove(t, "one is to be handed over", plan(Host{Max: 2}, true, protocol.Asked(jumped[0], other), jumped[1], jumped[2]), MoveNone)
 	wantMove(t, "another host has acquired one", plan(Host{Max: 2}, true, aged(0, other, 0), jumped[1], jumped[2]), MoveNone)
 	wantMove(t, "somebody deleted one", plan(Host{Max: 2}, true, jumped[1:]...), MoveNone)
 	wantMove(t, "it has its share of five", plan(Host{}, true, jumped[0], jumped[1], aged(2, other, 0), aged(3, other, 0), aged(4, other, 0)), MoveNone)

@@ -3,6 +3,7 @@ package balance
 import (
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -29,7 +30,7 @@ func (p *Plan) state(l *lease.Lease) leaseState {
 		s.live = age < p.host.Terms.Takeover() || l.Owner == p.host.Owner && p.workers[l.ID]
 		s.young = s.live && young
 	}
-	if w := l.Wanted(); w != "" && !p.shadowed(l.ID) && (l.Owner == "" || s.live && lease.Ours(l.Owner)) {
+	if w := l.Wanted(); w != "" && !p.shadowed(l.ID) && (l.Owner == "" || s.live && protocol.Ours(l.Owner)) {
 		s.wanted = w
 	}
 	return s

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/internal/race"
-	"github.com/changefeed-go/changefeed/lease"
 )
 
 // balanced returns a world in which the given hosts share the given leases equally.
@@ -184,9 +184,9 @@ func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
 }
 
 func ExampleInstance() {
-	owner := lease.NewOwner("billing-7", 0xc0ffee)
-	fmt.Println(owner, lease.Ours(owner), lease.Instance(owner))
-	fmt.Println(lease.Instance("WORKER-7"), lease.Ours("WORKER-7"))
+	owner := protocol.NewOwner("billing-7", 0xc0ffee)
+	fmt.Println(owner, protocol.Ours(owner), protocol.Instance(owner))
+	fmt.Println(protocol.Instance("WORKER-7"), protocol.Ours("WORKER-7"))
 	// Output:
 	// billing-7/00c0ffee true billing-7
 	// WORKER-7 false

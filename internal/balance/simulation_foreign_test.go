@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -170,7 +171,7 @@ func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
 	w.foreigner(w.uniform(foreignInterval), java)
 	rests("a foreign host comes")
 	for _, h := range w.living() {
-		if lease.Ours(h.Owner) {
+		if protocol.Ours(h.Owner) {
 			w.stop(h)
 		}
 	}

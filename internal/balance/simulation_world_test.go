@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -202,7 +203,7 @@ func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
 	if at.Owner != l.Owner {
 		w.moves++
 		w.owned(at, l.Owner)
-		if l.Owner != "" && !lease.Ours(l.Owner) {
+		if l.Owner != "" && !protocol.Ours(l.Owner) {
 			w.robbed(at.Lease)
 		}
 	}
@@ -229,7 +230,7 @@ func (w *world) owned(l *held, owner string) {
 
 // join starts a new host with the given bounds after a delay.
 func (w *world) join(after time.Duration, bounds Host) *host {
-	bounds.Owner = lease.NewOwner("host"+strconv.Itoa(len(w.hosts)), w.rnd.Uint32())
+	bounds.Owner = protocol.NewOwner("host"+strconv.Itoa(len(w.hosts)), w.rnd.Uint32())
 	bounds.Terms = times
 	h := &host{Host: bounds, alive: true, running: map[string]bool{}}
 	w.hosts = append(w.hosts, h)
@@ -268,9 +269,9 @@ func (w *world) step(h *host) {
 		w.end(h)
 		return
 	}
-	want := move.Lease.Acquired(h.Owner)
+	want := protocol.Acquired(move.Lease, h.Owner)
 	if move.Kind == MoveAsk {
-		want = move.Lease.Asked(h.Owner)
+		want = protocol.Asked(move.Lease, h.Owner)
 	}
 	if move.Kind == MoveSteal { // a mark is not obeyed before the lease may be used
 		w.slow[w.indexes[want.ID]] = max(w.slow[w.indexes[want.ID]], move.Until)
@@ -329,7 +330,7 @@ func (w *world) release(h *host, id string) {
 	if now.Owner != h.Owner {
 		return
 	}
-	w.update(now.Released(""))
+	w.update(protocol.Released(now, ""))
 	delete(h.running, id)
 }
 

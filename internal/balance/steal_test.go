@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -28,14 +29,14 @@ func wantSteal(t *testing.T, what string, p *Plan, until time.Duration, ids ...s
 
 func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 	for _, text := range []string{worker7, pod, guid, "host", "me-11111111", "me/1111111", "me/111111111", "ME/ABCDEF01"} {
-		if lease.Ours(text) {
+		if protocol.Ours(text) {
 			t.Errorf("%q is taken for a host that obeys a mark", text)
 		}
 		wantSteal(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), time.Hour+61*time.Second, "idA", "idB")
 	}
 	// Owners of our own implementation must be asked, even if their instance name equals
 	// this host's or a foreign owner's.
-	for _, text := range []string{lease.NewOwner("me", 0x22222222), lease.NewOwner(worker7, 1), lease.NewOwner(other, 2), lease.NewOwner("", 3)} {
+	for _, text := range []string{protocol.NewOwner("me", 0x22222222), protocol.NewOwner(worker7, 1), protocol.NewOwner(other, 2), protocol.NewOwner("", 3)} {
 		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveAsk)
 	}
 }
@@ -58,7 +59,7 @@ func TestLeaseWithoutATimestampExpires(t *testing.T) {
 	dead.Timestamp, live.Timestamp = time.Time{}, time.Time{}
 	p := planFor(Host{}, Memory{}, true, dead, live)
 	wantMove(t, "its owner died", p, MoveAcquire, "idA")
-	taken := dead.Acquired(me)
+	taken := protocol.Acquired(dead, me)
 	taken.Modified = noon
 	p.Amend(taken)
 	wantMove(t, "its owner lives, and has no more than I", p, MoveNone)
@@ -74,7 +75,7 @@ func TestStealComesAfterAllOtherMoves(t *testing.T) {
 		if m.Kind != MoveAsk || m.Lease.Owner != other {
 			t.Fatalf("%v of %q, whose owner is %q; want to ask %s first", m.Kind, m.Lease.ID, m.Lease.Owner, other)
 		}
-		p.Amend(m.Lease.Asked(me))
+		p.Amend(protocol.Asked(m.Lease, me))
 	}
 	wantSteal(t, "when who can be asked has no more than he should", p, time.Hour+61*time.Second, "idA", "idB", "idC", "idD")
 	wantMove(t, "in a quick cycle", planFor(Host{}, Memory{}, false, stolen...), MoveNone)
@@ -122,7 +123,7 @@ func TestStealsHalfOfItsDeficitInACycle(t *testing.T) {
 			if m.Kind != MoveSteal {
 				t.Fatalf("%v of %q", m.Kind, m.Lease.ID)
 			}
-			got := m.Lease.Acquired(me)
+			got := protocol.Acquired(m.Lease, me)
 			got.ETag, got.Modified = "2", noon
 			p.Amend(got)
 			for i := range leases {
@@ -162,7 +163,7 @@ func TestRefusedStealIsDecidedAgain(t *testing.T) {
 	l.ETag, l.Owner = "3", other
 	p.Amend(l)
 	wantMove(t, "taken by another of our hosts meanwhile: one each of two", p, MoveNone)
-	if lease.Judge(l, me, l.Continuation, l.Continuation) != lease.Lost {
+	if conflictVerdict(l, l.Continuation, l.Continuation) != protocol.Lost {
 		t.Error("the conflict with another owner is not judged as lost")
 	}
 }
@@ -184,9 +185,9 @@ func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
 // A foreign host may keep a mark on its lease. Such a mark must not count as a request,
 // and the steal must remove it.
 func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
-	leases := []lease.Lease{aged(0, worker7, 0).Asked(third), aged(1, worker7, 0).Asked(third)}
+	leases := []lease.Lease{protocol.Asked(aged(0, worker7, 0), third), protocol.Asked(aged(1, worker7, 0), third)}
 	l := wantSteal(t, "marked by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
-	if got := l.Acquired(me); got.Wanted() != "" || got.Owner != me {
+	if got := protocol.Acquired(l, me); got.Wanted() != "" || got.Owner != me {
 		t.Errorf("stolen, it is %+v", got)
 	}
 }

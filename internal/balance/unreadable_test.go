@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -25,8 +26,8 @@ func damaged(token string) lease.Unreadable {
 // unreadable document with the token.
 func withDamage(token string, partitions []feed.Partition, initialized time.Time, leases ...lease.Lease) *Plan {
 	l := lease.Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []lease.Unreadable{damaged(token)}}
-	if l.Rangeless() {
-		l = l.WithRanges(partitions)
+	if protocol.Rangeless(l) {
+		l = protocol.WithRanges(l, partitions)
 	}
 	return NewPlan(Host{Owner: me, Terms: times, Range: feed.Range{Min: "A", Max: "D"}}, l, Memory{}, time.Hour, true, nil)
 }
@@ -40,7 +41,7 @@ func TestUnreadableLeaseHasNoOwnerAndTheOthersAreTaken(t *testing.T) {
 			if m.Kind != MoveAcquire || m.Lease.Token == token {
 				t.Fatalf("%s: %v of %s", token, m.Kind, m.Lease.Token)
 			}
-			got := m.Lease.Acquired(me)
+			got := protocol.Acquired(m.Lease, me)
 			got.Modified = noon
 			p.Amend(got)
 			taken++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -291,7 +292,7 @@ func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 		t.Fatalf("%d leases, %v", len(l.Leases), err)
 	}
 	old := l.Leases[0]
-	written, err := s.Update(t.Context(), old.At(`"7"`))
+	written, err := s.Update(t.Context(), protocol.At(old, `"7"`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func BenchmarkLeaseUpdate(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var err error
-		if l, err = s.Update(b.Context(), l.At(`"12345"`)); err != nil {
+		if l, err = s.Update(b.Context(), protocol.At(l, `"12345"`)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -383,7 +384,7 @@ func TestLeasesReportTheirCharge(t *testing.T) {
 		t.Fatal(err)
 	}
 	costs("a create", 7)
-	if _, err = s.Update(t.Context(), l.Acquired("host")); err != nil {
+	if _, err = s.Update(t.Context(), protocol.Acquired(l, "host")); err != nil {
 		t.Fatal(err)
 	}
 	costs("an update", 10)

@@ -307,7 +307,7 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 		default:
 			s.t.Fatal("Run has not returned after a stop from inside its handler")
 		}
-		if l := s.lease("0"); !l.Free() || l.Continuation != continuation(s.engine.counters()[0].lsn) {
+		if l := s.lease("0"); l.Owner != "" || l.Continuation != continuation(s.engine.counters()[0].lsn) {
 			s.t.Errorf("lease 0 is owned by %q at %q; want it free, after the batch that stopped the host", l.Owner, l.Continuation)
 		}
 		s.setHandle(nil)
@@ -338,7 +338,7 @@ func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 		if h.err == nil || !strings.Contains(h.err.Error(), "0") {
 			s.t.Errorf("Run returned %v; want an error that names lease 0", h.err)
 		}
-		if zero, one := s.lease("0"), s.lease("1"); zero.Free() || !one.Free() {
+		if zero, one := s.lease("0"), s.lease("1"); zero.Owner == "" || one.Owner != "" {
 			s.t.Errorf("lease 0 is owned by %q, lease 1 by %q; want the first one kept, the other released", zero.Owner, one.Owner)
 		}
 		s.join("second")
@@ -420,7 +420,7 @@ func TestReleaseRefusedByAPropertyWriteIsRepeated(t *testing.T) {
 		h.leave()
 		<-h.done
 		for _, l := range s.list().Leases {
-			if !l.Free() {
+			if l.Owner != "" {
 				s.t.Errorf("lease %s is still owned by %q", l.Token, l.Owner)
 			}
 		}
@@ -453,10 +453,10 @@ func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 		s.operates(opCreate, made, made)
 		s.sleep(5 * time.Minute)
 		for _, l := range s.list().Leases {
-			if l.Token != made.Token && !l.Free() {
+			if l.Token != made.Token && l.Owner != "" {
 				s.t.Errorf("lease %s is shadowed and still owned by %q", l.Token, l.Owner)
 			}
-			if l.Token == made.Token && l.Free() {
+			if l.Token == made.Token && l.Owner == "" {
 				s.t.Errorf("lease %s has no owner", l.Token)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -108,7 +109,7 @@ func (f *foreign) takeOwn(ctx context.Context, child lease.Lease) {
 // overwrite checkpoints the lease of a child at position, with the document that the host
 // created or last checkpointed. It does so even if the work has ended meanwhile.
 func (w *foreignWork) overwrite(position feed.Continuation) error {
-	next := w.host.claimed(w.own.At(position), "")
+	next := w.host.claimed(protocol.At(*w.own, position), "")
 	_, err := w.host.overwrite(context.WithoutCancel(w.ctx), next)
 	switch {
 	case errors.Is(err, feed.ErrNotFound):

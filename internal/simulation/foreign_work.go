@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/balance"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -234,7 +235,7 @@ func (w *foreignWork) write(ctx context.Context, position feed.Continuation) err
 			current = read
 			current.ETag = etag
 		}
-		return f.claimed(current.At(position), current.ETag), mine
+		return f.claimed(protocol.At(current, position), current.ETag), mine
 	})
 	if err == nil {
 		w.mu.Lock()
@@ -266,7 +267,7 @@ func (w *foreignWork) release(ctx context.Context) {
 			current = read
 			current.ETag = etag
 		}
-		l := f.claimed(current.At(back), current.ETag)
+		l := f.claimed(protocol.At(current, back), current.ETag)
 		l.Owner = ""
 		return l, mine
 	})

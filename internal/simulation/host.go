@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -141,7 +142,7 @@ func (h *host) learn(l lease.Lease) {
 		return
 	}
 	for _, text := range []string{l.Owner, l.Wanted()} {
-		if !lease.Ours(text) || !strings.HasPrefix(text, h.instance+"/") ||
+		if !protocol.Ours(text) || !strings.HasPrefix(text, h.instance+"/") ||
 			slices.ContainsFunc(h.world.everyHost(), func(o *host) bool { return o.text() == text }) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -67,7 +68,7 @@ func TestAWorkerNeedsAPositionOrAStart(t *testing.T) {
 		want bool
 	}{
 		"position":            {lease.Lease{Token: "0", Continuation: continuation(7)}, false},
-		"start":               {lease.Lease{Token: "0"}.StartingAt(feed.Beginning()), false},
+		"start":               {protocol.StartingAt(lease.Lease{Token: "0"}, feed.Beginning()), false},
 		"unreadable position": {lease.Lease{Token: "0", Continuation: "garbage"}, true},
 		"nothing":             {lease.Lease{Token: "0"}, true},
 	} {

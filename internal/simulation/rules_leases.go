@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -90,7 +91,7 @@ func judgeOwners(v *view, a *application, s *sending, breach report) {
 		switch same := after.Wanted() == before.Wanted(); {
 		case after.Owner == owner && owner != "" && owner != h.text(): // the host asks for the lease
 			same = before.Continuation == after.Continuation && maps.Equal(was, is)
-			breach(after.Wanted() != h.text() || before.Wanted() != "" || !lease.Ours(owner) || !same, "the lease of another host was %+v", before)
+			breach(after.Wanted() != h.text() || before.Wanted() != "" || !protocol.Ours(owner) || !same, "the lease of another host was %+v", before)
 			return
 		case s.replaces && after.Owner == "" && owner == "":
 			breach(after.Continuation != before.Continuation || !same, "the free lease was %+v", before)
@@ -99,7 +100,7 @@ func judgeOwners(v *view, a *application, s *sending, breach report) {
 			breach(owner == h.text() && !same, "the hand-over request was %q", before.Wanted())
 		case after.Owner != owner: // the host acquires the lease
 			breach(after.Owner != h.text() || after.Wanted() != "", "the new owner is another one, or keeps the hand-over request")
-			breach(owner != "" && !expired && lease.Ours(owner), "%q owns the lease, at age %s", owner, s.age)
+			breach(owner != "" && !expired && protocol.Ours(owner), "%q owns the lease, at age %s", owner, s.age)
 		default: // the host may acquire its own expired lease again
 			again := expired && after.Owner == h.text() && after.Wanted() == ""
 			breach(!same && !again, "the hand-over request was %q", before.Wanted())
@@ -133,7 +134,7 @@ func judgeChild(v *view, w *leaseWrite, breach report) {
 			return false
 		}
 		if start := a.Start(feed.Now()); a.Continuation == "" && start.Kind() == feed.StartNow {
-			a = a.StartingAt(v.defaultStart()) // foreign hosts drop the start; our children have it again
+			a = protocol.StartingAt(a, v.defaultStart()) // foreign hosts drop the start; our children have it again
 		}
 		is, was := w.lease.Properties, a.Properties
 		return w.lease.Continuation == a.Continuation && is[lease.PropertyStart] == was[lease.PropertyStart] && keepsBound(a, w.lease)

@@ -333,7 +333,7 @@ func (s *scene) initialised() {
 	s.t.Helper()
 	for range 100 {
 		l := s.list()
-		if !l.Initialized.IsZero() && !slices.ContainsFunc(l.Leases, lease.Lease.Free) {
+		if !l.Initialized.IsZero() && !slices.ContainsFunc(l.Leases, func(l lease.Lease) bool { return l.Owner == "" }) {
 			return
 		}
 		s.sleep(time.Second)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -41,7 +42,7 @@ func TestRequestOfADeadHostInAShadowedLeaseTakesNoShare(t *testing.T) {
 		s.setFaults(nil)
 		s.shadow(s.lease(<-asked))
 		s.sleep(s.times.recovery())
-		if left := s.marked(); len(left) != 1 || left[0].Owner != "" || lease.Instance(left[0].Wanted()) != "dead" {
+		if left := s.marked(); len(left) != 1 || left[0].Owner != "" || protocol.Instance(left[0].Wanted()) != "dead" {
 			s.t.Fatalf("the leases with a request are %+v; want one, free and requested by the dead host", left)
 		}
 		second := s.join("second")

@@ -1,6 +1,9 @@
 package simulation
 
-import "github.com/changefeed-go/changefeed/lease"
+import (
+	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/lease"
+)
 
 // visits counts the actions of foreign hosts in one run.
 type visits struct {
@@ -37,11 +40,11 @@ func (w *world) statistics() (moves int, v visits) {
 		switch {
 		case a.host == nil || a.op != opUpdate:
 		case !a.host.foreign:
-			if moved && before.Owner != "" && !lease.Ours(before.Owner) {
+			if moved && before.Owner != "" && !protocol.Ours(before.Owner) {
 				v.stolen++
 			}
 		default:
-			if lease.Ours(before.Owner) && a.doc.Owner != before.Owner {
+			if protocol.Ours(before.Owner) && a.doc.Owner != before.Owner {
 				v.overwritten++
 			}
 			if len(a.doc.Properties) < len(before.Properties) {

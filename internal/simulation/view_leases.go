@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -69,7 +70,7 @@ func (v *view) apply(a *application) {
 func (v *view) acquired(a *application) {
 	s, on, l := v.sent[a.leaseWrite], v.on(a.host, a.doc.Token), v.lease(a.doc.Token)
 	on.stolen = -1
-	if owner := s.before.Owner; owner != "" && !lease.Ours(owner) && s.age < v.times.takeover() {
+	if owner := s.before.Owner; owner != "" && !protocol.Ours(owner) && s.age < v.times.takeover() {
 		on.stolen = v.entries[l.n].at
 	}
 	if s.before.Owner != "" && (on.seen[s.before.ETag].now.After(v.store()) || v.jumpedAt > l.n) {
@@ -254,7 +255,7 @@ func (v *view) seenFree(w *leaseWrite) bool {
 		return false
 	}
 	seen := v.entries[at].fact.(*application).doc //nolint:errcheck // versions has the entries of applications
-	return !lease.Ours(seen.Owner) || k.now.IsZero() || k.now.Sub(seen.Modified) >= v.times.takeover()
+	return !protocol.Ours(seen.Owner) || k.now.IsZero() || k.now.Sub(seen.Modified) >= v.times.takeover()
 }
 
 // trustedAt reports whether the last successful write was recent enough by both clocks.

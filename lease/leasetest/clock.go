@@ -3,7 +3,7 @@ package leasetest
 import (
 	"time"
 
-	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // clockCases returns the cases that test the store's clock. slack is the maximum
@@ -74,11 +74,11 @@ func leaseAges(s *suite) {
 	if age := s.clock().Sub(l.Modified); age < 61*time.Second {
 		s.Errorf("61 s after its write a lease is %v old", age)
 	}
-	renewed := s.update(l.Acquired(owner(1)))
+	renewed := s.update(protocol.Acquired(l, owner(1)))
 	if age := s.clock().Sub(renewed.Modified); age > time.Minute {
 		s.Errorf("a lease just renewed is %v old", age)
 	}
-	terms := lease.Terms{Expiration: time.Minute}
+	terms := protocol.Terms{Expiration: time.Minute}
 	if s.clock().Sub(s.find(other.Token).Modified) < terms.Takeover() {
 		s.Error("a lease unwritten for E + 1 s may not be taken over")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -33,16 +34,16 @@ func everyField(s *suite) {
 	texts := map[string]string{"start": "2026-11-21T11:56:46Z", "ünï <&> \"quoted\"\\\n": "päper \u2028 \U0001F511", "empty": ""}
 	leases := map[string]lease.Lease{
 		"free, no position": s.whole("17"),
-		"EPK":               s.part(wide, "FF").At("opaque \\ <text>?>~\x7f\u2028\U0001F511"),
+		"EPK":               protocol.At(s.part(wide, "FF"), "opaque \\ <text>?>~\x7f\u2028\U0001F511"),
 		"full EPK range":    s.part("", "FF"),
 	}
-	all := s.whole("3").At(`"24"`)
+	all := protocol.At(s.whole("3"), `"24"`)
 	all.Owner, all.Properties, all.Timestamp = owner(1), texts, at
 	leases["all set"] = all
 	foreign := s.part("05C1", wide)
 	foreign.Owner, foreign.Timestamp = "hôst \"a\"/b/0badcafe", at
 	leases["foreign owner"] = foreign
-	versions := s.whole("5").At(`"5"`)
+	versions := protocol.At(s.whole("5"), `"5"`)
 	versions.Mode = feed.AllVersionsAndDeletes
 	switch s.dialect() {
 	case lease.DotNet:
@@ -110,7 +111,7 @@ func otherDialects(s *suite) {
 			s.Errorf("beside a lease in %s the listing has %+v", d, listing.Foreign)
 		}
 		var refusal *lease.DialectError
-		if err := listing.Refusal(s.dialect()); !errors.As(err, &refusal) {
+		if err := protocol.Refusal(listing, s.dialect()); !errors.As(err, &refusal) {
 			s.Errorf("beside a lease in %s a start is not refused: %v", d, err)
 		}
 		if len(listing.Leases) != 1 || listing.Leases[0].ETag != mine.ETag || !listing.Initialized.IsZero() {
@@ -119,7 +120,7 @@ func otherDialects(s *suite) {
 		if err := s.Remove(s.ctx, codec.LeaseID(l.Token)); err != nil {
 			s.Fatal(err)
 		}
-		if listing := s.list(); len(listing.Foreign) != 0 || listing.Refusal(s.dialect()) != nil {
+		if listing := s.list(); len(listing.Foreign) != 0 || protocol.Refusal(listing, s.dialect()) != nil {
 			s.Errorf("with a marker in %s alone the listing has %+v", d, listing.Foreign)
 		}
 	}
@@ -131,7 +132,7 @@ func otherDialects(s *suite) {
 func givenRange(s *suite) {
 	given := s.whole("0")
 	created := s.create(given)
-	updated := s.update(created.At(`"1"`))
+	updated := s.update(protocol.At(created, `"1"`))
 	_, updateErr := s.store.Update(s.ctx, created)
 	_, createErr := s.store.Create(s.ctx, given)
 	got := map[string]feed.Range{"created": created.Range, "updated": updated.Range}
@@ -174,7 +175,7 @@ func unknownProperties(s *suite) {
 	l := s.whole("0")
 	l.Properties = map[string]string{"epoch": "17", "command": "0 1 pause"}
 	l = s.create(l)
-	for _, next := range []lease.Lease{l.Acquired(owner(1)), l.At(`"1"`), l.Asked(owner(2)), l.Released("")} {
+	for _, next := range []lease.Lease{protocol.Acquired(l, owner(1)), protocol.At(l, `"1"`), protocol.Asked(l, owner(2)), protocol.Released(l, "")} {
 		next.ETag = l.ETag
 		l = s.update(next)
 		got := s.find(s.token("0")).Properties
@@ -225,12 +226,12 @@ func unknownMembers(s *suite) {
 	if listed.ETag == l.ETag {
 		s.Fatal("another implementation's write did not change the ETag")
 	}
-	_, err := s.store.Update(s.ctx, l.Acquired(owner(1)))
+	_, err := s.store.Update(s.ctx, protocol.Acquired(l, owner(1)))
 	s.wantConflict("update after another implementation's write", err, listed)
 	for _, next := range []func(lease.Lease) lease.Lease{
-		func(l lease.Lease) lease.Lease { return l.Acquired(owner(1)) },
-		func(l lease.Lease) lease.Lease { return l.At(`"1"`) },
-		func(l lease.Lease) lease.Lease { return l.Released(`"2"`) },
+		func(l lease.Lease) lease.Lease { return protocol.Acquired(l, owner(1)) },
+		func(l lease.Lease) lease.Lease { return protocol.At(l, `"1"`) },
+		func(l lease.Lease) lease.Lease { return protocol.Released(l, `"2"`) },
 	} {
 		listed = s.update(next(listed)) // first update the listed lease, then each returned one
 		text, err := s.Document(s.ctx, l.ID)
@@ -253,16 +254,16 @@ func foreignOwner(s *suite) {
 	s.edit(l.ID, func(members map[string]json.RawMessage) {
 		members["Owner"] = json.RawMessage(`"WORKER-7"`)
 		var position map[string]json.RawMessage
-		if err := json.Unmarshal(s.codec().Encode(l.At(`"41"`)), &position); err != nil {
+		if err := json.Unmarshal(s.codec().Encode(protocol.At(l, `"41"`)), &position); err != nil {
 			s.Fatal(err)
 		}
 		members["ContinuationToken"] = position["ContinuationToken"]
 	})
 	foreign := s.find(s.token("0"))
-	if foreign.Owner != "WORKER-7" || foreign.Continuation != `"41"` || lease.Ours(foreign.Owner) {
+	if foreign.Owner != "WORKER-7" || foreign.Continuation != `"41"` || protocol.Ours(foreign.Owner) {
 		s.Fatalf("the foreign host's lease is listed as %+v", foreign)
 	}
-	mine := s.update(foreign.Acquired(owner(1)))
+	mine := s.update(protocol.Acquired(foreign, owner(1)))
 	s.wantListed(mine)
 }
 

@@ -1,6 +1,9 @@
 package leasetest
 
-import "time"
+import (
+	"github.com/changefeed-go/changefeed/internal/protocol"
+	"time"
+)
 
 // markerCases returns the cases that test the marker, which records that a store is
 // initialised.
@@ -66,7 +69,7 @@ func markerApart(s *suite) {
 	b := s.create(s.part("05C1", "0BF3"))
 	s.mark(true)
 	s.wantListed(a, b)
-	a = s.update(a.Acquired(owner(1)))
+	a = s.update(protocol.Acquired(a, owner(1)))
 	s.delete(b)
 	if s.list().Initialized.IsZero() {
 		s.Error("writes of leases have removed the marker")

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -76,7 +77,7 @@ func updateRace(s *suite) {
 	l := s.create(s.whole("0"))
 	for round := range 20 {
 		errs := s.race(func(n int, store lease.Store) error {
-			_, err := store.Update(s.ctx, l.Acquired(owner(uint32(n))))
+			_, err := store.Update(s.ctx, protocol.Acquired(l, owner(uint32(n))))
 			return err
 		})
 		winner := s.wantOneWinner(errs, isConflict)
@@ -97,7 +98,7 @@ func createRace(s *suite) {
 	for round := range 20 {
 		token := fmt.Sprint(round)
 		errs := s.race(func(n int, store lease.Store) error {
-			_, err := store.Create(s.ctx, s.whole(token).Acquired(owner(uint32(n))))
+			_, err := store.Create(s.ctx, protocol.Acquired(s.whole(token), owner(uint32(n))))
 			return err
 		})
 		winner := s.wantOneWinner(errs, isConflict)
@@ -115,7 +116,7 @@ func deleteRace(s *suite) {
 			if n%2 == 0 {
 				return store.Delete(s.ctx, l)
 			}
-			_, err := store.Update(s.ctx, l.Acquired(owner(uint32(n))))
+			_, err := store.Update(s.ctx, protocol.Acquired(l, owner(uint32(n))))
 			return err
 		})
 		winner := s.wantOneWinner(errs, func(err error) bool { return isConflict(err) || errors.Is(err, feed.ErrNotFound) })
@@ -152,7 +153,7 @@ func countRace(s *suite) {
 		l := first
 		for range each {
 			for {
-				next, err := store.Update(s.ctx, l.At(feed.Continuation(fmt.Sprintf(`"%d"`, count(l)+1))))
+				next, err := store.Update(s.ctx, protocol.At(l, feed.Continuation(fmt.Sprintf(`"%d"`, count(l)+1))))
 				if err == nil {
 					l = next
 					break
@@ -196,7 +197,7 @@ func listRace(s *suite) {
 					return fmt.Errorf("a listing has owner %s with the position of %s", x.Owner, x.Continuation)
 				}
 				if x.Token == s.token(fmt.Sprint(n)) {
-					mine := x.Acquired(owner(uint32(n))).At(feed.Continuation(owner(uint32(n))))
+					mine := protocol.At(protocol.Acquired(x, owner(uint32(n))), feed.Continuation(owner(uint32(n))))
 					if _, err := store.Update(s.ctx, mine); err != nil {
 						return err
 					}

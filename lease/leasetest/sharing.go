@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -31,11 +32,11 @@ func hostsShare(s *suite) {
 		s.Fatalf("another host sees %d leases and a marker of %v", len(seen.Leases), seen.Initialized)
 	}
 	s.wantSame("the lease that another host sees", seen.Leases[0], l)
-	theirs, err := other.Update(s.ctx, seen.Leases[0].Acquired(owner(2)))
+	theirs, err := other.Update(s.ctx, protocol.Acquired(seen.Leases[0], owner(2)))
 	if err != nil {
 		s.Fatalf("update by another host: %v", err)
 	}
-	_, err = s.store.Update(s.ctx, l.Acquired(owner(1)))
+	_, err = s.store.Update(s.ctx, protocol.Acquired(l, owner(1)))
 	s.wantConflict("update after another host's", err, theirs)
 	s.wantListed(theirs)
 }
@@ -47,7 +48,7 @@ func processorsApart(s *suite) {
 	stores := map[string]lease.Store{}
 	for i, name := range names {
 		stores[name] = s.open(key(name))
-		if _, err := stores[name].Create(s.ctx, s.whole("0").Acquired(owner(uint32(i)))); err != nil {
+		if _, err := stores[name].Create(s.ctx, protocol.Acquired(s.whole("0"), owner(uint32(i)))); err != nil {
 			s.Fatalf("create a lease of processor %q beside others: %v", name, err)
 		}
 	}
@@ -81,7 +82,7 @@ func processorsApart(s *suite) {
 // containerAnew checks that the processor of a recreated monitored container finds no
 // leases. The positions of the deleted container mean nothing in the new one.
 func containerAnew(s *suite) {
-	s.create(s.whole("0").At(`"4711"`))
+	s.create(protocol.At(s.whole("0"), `"4711"`))
 	s.mark(true)
 	anew := key("projector")
 	anew.Identity.ContainerRID = "O7RwAPcSxoI="

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -32,7 +33,7 @@ func key(processor string) lease.Key {
 }
 
 // owner returns the owner text of host n.
-func owner(n uint32) string { return lease.NewOwner("host", n) }
+func owner(n uint32) string { return protocol.NewOwner("host", n) }
 
 // dialect returns the dialect of the container under test, which determines the leases
 // that it can represent.

@@ -3,6 +3,7 @@ package leasetest
 import (
 	"errors"
 
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -42,13 +43,13 @@ func createdListed(s *suite) {
 }
 
 func createExisting(s *suite) {
-	first := s.create(s.whole("0").At(`"1"`))
-	_, err := s.store.Create(s.ctx, s.whole("0").At(`"2"`))
+	first := s.create(protocol.At(s.whole("0"), `"1"`))
+	_, err := s.store.Create(s.ctx, protocol.At(s.whole("0"), `"2"`))
 	s.wantConflict("create of an existing lease", err, first)
 	s.wantListed(first)
-	mine := first.Acquired(owner(1))
+	mine := protocol.Acquired(first, owner(1))
 	mine = s.update(mine)
-	_, err = s.store.Create(s.ctx, mine.PutBack())
+	_, err = s.store.Create(s.ctx, protocol.PutBack(mine))
 	s.wantConflict("put back of an existing lease", err, mine)
 	s.wantListed(mine)
 }
@@ -57,11 +58,11 @@ func updateListed(s *suite) {
 	other := s.create(s.whole("1"))
 	l := s.create(s.whole("0"))
 	for _, next := range []func(lease.Lease) lease.Lease{
-		func(l lease.Lease) lease.Lease { return l.Acquired(owner(1)) },
-		func(l lease.Lease) lease.Lease { return l.At(`"24"`) },
-		func(l lease.Lease) lease.Lease { return l.Asked(owner(2)) },
-		func(l lease.Lease) lease.Lease { return l.Released(`"25"`) },
-		func(l lease.Lease) lease.Lease { return l.Acquired(owner(2)) },
+		func(l lease.Lease) lease.Lease { return protocol.Acquired(l, owner(1)) },
+		func(l lease.Lease) lease.Lease { return protocol.At(l, `"24"`) },
+		func(l lease.Lease) lease.Lease { return protocol.Asked(l, owner(2)) },
+		func(l lease.Lease) lease.Lease { return protocol.Released(l, `"25"`) },
+		func(l lease.Lease) lease.Lease { return protocol.Acquired(l, owner(2)) },
 	} {
 		l = s.update(next(l))
 		s.wantListed(l, other)
@@ -90,18 +91,18 @@ func idleUpdate(s *suite) {
 
 func updateOld(s *suite) {
 	created := s.create(s.whole("0"))
-	mine := s.update(created.Acquired(owner(1)).At(`"3"`))
-	_, err := s.store.Update(s.ctx, created.Acquired(owner(2)))
+	mine := s.update(protocol.At(protocol.Acquired(created, owner(1)), `"3"`))
+	_, err := s.store.Update(s.ctx, protocol.Acquired(created, owner(2)))
 	s.wantConflict("acquire with an old ETag", err, mine)
 	s.wantListed(mine)
 	never := mine
 	never.ETag = `"never"`
-	_, err = s.store.Update(s.ctx, never.At(`"4"`))
+	_, err = s.store.Update(s.ctx, protocol.At(never, `"4"`))
 	s.wantConflict("update with an ETag that never existed", err, mine)
 	s.wantListed(mine)
 	var conflict *lease.ConflictError
 	if errors.As(err, &conflict) {
-		mine = s.update(conflict.Current.At(`"5"`)) // a conflict's Current is the base of the next write
+		mine = s.update(protocol.At(conflict.Current, `"5"`)) // a conflict's Current is the base of the next write
 	}
 	s.wantListed(mine)
 }
@@ -109,7 +110,7 @@ func updateOld(s *suite) {
 func updateAbsent(s *suite) {
 	l := s.create(s.whole("0"))
 	s.delete(l)
-	_, err := s.store.Update(s.ctx, l.At(`"1"`))
+	_, err := s.store.Update(s.ctx, protocol.At(l, `"1"`))
 	s.wantNotFound("update of a deleted lease", err)
 	s.wantListed()
 }
@@ -124,7 +125,7 @@ func deletedUnlisted(s *suite) {
 
 func deleteOld(s *suite) {
 	created := s.create(s.whole("0"))
-	mine := s.update(created.Acquired(owner(1)))
+	mine := s.update(protocol.Acquired(created, owner(1)))
 	s.wantConflict("delete with an old ETag", s.store.Delete(s.ctx, created), mine)
 	s.wantListed(mine)
 	s.delete(mine)
@@ -138,7 +139,7 @@ func etagNeverBack(s *suite) {
 	if second.ETag == first.ETag {
 		s.Fatalf("the recreated lease has the ETag %s of the deleted one", first.ETag)
 	}
-	_, err := s.store.Update(s.ctx, first.Acquired(owner(1)))
+	_, err := s.store.Update(s.ctx, protocol.Acquired(first, owner(1)))
 	s.wantConflict("update with the ETag of a deleted lease", err, second)
 	s.wantConflict("delete with the ETag of a deleted lease", s.store.Delete(s.ctx, first), second)
 	s.wantListed(second)
@@ -147,24 +148,24 @@ func etagNeverBack(s *suite) {
 // sentTwice checks a checkpoint that is sent again because its response was lost. The
 // second write must be a conflict, which shows the first one.
 func sentTwice(s *suite) {
-	l := s.update(s.create(s.whole("0")).Acquired(owner(1)).At(`"7"`))
-	sent := l.At(`"8"`)
+	l := s.update(protocol.At(protocol.Acquired(s.create(s.whole("0")), owner(1)), `"7"`))
+	sent := protocol.At(l, `"8"`)
 	s.update(sent)
 	_, err := s.store.Update(s.ctx, sent)
 	var conflict *lease.ConflictError
 	if !errors.As(err, &conflict) {
 		s.Fatalf("the same write again: %v; want a conflict", err)
 	}
-	if v := lease.Judge(conflict.Current, owner(1), l.Continuation, sent.Continuation); v != lease.Mine {
+	if v, _ := protocol.Judge(err, owner(1), l.Continuation, sent.Continuation); v != protocol.Mine {
 		s.Errorf("the writer's own earlier write is judged as %v", v)
 	}
 }
 
 func putBack(s *suite) {
-	l := s.update(s.create(s.whole("0")).Acquired(owner(1)).At(`"9"`))
-	marked := s.update(l.Asked(owner(2)))
+	l := s.update(protocol.At(protocol.Acquired(s.create(s.whole("0")), owner(1)), `"9"`))
+	marked := s.update(protocol.Asked(l, owner(2)))
 	s.delete(marked)
-	back := s.create(marked.PutBack())
+	back := s.create(protocol.PutBack(marked))
 	if back.ID != l.ID || back.Owner != owner(1) || back.Continuation != `"9"` || back.Wanted() != "" {
 		s.Errorf("the lease that was put back is %+v; want the owner and position of %+v", back, l)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -65,30 +66,30 @@ func TestWriteThatWasSentTwiceIsRecognised(t *testing.T) {
 		if err != nil {
 			t.Fatalf("create, sent twice: %v", err)
 		}
-		me := lease.NewOwner("host", 1)
-		acquired, err := mine.Update(ctx, l.Acquired(me))
+		me := protocol.NewOwner("host", 1)
+		acquired, err := mine.Update(ctx, protocol.Acquired(l, me))
 		if err != nil || acquired.Owner != me || acquired.ETag == l.ETag {
 			t.Fatalf("acquire, sent twice: %+v, %v", acquired, err)
 		}
-		if acquired, err = mine.Update(ctx, acquired.At(`"7"`)); err != nil {
+		if acquired, err = mine.Update(ctx, protocol.At(acquired, `"7"`)); err != nil {
 			t.Fatalf("the next write, by the ETag of that answer: %v", err)
 		}
 
 		// If another host writes between the two attempts, the store must return a
 		// conflict with that host's document.
-		asker := lease.NewOwner("host", 2)
+		asker := protocol.NewOwner("host", 2)
 		ask := func() {
 			listing, err := theirs.List(ctx)
 			if err != nil || len(listing.Leases) != 1 {
 				t.Errorf("list: %+v, %v", listing, err)
 				return
 			}
-			if _, err := theirs.Update(ctx, listing.Leases[0].Asked(asker)); err != nil {
+			if _, err := theirs.Update(ctx, protocol.Asked(listing.Leases[0], asker)); err != nil {
 				t.Errorf("ask: %v", err)
 			}
 		}
 		between.Store(&ask)
-		_, err = mine.Update(ctx, acquired.At(`"8"`))
+		_, err = mine.Update(ctx, protocol.At(acquired, `"8"`))
 		var conflict *lease.ConflictError
 		if !errors.As(err, &conflict) || conflict.Current.Wanted() != asker || conflict.Current.Continuation != `"8"` {
 			t.Fatalf("a write that another write followed: %v; want a conflict with the other write", err)
@@ -114,7 +115,7 @@ func TestLeasesOfProcessorsWithAnyName(t *testing.T) {
 			}
 			l, err := opened.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
 			if err == nil {
-				l, err = opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 1)))
+				l, err = opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 1)))
 			}
 			if err == nil {
 				_, err = opened.Create(t.Context(), l)

@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -86,11 +87,11 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 					l, err := st.Create(ctx, leaseOf(d, "", "1FFF"))
 					at := time.Date(2026, 11, 21, 11, 0, 0, 123000000, time.UTC)
 					for _, next := range []func(lease.Lease) lease.Lease{
-						func(l lease.Lease) lease.Lease { return l.Acquired(lease.NewOwner("host", 1)) },
-						func(l lease.Lease) lease.Lease { return l.At(`"24"`) },
-						func(l lease.Lease) lease.Lease { return l.Asked(lease.NewOwner("host", 2)) },
-						func(l lease.Lease) lease.Lease { return l.Released(`"25"`) },
-						func(l lease.Lease) lease.Lease { return l.Acquired(lease.NewOwner("host", 2)) },
+						func(l lease.Lease) lease.Lease { return protocol.Acquired(l, protocol.NewOwner("host", 1)) },
+						func(l lease.Lease) lease.Lease { return protocol.At(l, `"24"`) },
+						func(l lease.Lease) lease.Lease { return protocol.Asked(l, protocol.NewOwner("host", 2)) },
+						func(l lease.Lease) lease.Lease { return protocol.Released(l, `"25"`) },
+						func(l lease.Lease) lease.Lease { return protocol.Acquired(l, protocol.NewOwner("host", 2)) },
 					} {
 						if err != nil {
 							t.Fatal(err)
@@ -153,7 +154,7 @@ func TestLeasesOfAnotherDialectAreRefused(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					wantWords(t, listing.Refusal(ours), theirs.Name(), "convert")
+					wantWords(t, protocol.Refusal(listing, ours), theirs.Name(), "convert")
 				})
 			})
 		}

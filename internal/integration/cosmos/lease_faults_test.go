@@ -18,6 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/lease/leasetest"
@@ -178,7 +179,7 @@ func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		current, err := opened.Update(ctx, stale.Acquired(lease.NewOwner("host", 1)))
+		current, err := opened.Update(ctx, protocol.Acquired(stale, protocol.NewOwner("host", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +220,7 @@ func TestThrottledReadThatNamesNoTimeIsRepeatedAfterAPause(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = opened.Update(t.Context(), stale.Acquired(lease.NewOwner("host", 1))); err != nil {
+		if _, err = opened.Update(t.Context(), protocol.Acquired(stale, protocol.NewOwner("host", 1))); err != nil {
 			t.Fatal(err)
 		}
 		throttled.Store(true)
@@ -261,14 +262,14 @@ func TestReadOfAnOldReplicaIsNotAConflict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, err := opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 1)))
+		now, err := opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		behind.Store(true)
 		var conflict *lease.ConflictError
 		var throttled *feed.ThrottledError
-		_, err = opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 2)))
+		_, err = opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 2)))
 		for what, err := range map[string]error{"update": err, "delete": opened.Delete(t.Context(), l)} {
 			if err == nil || errors.As(err, &conflict) || errors.As(err, &throttled) || errors.Is(err, feed.ErrNotFound) {
 				t.Errorf("%s, refused, and an old replica answers the read: %v; want an error of unknown outcome", what, err)
@@ -278,7 +279,7 @@ func TestReadOfAnOldReplicaIsNotAConflict(t *testing.T) {
 			t.Errorf("%d of 2 reads came with the session of the refusal, which an old replica does not answer", sessions.Load())
 		}
 		behind.Store(false)
-		_, err = opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 2)))
+		_, err = opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 2)))
 		if !errors.As(err, &conflict) || conflict.Current.ETag != now.ETag {
 			t.Errorf("once it has caught up: %v; want the conflict", err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -35,10 +36,10 @@ func leasesInWorld(t *testing.T, o cosmos.Options, multiple bool) (*world, lease
 func TestLeasesAreReadAndWrittenInTheWriteRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, opened, l := leasesInWorld(t, cosmos.Options{PreferredRegions: []string{"North"}}, false)
-		if _, err := opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 1))); err != nil {
+		if _, err := opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 1))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 2))); !isConflict(err) {
+		if _, err := opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 2))); !isConflict(err) {
 			t.Errorf("a second write with the old etag: %v; want a conflict", err)
 		}
 		if _, err := opened.List(t.Context()); err != nil {
@@ -60,7 +61,7 @@ func TestAWriteOfALeaseFollowsTheWriteRegion(t *testing.T) {
 		w.regions = []string{"north", "east", "west"}
 		w.mu.Unlock()
 		w.fail(w.host("east"), trouble{status: 403, sub: 3})
-		if _, err := opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 1))); err != nil {
+		if _, err := opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 1))); err != nil {
 			t.Fatal(err)
 		}
 		if regions, documents := w.taken(); regions != "east north" || documents != 1 {
@@ -80,7 +81,7 @@ func TestALeaseIsWrittenToAnotherWriteRegionIfThereIsOne(t *testing.T) {
 				w.taken()
 				w.fail(w.host("east"), trouble{err: unreachable})
 				began := time.Now()
-				l, err := opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 1)))
+				l, err := opened.Update(t.Context(), protocol.Acquired(l, protocol.NewOwner("host", 1)))
 				want := "east"
 				if multiple {
 					want = "east north north"

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/estimator"
-	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // show prints a report in the configured format.
@@ -46,7 +46,7 @@ func (c Config) show(r estimator.Report) error {
 
 // state returns the state that a lease had when the report was made.
 func (c Config) state(l *estimator.Lag, r estimator.Report) leases.State {
-	return leases.StateOf(l.Owner, r.Time.Sub(l.Modified), lease.Terms{Expiration: c.Expiration, Acquire: c.Expiration})
+	return leases.StateOf(l.Owner, r.Time.Sub(l.Modified), protocol.Terms{Expiration: c.Expiration, Acquire: c.Expiration})
 }
 
 // states returns the number of leases in each state.
@@ -64,7 +64,7 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		rows = append(rows, []string{
-			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(lease.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Continuation), remark(*l),
+			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(protocol.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Continuation), remark(*l),
 		})
 	}
 	if err := view.Table(w, rows); err != nil {

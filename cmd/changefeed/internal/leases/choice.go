@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -23,7 +24,7 @@ type Choice struct {
 	// for the leases to convert. It is nil outside a conversion.
 	Made *Made
 	// Terms are the intervals of the hosts, which determine whether a lease is live.
-	Terms lease.Terms
+	Terms protocol.Terms
 }
 
 // Made describes the leases that a conversion creates. If the conversion was interrupted,
@@ -85,7 +86,7 @@ func ids(groups []group) []string {
 
 // SurveyOf reads the leases of a processor in a dialect. The survey may contain no
 // leases.
-func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dialect, terms lease.Terms) (Survey, error) {
+func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dialect, terms protocol.Terms) (Survey, error) {
 	groups, now, err := c.list(ctx)
 	if err != nil {
 		return Survey{}, err
@@ -107,7 +108,7 @@ func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dial
 }
 
 // survey returns a survey of the documents in a group.
-func (c *Container) survey(ctx context.Context, g group, now time.Time, terms lease.Terms) (Survey, error) {
+func (c *Container) survey(ctx context.Context, g group, now time.Time, terms protocol.Terms) (Survey, error) {
 	s := Survey{Processor: g.processor, Host: g.host, Container: c.Identity.ContainerRID, Marker: g.marker, Lock: g.lock, Now: now, Terms: terms}
 	var err error
 	if s.Codec, err = c.codec(g.processor, g.host, g.dialect); err != nil {

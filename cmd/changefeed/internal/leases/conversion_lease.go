@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -75,7 +76,7 @@ func cannotConvert(token, format string, args ...any) error {
 // add converts a lease and adds it to the results.
 func (c *converter) add(l lease.Lease) error {
 	from := c.source.Codec
-	if l.Strange(from.Dialect(), c.source.Container) != nil {
+	if protocol.Strange(l, from.Dialect(), c.source.Container) != nil {
 		return cannotConvert(l.Token, "its position belongs to container %s, which was deleted; the container is now %s", l.Properties[lease.PropertyContainer], c.source.Container)
 	}
 	to, err := c.fresh(l)
@@ -127,7 +128,7 @@ func (c *converter) withStart(to, from lease.Lease) lease.Lease {
 		return to
 	}
 	c.startNow = c.startNow || from.Start(feed.Beginning()).Kind() == feed.StartNow
-	return to.StartingAt(from.Start(feed.Now()))
+	return protocol.StartingAt(to, from.Start(feed.Now()))
 }
 
 // note adds the notes about properties of the source's leases that the new leases do not
@@ -148,7 +149,7 @@ func (c *converter) note() {
 		if m.to.Continuation == "" && m.to.Properties[lease.PropertyStart] == "" {
 			startless++
 		}
-		if !m.from.Free() {
+		if m.from.Owner != "" {
 			owned++
 		}
 		for _, have := range members(m.before) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -93,7 +94,7 @@ func TestConvertedLeasesKeepRangePositionAndStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i := range c.leases {
-				c.leases[i] = c.leases[i].StartingAt(feed.At(at))
+				c.leases[i] = protocol.StartingAt(c.leases[i], feed.At(at))
 			}
 			to := codecIn(t, c.to)
 			got, _, err := convertLeases(sourceOf(t, c.from, convertPartitions, c.leases...), to)
@@ -104,7 +105,7 @@ func TestConvertedLeasesKeepRangePositionAndStart(t *testing.T) {
 				if text := s.to.Token + " " + s.to.Range.String() + " " + string(s.to.Continuation); text != c.want[i] {
 					t.Errorf("lease %s becomes %s; want %s", s.from.Token, text, c.want[i])
 				}
-				if !s.to.Free() || s.to.Wanted() != "" || !s.to.Timestamp.Equal(now) || s.to.Properties["mine"] != s.from.Properties["mine"] {
+				if s.to.Owner != "" || s.to.Wanted() != "" || !s.to.Timestamp.Equal(now) || s.to.Properties["mine"] != s.from.Properties["mine"] {
 					t.Errorf("lease %s becomes %+v", s.from.Token, s.to)
 				}
 				read, err := to.Decode(s.after)
@@ -236,7 +237,7 @@ func TestConversionOfJavaLeasesIsJavasOwnUpgrade(t *testing.T) {
 }
 
 func TestADifferenceDecodesPositions(t *testing.T) {
-	one := lease.ForPartition(partition("1", "", "40")).At(`"17"`)
+	one := protocol.At(lease.ForPartition(partition("1", "", "40")), `"17"`)
 	got, _, err := convertLeases(sourceOf(t, lease.DotNet, convertPartitions, one), codecIn(t, lease.JavaLatestVersion))
 	if err != nil {
 		t.Fatal(err)
@@ -250,8 +251,8 @@ func TestADifferenceDecodesPositions(t *testing.T) {
 }
 
 func TestConversionReportsLostProperties(t *testing.T) {
-	at := lease.ForRange(feed.Range{Max: "40"}).StartingAt(feed.At(time.Date(2026, 11, 20, 8, 30, 0, 0, time.UTC))).At(`"1"`)
-	owned := lease.ForRange(feed.Range{Min: "40", Max: "80"}).Acquired("java-a")
+	at := protocol.At(protocol.StartingAt(lease.ForRange(feed.Range{Max: "40"}), feed.At(time.Date(2026, 11, 20, 8, 30, 0, 0, time.UTC))), `"1"`)
+	owned := protocol.Acquired(lease.ForRange(feed.Range{Min: "40", Max: "80"}), "java-a")
 	source := sourceOf(t, lease.JavaLatestVersion, convertPartitions, at, owned)
 	_, notes, err := convertLeases(source, codecIn(t, lease.DotNet))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -235,7 +236,7 @@ func (f *finder) strange() bool {
 	before := len(f.report.Findings)
 	for _, i := range f.items {
 		var other *lease.DialectError
-		if errors.As(i.Strange(f.survey.Codec.Dialect(), f.survey.Container), &other) {
+		if errors.As(protocol.Strange(i.Lease, f.survey.Codec.Dialect(), f.survey.Container), &other) {
 			f.add(Finding{Kind: OtherContainer, Tokens: []string{i.Token}, Text: other.Found, Remedy: other.Remedy})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -125,17 +126,17 @@ func TestFindLeavesPositionsAloneThatCantBeCompared(t *testing.T) {
 // changes are dropped. After the reset, changes before it must be delivered.
 func TestResetRemovesTheBoundOfALease(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaLatestVersion} {
-		l := lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"5"`}.Bounded(now)
+		l := protocol.Bounded(lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"5"`}, now)
 		s := surveyOf(t, d, nil, l)
-		if s.Items[0].Bound().IsZero() {
+		if protocol.Bound(s.Items[0].Lease).IsZero() {
 			t.Fatalf("%s: the document has no bound", d)
 		}
 		steps, err := ResetPlan(s, s.Items, feed.Beginning())
 		if err != nil || len(steps) != 1 {
 			t.Fatalf("%s: %d steps, %v", d, len(steps), err)
 		}
-		if after := steps[0].After; !after.Bound().IsZero() || after.Start(feed.Now()) != feed.Beginning() {
-			t.Errorf("%s: after the reset the lease starts at %s with the bound %s", d, after.Start(feed.Now()), after.Bound())
+		if after := steps[0].After; !protocol.Bound(after).IsZero() || after.Start(feed.Now()) != feed.Beginning() {
+			t.Errorf("%s: after the reset the lease starts at %s with the bound %s", d, after.Start(feed.Now()), protocol.Bound(after))
 		}
 	}
 }

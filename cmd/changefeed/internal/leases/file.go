@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -51,7 +52,7 @@ func Export(s Survey, monitored feed.Identity) (File, error) {
 		return f, fmt.Errorf("%s cannot be read or are of another dialect, and would be missing; see `changefeed leases check`", view.Plural(len(s.Broken)+len(s.Foreign), "document", "documents"))
 	}
 	for _, i := range s.Items {
-		if err := i.Strange(s.Codec.Dialect(), s.Container); err != nil {
+		if err := protocol.Strange(i.Lease, s.Codec.Dialect(), s.Container); err != nil {
 			return f, err // the file names the container of its positions
 		}
 		body, err := withoutSystem(i.Body)
@@ -116,7 +117,7 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 		if err != nil {
 			return nil, fmt.Errorf("cannot read a lease of the file: %w", err)
 		}
-		l = s.Codec.Stamped(l.Released(""))
+		l = s.Codec.Stamped(protocol.Released(l, ""))
 		l.ID = s.Codec.LeaseID(l.Token)
 		if there[l.Token] {
 			return nil, fmt.Errorf("the file has lease %s twice", l.Token)

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
 var (
 	identity = feed.Identity{AccountHost: "shop.test", Database: "db", DatabaseRID: "O7RwAA==", Container: "c", ContainerRID: "O7RwAKylJbY="}
 	now      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	terms    = lease.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}
+	terms    = protocol.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}
 	borders  = []string{"", "20", "40", "60", "80", "A0", "C0", "FF"}
 )
 
@@ -136,7 +137,7 @@ func world(t *testing.T, r *rand.Rand, d lease.Dialect) Survey {
 		}
 		if r.IntN(10) == 0 {
 			l.Continuation = ""
-			l = l.StartingAt(feed.Beginning())
+			l = protocol.StartingAt(l, feed.Beginning())
 		}
 		if r.IntN(6) == 0 {
 			l.ID = fmt.Sprintf("%s%s-copy%d", prefix, l.Token, len(all))

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -34,7 +35,7 @@ func describe(start feed.Start) string {
 	if start.Kind() == feed.StartNow {
 		return "now"
 	}
-	return Position(lease.Lease{}.StartingAt(start))
+	return Position(protocol.StartingAt(lease.Lease{}, start))
 }
 
 // DeletePlan returns the plan that deletes the documents of leases, including unreadable

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -94,9 +95,9 @@ func (s Survey) repositioned(l lease.Lease, start feed.Start) lease.Lease {
 	if s.Codec.Dialect() == lease.JavaLatestVersion && start.Kind() != feed.StartContinuation {
 		l = stripped(l) // in such a document, the start would override start
 	}
-	l = l.Released("").Bounded(time.Time{})
+	l = protocol.Bounded(protocol.Released(l, ""), time.Time{})
 	l.Continuation = ""
-	return l.StartingAt(start)
+	return protocol.StartingAt(l, start)
 }
 
 // stripped returns a lease with only the fields of l that all dialects have. In Java's

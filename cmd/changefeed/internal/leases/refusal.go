@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
-	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // LiveError reports that a change was not made, because live hosts own some of the
@@ -33,7 +33,7 @@ func (e *LiveError) Error() string {
 
 // ownerOf returns the instance of an owner for messages. Anybody may write an owner, so line
 // breaks in it are escaped.
-func ownerOf(owner string) string { return view.OneLine(lease.Instance(owner)) }
+func ownerOf(owner string) string { return view.OneLine(protocol.Instance(owner)) }
 
 // ForceCosts describes the cost of changing a lease that a live host owns.
 const ForceCosts = "the owner notices at its next write, within a renew interval (13 s by default), and delivers changes until then; " +

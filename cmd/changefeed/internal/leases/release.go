@@ -9,7 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // Release releases leases. If a host of this project owns a live lease, Release requests
@@ -49,7 +49,7 @@ func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) 
 		if s.State(i.Lease) != Live || r.Force {
 			continue
 		}
-		if !lease.Ours(i.Owner) && !r.DryRun {
+		if !protocol.Ours(i.Owner) && !r.DryRun {
 			return &ForeignOwnerError{Token: i.Token, Owner: i.Owner}
 		}
 		if parent, shadowed := s.ancestor(i.Lease); shadowed {
@@ -104,12 +104,12 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 		return settled, r.printf("lease %s is free\n", i.Token)
 	case r.DryRun && (state == Expired || r.Force):
 		return settled, r.printf("would free lease %s of %s\n", i.Token, owner)
-	case r.DryRun && !lease.Ours(i.Owner):
+	case r.DryRun && !protocol.Ours(i.Owner):
 		return settled, r.printf("note: %v\n", &ForeignOwnerError{Token: i.Token, Owner: i.Owner})
 	case r.DryRun:
 		return settled, r.printf("would ask %s for lease %s\n", owner, i.Token)
 	case state == Expired || r.Force:
-		if _, err := c.Replace(ctx, i.Document, s.Codec.Encode(i.Released(""))); err != nil {
+		if _, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Released(i.Lease, ""))); err != nil {
 			return settled, err
 		}
 		return settled, r.printf("lease %s of %s is free; it was %s\n", i.Token, owner, state)
@@ -118,9 +118,9 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 		// begin waits until the owner writes the lease, or until the lease expires.
 		return refused, r.printf("lease %s: %s has not written it for %s; waiting until it does, or until the lease expires\n", i.Token, owner, s.Age(i.Lease))
 	case i.Wanted() != "":
-		return asked, r.printf("lease %s: %s was already asked for it by %s\n", i.Token, owner, lease.Instance(i.Wanted()))
+		return asked, r.printf("lease %s: %s was already asked for it by %s\n", i.Token, owner, protocol.Instance(i.Wanted()))
 	}
-	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(i.Asked(r.Owner)))
+	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Asked(i.Lease, r.Owner)))
 	if changed(err) {
 		return refused, nil
 	}
@@ -156,7 +156,7 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 		}
 		s.Now = now
 		switch {
-		case l.Free():
+		case l.Owner == "":
 			return r.printf("lease %s is free, at %s\n", i.Token, Position(l))
 		case l.Owner != i.Owner:
 			return r.printf("lease %s was released; %s owns it now\n", i.Token, ownerOf(l.Owner))
@@ -167,7 +167,7 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 			// acquires the lease.
 			return r.printf("lease %s was free, and %s has acquired it again\n", i.Token, ownerOf(l.Owner))
 		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
-			_, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner)))
+			_, err := c.Replace(ctx, d, s.Codec.Encode(protocol.Asked(l, r.Owner)))
 			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
 				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -55,7 +56,7 @@ type Survey struct {
 	// Now is the store's clock.
 	Now time.Time
 	// Terms are the intervals of the hosts. They determine which leases are live.
-	Terms lease.Terms
+	Terms protocol.Terms
 }
 
 // withRanges sets the ranges of the leases whose documents have none, from their
@@ -65,7 +66,7 @@ func (s *Survey) withRanges() {
 	for _, i := range s.Items {
 		l.Leases = append(l.Leases, i.Lease)
 	}
-	l = l.WithRanges(s.Partitions)
+	l = protocol.WithRanges(l, s.Partitions)
 	for i := range s.Items {
 		s.Items[i].Range = l.Leases[i].Range
 	}
@@ -87,7 +88,7 @@ func (s Survey) State(l lease.Lease) State { return StateOf(l.Owner, s.Age(l), s
 
 // StateOf returns the state of a lease that its owner wrote age ago. The intervals are in
 // terms, because documents do not store them.
-func StateOf(owner string, age time.Duration, terms lease.Terms) State {
+func StateOf(owner string, age time.Duration, terms protocol.Terms) State {
 	switch {
 	case owner == "":
 		return Free

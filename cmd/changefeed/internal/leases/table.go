@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -103,8 +104,8 @@ func (l Listing) Write(w io.Writer) error {
 	rows := [][]string{{"LEASE", "RANGE", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
 	for _, r := range l.Leases {
 		rows = append(rows, []string{
-			view.LeaseName(r.Lease), rangeText(r), string(r.State), cmp.Or(lease.Instance(r.Owner), "-"), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
-			r.Position, r.Mode, lease.Instance(r.WantedBy),
+			view.LeaseName(r.Lease), rangeText(r), string(r.State), cmp.Or(protocol.Instance(r.Owner), "-"), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
+			r.Position, r.Mode, protocol.Instance(r.WantedBy),
 		})
 	}
 	return view.Table(w, rows)

@@ -1,11 +1,14 @@
-package lease
+package protocol
 
 import (
 	"math"
 	"testing"
 	"time"
+)
 
-	"github.com/changefeed-go/changefeed/feed"
+var (
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	times = Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
 )
 
 // With an expiration of 60 s the margin is 6 s. Trust must end after 54 s, by whichever
@@ -51,35 +54,6 @@ func TestTrustEndsBeforeAnotherHostMayAcquireTheLease(t *testing.T) {
 		if end := written.Add(e - terms.Margin() + drift); end.After(taken) {
 			t.Errorf("with E %v trust ends at %v and the lease is taken at %v", e, end, taken)
 		}
-	}
-}
-
-func TestJudgeOfConflicts(t *testing.T) {
-	at := func(owner string, c feed.Continuation) Lease { return Lease{Owner: owner, Continuation: c} }
-	for _, c := range []struct {
-		name        string
-		current     Lease
-		acked, sent feed.Continuation
-		want        Verdict
-	}{
-		{"the write had succeeded", at(me, "8"), "7", "8", Mine},
-		{"properties were written before it", at(me, "7"), "7", "8", Mine},
-		{"a renewal had succeeded", at(me, "7"), "7", "7", Mine},
-		{"no position yet", at(me, ""), "", "8", Mine},
-		{"a first position", at(me, "8"), "", "8", Mine},
-		{"an operator moved it", at(me, "3"), "7", "8", Moved},
-		{"an operator erased it", at(me, ""), "7", "8", Moved},
-		{"another of our hosts owns it", at(other, "8"), "7", "8", Lost},
-		{"a foreign host stole it", at("WORKER-7", "7"), "7", "8", Lost},
-		{"a foreign host cleared the owner", at("", "7"), "7", "8", Lost},
-		{"my name, another run", at(NewOwner("me", 0x99999999), "7"), "7", "8", Lost},
-	} {
-		if got := Judge(c.current, me, c.acked, c.sent); got != c.want {
-			t.Errorf("%s: %v; want %v", c.name, got, c.want)
-		}
-	}
-	if got := Judge(Lease{}, "", "", ""); got != Lost {
-		t.Errorf("a free lease and an empty owner text: %v", got)
 	}
 }
 

@@ -1,8 +1,6 @@
 package lease
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,16 +33,12 @@ func TestListingReportsLeasesOfOtherDialects(t *testing.T) {
 			c.List(&l, c.LeaseID("broken"), at, []byte(`{"id":"x"}`))
 			c.List(&l, oc.MarkerID(), at, oc.Marker())
 			c.List(&l, "something else", at, []byte(`{}`))
-			if len(l.Leases) != 1 || len(l.Unreadable) != 1 || len(l.Foreign) != 0 || !l.Initialized.IsZero() || l.Refusal(d) != nil {
-				t.Errorf("%s beside a marker of %s: %+v, %v", d, other, l, l.Refusal(d))
+			if len(l.Leases) != 1 || len(l.Unreadable) != 1 || len(l.Foreign) != 0 || !l.Initialized.IsZero() {
+				t.Errorf("%s beside a marker of %s: %+v", d, other, l)
 			}
 			c.List(&l, c.MarkerID(), at, c.Marker())
 			c.List(&l, oc.LeaseID(theirs.Token), at, oc.Encode(theirs))
-			refusal, ok := errors.AsType[*DialectError](l.Refusal(d))
-			if !ok || !strings.Contains(refusal.Found, oc.LeaseID(theirs.Token)) || !strings.Contains(refusal.Remedy, other.Name()) {
-				t.Errorf("%s beside a lease of %s: %v", d, other, l.Refusal(d))
-			}
-			if len(l.Leases) != 1 || !l.Initialized.Equal(at) {
+			if len(l.Foreign) != 1 || l.Foreign[0] != (Foreign{oc.LeaseID(theirs.Token), other}) || len(l.Leases) != 1 || !l.Initialized.Equal(at) {
 				t.Errorf("%s beside a lease of %s: %+v", d, other, l)
 			}
 		}
@@ -66,34 +60,19 @@ func TestLeasesWithTheSameIDsAreDistinguishedByTheirForm(t *testing.T) {
 		codecs[d] = c
 	}
 	part := Lease{Token: "-FF", Range: feed.Full()}
+	owned := at(part, `"3"`)
+	owned.Owner = "java-a"
 	for d, c := range codecs {
 		other := codecs[JavaLatestVersion]
 		if d == JavaLatestVersion {
 			other = codecs[DotNet]
 		}
-		for _, l := range []Lease{part, part.At(`"3"`), part.At(`"3"`).Acquired("java-a")} {
+		for _, l := range []Lease{part, at(part, `"3"`), owned} {
 			var listing Listing
 			c.List(&listing, other.LeaseID(l.Token), time.Unix(7, 0), other.Encode(l))
 			if len(listing.Foreign) != 1 || listing.Foreign[0].Dialect != other.Dialect() || len(listing.Unreadable) != 1 || len(listing.Leases) != 0 {
 				t.Errorf("%s decodes %s as %+v", d, other.Encode(l), listing)
 			}
-		}
-	}
-}
-
-func TestOnlyHandleChangesRefusesAMarkerWithoutLeases(t *testing.T) {
-	marked := Listing{Initialized: time.Unix(7, 0)}
-	for d, refused := range map[Dialect]bool{DotNet: false, JavaHandleChanges: true, JavaLatestVersion: false} {
-		if err := marked.Refusal(d); (err != nil) != refused || marked.upgraded(d) != refused {
-			t.Errorf("%s: a marker without a lease: %v", d, err)
-		}
-		if err := (Listing{}).Refusal(d); err != nil {
-			t.Errorf("%s: an empty store: %v", d, err)
-		}
-		broken := marked
-		broken.Unreadable = []Unreadable{{Token: "0"}}
-		if err := broken.Refusal(d); err != nil {
-			t.Errorf("%s: an unreadable lease: %v", d, err)
 		}
 	}
 }

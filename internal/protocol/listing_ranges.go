@@ -1,21 +1,22 @@
-package lease
+package protocol
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Rangeless reports whether a lease has no range, as in documents of old SDKs.
-// [Listing.WithRanges] adds the ranges before the listing is used.
-func (l Listing) Rangeless() bool {
+// [WithRanges] adds the ranges before the listing is used.
+func Rangeless(l lease.Listing) bool {
 	for i := range l.Leases {
 		if l.Leases[i].Range.IsZero() {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.Unreadable, func(u Unreadable) bool { return u.Range.IsZero() })
+	return slices.ContainsFunc(l.Unreadable, func(u lease.Unreadable) bool { return u.Range.IsZero() })
 }
 
 // WithRanges returns l with the ranges of its rangeless leases, from fresh partitions.
@@ -23,21 +24,21 @@ func (l Listing) Rangeless() bool {
 // the range of its descendants. The next write stores it in the document. A lease whose
 // range cannot be found stays without one. In a search for gaps it counts as covering
 // everything.
-func (l Listing) WithRanges(partitions []feed.Partition) Listing {
+func WithRanges(l lease.Listing, partitions []feed.Partition) lease.Listing {
 	live := make(map[string]feed.Range, len(partitions)) // most leases need no search, because their partition is live
 	for _, p := range partitions {
 		live[p.ID] = p.Range
 	}
 	l.Leases = slices.Clone(l.Leases)
 	for i := range l.Leases {
-		lease := &l.Leases[i]
-		if !lease.Range.IsZero() || lease.PartitionID == "" {
+		rangeless := &l.Leases[i]
+		if !rangeless.Range.IsZero() || rangeless.PartitionID == "" {
 			continue
 		}
-		if r, ok := live[lease.PartitionID]; ok {
-			lease.Range = r
-		} else if r, ok := rangeOf(lease.PartitionID, partitions); ok {
-			lease.Range = r
+		if r, ok := live[rangeless.PartitionID]; ok {
+			rangeless.Range = r
+		} else if r, ok := rangeOf(rangeless.PartitionID, partitions); ok {
+			rangeless.Range = r
 		}
 	}
 	l.Unreadable = slices.Clone(l.Unreadable)
