@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 )
 
 // The delays between attempts double from 1 s to 30 s, plus or minus 20 %.
@@ -32,7 +33,7 @@ type jitter struct {
 // instance a lease's ID and "read".
 func newJitter(seed uint64, words ...string) jitter {
 	for _, w := range words {
-		seed = hashWord(seed, w)
+		seed = seeded.Mix(seeded.Hash(seed, w))
 	}
 	return jitter{seed: seed}
 }
@@ -40,7 +41,7 @@ func newJitter(seed uint64, words ...string) jitter {
 // next returns the next number in [0, 1).
 func (j *jitter) next() float64 {
 	j.n++
-	return float64(scramble(j.seed+j.n*0x9e3779b97f4a7c15)>>11) / (1 << 53)
+	return seeded.Float(seeded.Mix(j.seed + j.n*seeded.Golden))
 }
 
 // spread returns d plus or minus a random share of d, up to part.
@@ -51,23 +52,6 @@ func (j *jitter) spread(d time.Duration, part float64) time.Duration {
 // less returns d minus a random share of d, up to part.
 func (j *jitter) less(d time.Duration, part float64) time.Duration {
 	return d - time.Duration(float64(d)*part*j.next())
-}
-
-// hashWord returns the FNV-1a hash of w, mixed into seed.
-func hashWord(seed uint64, w string) uint64 {
-	h := seed ^ 14695981039346656037
-	for i := range len(w) {
-		h = (h ^ uint64(w[i])) * 1099511628211
-	}
-	return scramble(h)
-}
-
-// scramble mixes the bits of z, so that similar inputs give unrelated numbers. It is the
-// finalizer of the generator SplitMix64.
-func scramble(z uint64) uint64 {
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return z ^ (z >> 31)
 }
 
 // backoff computes the delays between the attempts at one operation.

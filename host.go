@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -45,7 +46,7 @@ func newHost(cfg Config) *host {
 		terms:   cfg.terms(),
 		seed:    seed,
 		dialect: cfg.Leases.Dialect(),
-		owner:   protocol.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
+		owner:   protocol.NewOwner(cfg.Instance, uint32(seeded.Mix(seeded.Hash(seed, "owner")))),
 		origin:  time.Now(),
 		journal: new(journal),
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 )
 
 func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
@@ -72,7 +73,7 @@ func TestOneWriteASecondIsHandledWithinASecondAt99Percent(t *testing.T) {
 	for name, gap := range map[string]func(n int) time.Duration{
 		"evenly": func(int) time.Duration { return time.Second },
 		"at random": func(n int) time.Duration {
-			u := float64(hashWord(uint64(n), "gap")>>11) / (1 << 53)
+			u := seeded.Float(seeded.Mix(seeded.Hash(uint64(n), "gap")))
 			return time.Duration(-math.Log(1-u) * float64(time.Second))
 		},
 	} {

@@ -2,11 +2,11 @@ package memory
 
 import (
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 )
 
 // The engine hashes partition keys in its own way, as feed.Source allows. Each component
@@ -25,16 +25,8 @@ func EPK(key feed.PartitionKey) string {
 	return b.String()
 }
 
-// hash returns the FNV-1a hash of a text, finalized as in SplitMix64 so that similar
-// texts get very different hashes.
-func hash(text string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text))
-	z := h.Sum64()
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return z ^ (z >> 31)
-}
+// hash returns a hash of a text; similar texts get very different ones.
+func hash(text string) uint64 { return seeded.Mix(seeded.Hash(0, text)) }
 
 // number converts a border of a range to a number below keySpace, or to keySpace for the
 // upper end.

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/uncleared"
 )
 
 // Limits of a page of a feed.
@@ -277,7 +276,7 @@ func (w *logMerge) grow(n int) {
 		w.changes = slices.Grow(w.changes, w.room)
 	}
 	if w.into == nil {
-		w.buf, w.piece = uncleared(max(min(rest, pieceSize), n)), len(w.changes)
+		w.buf, w.piece = uncleared.Bytes(max(min(rest, pieceSize), n)), len(w.changes)
 		return
 	}
 	size := rest
@@ -286,18 +285,7 @@ func (w *logMerge) grow(n int) {
 	}
 	// The page never has more than maxPageBytes and one transaction, which it drops
 	// unless it is the first.
-	w.move(uncleared(max(min(size, maxPageBytes+n), len(w.buf)+n)))
-}
-
-// uncleared returns an empty slice with room for at least n bytes, which are not cleared.
-// Clearing them, as make does, would be a tenth of the cost of a large page. Callers see
-// only bytes that were written. In the standard library, only strings.Builder provides
-// such memory. No other code uses the builder's text.
-func uncleared(n int) []byte {
-	var b strings.Builder
-	b.Grow(max(n, 1))
-	b.WriteByte(0) // an empty string has no address
-	return unsafe.Slice(unsafe.StringData(b.String()), b.Cap())[:0]
+	w.move(uncleared.Bytes(max(min(size, maxPageBytes+n), len(w.buf)+n)))
 }
 
 // fit is called at the end of the page. It replaces memory that is mostly unused by
@@ -316,7 +304,7 @@ func (w *logMerge) fit() {
 		w.changes = append(make([]feed.Change, 0, len(w.changes)), w.changes...)
 	}
 	if unused := cap(w.buf) - len(w.buf); cap(w.buf) > minBuffer && unused > (w.bytes+unused)/slack {
-		w.move(uncleared(len(w.buf)))
+		w.move(uncleared.Bytes(len(w.buf)))
 	}
 }
 

@@ -3,6 +3,8 @@ package simulation
 import (
 	"math/bits"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/seeded"
 )
 
 // draw is a stream of random numbers that belongs to one object: one call of one host,
@@ -16,32 +18,16 @@ type draw struct{ state uint64 }
 
 // newDraw returns the stream of the object that words and n name.
 func newDraw(seed, n uint64, words ...string) draw {
-	h := mix(seed ^ mix(n+0x9e3779b97f4a7c15))
+	h := seeded.Mix(seed ^ seeded.Mix(n+seeded.Golden))
 	for _, w := range words {
-		h = mix(h ^ hashText(w))
+		h = seeded.Mix(h ^ seeded.Hash(0, w))
 	}
 	return draw{state: h}
 }
 
-// hashText returns the FNV-1a hash of s.
-func hashText(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
-}
-
-// mix is the finalizer of SplitMix64.
-func mix(z uint64) uint64 {
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return z ^ (z >> 31)
-}
-
 func (d *draw) next() uint64 {
-	d.state += 0x9e3779b97f4a7c15
-	return mix(d.state)
+	d.state += seeded.Golden
+	return seeded.Mix(d.state)
 }
 
 // intn returns a number in [0, n). It returns 0 if n is not positive.
@@ -57,7 +43,7 @@ func (d *draw) intn(n int) int {
 func (d *draw) between(low, high int) int { return low + d.intn(high-low+1) }
 
 // float returns a number in [0, 1).
-func (d *draw) float() float64 { return float64(d.next()>>11) / (1 << 53) }
+func (d *draw) float() float64 { return seeded.Float(d.next()) }
 
 // chance reports true with probability p.
 func (d *draw) chance(p float64) bool { return d.float() < p }

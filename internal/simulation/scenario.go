@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -271,7 +272,7 @@ func (s *scenario) world(ctx context.Context, e engine, keepTrace bool) *world {
 		c.start = feed.At(e.now().Add(s.startAfter))
 	}
 	if s.has(filters) {
-		c.passes = func(id string) bool { return hashText(id)%4 != 0 }
+		c.passes = func(id string) bool { return seeded.Hash(0, id)%4 != 0 }
 	}
 	var err error
 	if s.has(feedRanges) {

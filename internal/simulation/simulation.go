@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -72,7 +73,7 @@ func defaultDocuments(seed uint64) func(n int) (feed.PartitionKey, map[string]an
 		if d.chance(0.3) {
 			n = 1 + d.intn(n)
 		}
-		key := fmt.Sprintf("key-%d", mix(uint64(n))%50)
+		key := fmt.Sprintf("key-%d", seeded.Mix(uint64(n))%50)
 		return feed.PartitionKey{key}, map[string]any{"id": fmt.Sprintf("item-%d", n), "pk": key}
 	}
 }

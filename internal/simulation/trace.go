@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/seeded"
 )
 
 // trace records the events of one run of a seed.
@@ -34,10 +36,10 @@ func newTrace(keep bool) *trace { return &trace{origin: time.Now(), keep: keep} 
 // add records that actor did verb to object, with an outcome and a number.
 func (t *trace) add(actor, verb, object, outcome string, n int64) {
 	at := time.Since(t.origin)
-	h := mix(uint64(at) ^ mix(hashText(actor)))
-	h = mix(h ^ hashText(verb))
-	h = mix(h ^ hashText(object))
-	h = mix(h ^ hashText(outcome) ^ uint64(n)*0x9e3779b97f4a7c15)
+	h := seeded.Mix(uint64(at) ^ seeded.Mix(seeded.Hash(0, actor)))
+	h = seeded.Mix(h ^ seeded.Hash(0, verb))
+	h = seeded.Mix(h ^ seeded.Hash(0, object))
+	h = seeded.Mix(h ^ seeded.Hash(0, outcome) ^ uint64(n)*seeded.Golden)
 	var text string
 	if t.keep {
 		text = fmt.Sprintf("%-9s %-10s %-24s %s", actor, verb, object, outcome)

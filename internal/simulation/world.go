@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -284,7 +285,7 @@ func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.
 // they change. It takes the clock and the marker from the first listing.
 func tearListing(first, second lease.Listing) lease.Listing {
 	torn := lease.Listing{Initialized: first.Initialized, Now: first.Now}
-	early := func(token string) bool { return hashText(token)%2 == 0 }
+	early := func(token string) bool { return seeded.Hash(0, token)%2 == 0 }
 	for _, l := range first.Leases {
 		if early(l.Token) {
 			torn.Leases = append(torn.Leases, l)
