@@ -124,8 +124,11 @@ func (a *answer) isMissing() bool {
 
 // date returns the time of the response by the service's clock. It is zero if the response
 // has no date.
-func (a *answer) date() time.Time {
-	t, err := http.ParseTime(a.header.Get("Date"))
+func (a *answer) date() time.Time { return dateOf(a.header) }
+
+// dateOf returns the date in the headers of a response, or the zero time if there is none.
+func dateOf(h http.Header) time.Time {
+	t, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return time.Time{}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/rest"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -76,7 +77,7 @@ func (s *leaseStore) document(span, op, method, key, id string) *call {
 	if s.systemKey {
 		q.header.Set(wire.HeaderPartitionKey, wire.NoKey)
 	} else {
-		q.header.Set(wire.HeaderPartitionKey, ascii(feed.PartitionKey{key}.String()))
+		q.header.Set(wire.HeaderPartitionKey, wire.ASCII(feed.PartitionKey{key}.String()))
 	}
 	return q
 }
@@ -98,61 +99,43 @@ func (s *leaseStore) failure(q *call, action string, a *answer) error {
 // listPage is the maximum number of documents in a page of a listing.
 const listPage = 1000
 
-// parameter is a parameter of a query.
-type parameter struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
 // query sends a query over all partitions and calls visit with each document. The first
 // response's date is now.
-func (s *leaseStore) query(ctx context.Context, op, text string, parameters []parameter, visit func(document json.RawMessage) error) (now time.Time, err error) {
-	body, err := json.Marshal(struct {
-		Query      string      `json:"query"`
-		Parameters []parameter `json:"parameters"`
-	}{text, parameters})
-	if err != nil {
-		return now, fmt.Errorf("%s: %w", op, err)
-	}
-	for first, continuation := true, ""; first || continuation != ""; first = false {
-		q := &call{span: "Leases.Query", op: op, method: http.MethodPost, path: s.path() + "/docs", kind: kindLeaseList, body: body, header: http.Header{}}
-		q.header.Set("Content-Type", wire.ContentTypeQuery)
-		q.header.Set(wire.HeaderIsQuery, "True")
-		q.header.Set(wire.HeaderCrossPartition, "True")
-		q.header.Set(wire.HeaderMaxItemCount, strconv.Itoa(listPage))
-		if continuation != "" {
-			q.header.Set(wire.HeaderContinuation, continuation)
-		}
-		a, err := s.send(ctx, q)
+func (s *leaseStore) query(ctx context.Context, op, text string, parameters []rest.Parameter, visit func(document json.RawMessage) error) (now time.Time, err error) {
+	q := rest.Query{Operation: op, Path: s.path(), Text: text, Parameters: parameters, PageSize: listPage}
+	for page, err := range q.Pages(ctx, s.sendQuery) {
 		if err != nil {
 			return now, err
 		}
-		if a.failure != nil {
-			return now, s.failure(q, actionQuery, a)
-		}
-		var page struct {
-			Documents []json.RawMessage `json:"Documents"`
-		}
-		if err := s.decode(op, a, &page); err != nil {
-			return now, err
-		}
-		if first {
-			now = a.date()
+		if now.IsZero() {
+			now = dateOf(page.Header)
 		}
 		for _, document := range page.Documents {
 			if err := visit(document); err != nil {
 				return now, fmt.Errorf("%s: a document of the response: %w", op, err)
 			}
 		}
-		continuation = a.header.Get(wire.HeaderContinuation)
 	}
 	return now, nil
+}
+
+// sendQuery requests one page of a query.
+func (s *leaseStore) sendQuery(ctx context.Context, r rest.Request) (rest.Response, error) {
+	q := &call{span: "Leases.Query", op: r.Operation, method: r.Method, path: r.Path, kind: kindLeaseList, body: r.Body, header: r.Header}
+	a, err := s.send(ctx, q)
+	if err == nil && a.failure != nil {
+		err = s.failure(q, actionQuery, a)
+	}
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return rest.Response{Header: a.header, Body: a.body}, nil
 }
 
 // listQuery returns a query for the leases of the processor in all dialects, and for its
 // marker. It matches ids with one of a few prefixes, each of which is a range of the
 // index. The marker has the prefix of the leases up to the second dot.
-func listQuery(c lease.Codec) (text string, parameters []parameter) {
+func listQuery(c lease.Codec) (text string, parameters []rest.Parameter) {
 	var conditions []string
 	for i, prefix := range c.Prefixes() {
 		if i == 0 {
@@ -160,7 +143,7 @@ func listQuery(c lease.Codec) (text string, parameters []parameter) {
 		}
 		name := "@p" + strconv.Itoa(i)
 		conditions = append(conditions, "STARTSWITH(c.id, "+name+")")
-		parameters = append(parameters, parameter{name, prefix})
+		parameters = append(parameters, rest.Parameter{Name: name, Value: prefix})
 	}
 	return "SELECT * FROM c WHERE " + strings.Join(conditions, " OR "), parameters
 }
@@ -193,7 +176,7 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
 	var ids []string
 	_, err := s.query(ctx, "look for leases under other account hosts", "SELECT c.id FROM c WHERE STARTSWITH(c.id, @processor)",
-		[]parameter{{"@processor", s.codec.Processor()}}, func(document json.RawMessage) error {
+		[]rest.Parameter{{Name: "@processor", Value: s.codec.Processor()}}, func(document json.RawMessage) error {
 			var m struct {
 				ID string `json:"id"`
 			}

@@ -278,7 +278,7 @@ func (c *client) readAccount(ctx context.Context) (*topology, error) {
 		return nil, err
 	}
 	if err := wire.Stranger(a.status, a.header, a.body); err != nil {
-		return nil, fmt.Errorf("read the account: %s is %w", c.endpoint, err)
+		return nil, misconfigured{fmt.Errorf("read the account: %s is %w", c.endpoint, err)}
 	}
 	if a.status != http.StatusOK {
 		return nil, refusal{byKey: c.byKey, what: "account " + c.endpoint.Host, action: actionMetadata}.failure("read the account", a)

@@ -338,9 +338,8 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 	}
 }
 
-// azcosmos reads the account's properties in its first call. It waits up to a minute for
-// the answer, even if the context of the call ends. An interrupt must end a command that
-// waits for that.
+// The first call to an account reads its properties. An interrupt must end a command that
+// waits for them.
 func TestAnInterruptEndsTheWaitForASilentAccount(t *testing.T) {
 	a := newAccount(t)
 	for _, c := range [][]string{

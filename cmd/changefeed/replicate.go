@@ -132,7 +132,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 				return side, nil
 			}
 		}
-		if side.Account, err = a.OpenSettings(ctx, s); err != nil {
+		if side.Account, err = a.OpenSettings(s); err != nil {
 			return side, err
 		}
 		open = append(open, side.Account)
@@ -146,7 +146,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 	}
 	o.Leases = replicate.Container{Account: o.To.Account, Database: o.To.Database, Container: o.leaseName}
 	if o.lease.Given() && (o.data == "" || o.flags.Changed("lease-endpoint") || o.flags.Changed("lease-connection-string")) {
-		if o.Leases.Account, err = o.lease.Open(ctx); err != nil {
+		if o.Leases.Account, err = o.lease.Open(); err != nil {
 			return err
 		}
 		open = append(open, o.Leases.Account)

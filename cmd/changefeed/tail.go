@@ -165,7 +165,7 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 
 // tail connects to the account and prints the feed.
 func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errOut io.Writer) (err error) {
-	connection, err := o.Open(ctx)
+	connection, err := o.Open()
 	if err != nil {
 		return err
 	}
@@ -226,15 +226,11 @@ func (o *tailOptions) otherContainer(err error) error {
 // keyPaths returns the partition key paths of a container. If the container does not
 // exist, the error lists the containers that do.
 func keyPaths(ctx context.Context, account *connect.Opened, database, container string) ([]string, error) {
-	c, err := account.Documents().NewContainer(database, container)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := c.Read(ctx, nil)
+	p, err := account.Documents().Container(database, container).Properties(ctx)
 	if err != nil {
 		return nil, account.Explain(ctx, database, container, err)
 	}
-	return answer.ContainerProperties.PartitionKeyDefinition.Paths, nil
+	return p.PartitionKey.Paths, nil
 }
 
 // lineWriter writes changes as JSON, one per line.

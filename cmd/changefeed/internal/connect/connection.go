@@ -8,7 +8,6 @@
 package connect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/spf13/pflag"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
@@ -57,8 +55,8 @@ type Connection struct {
 // Open opens the accounts that the flags and the environment name. It sends no request,
 // so an unreachable account fails at its first use. It returns a *[UsageError], or an
 // error of [store.Open].
-func (f *Flags) Open(ctx context.Context) (*Connection, error) {
-	monitored, err := f.monitored.Open(ctx)
+func (f *Flags) Open() (*Connection, error) {
+	monitored, err := f.monitored.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +64,12 @@ func (f *Flags) Open(ctx context.Context) (*Connection, error) {
 	// A lease account from the environment is not used with an embedded store, because
 	// the store has its own lease container. A lease account from a flag is used.
 	if f.lease != nil && f.lease.Given() && (monitored.DB == nil || f.lease.named()) {
-		if c.Leases, err = f.lease.Open(ctx); err != nil {
-			return nil, errors.Join(err, monitored.Close()) //nolint:contextcheck // it must close even if ctx has ended
+		if c.Leases, err = f.lease.Open(); err != nil {
+			return nil, errors.Join(err, monitored.Close())
 		}
 	}
 	if f.lease != nil && c.Leases == monitored && f.lease.partial() {
-		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone does not name an account"), monitored.Close()) //nolint:contextcheck // it must close even if ctx has ended
+		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone does not name an account"), monitored.Close())
 	}
 	return c, nil
 }
@@ -85,7 +83,7 @@ func (c *Connection) Close() error {
 }
 
 // Opened is an account that is ready for use. [cosmos.Account] has its feed and its
-// leases, and azcosmos has its documents.
+// leases, and [Documents] the rest.
 type Opened struct {
 	*cosmos.Account
 	// Settings are the settings that the account was opened with.
@@ -93,13 +91,9 @@ type Opened struct {
 	// DB is the embedded store behind the account. It is nil for other accounts.
 	DB *store.DB
 
-	documents *azcosmos.Client
-	// newDocuments creates another azcosmos client of the account, like the one in
-	// documents.
-	newDocuments func(ctx context.Context) (*azcosmos.Client, error)
-	http         *http.Client
-	names        names
-	embedded     *embedded
+	http     *http.Client
+	names    names
+	embedded *embedded
 }
 
 // requestTime is the timeout of one request. It is a little longer than the gateway's own
@@ -108,25 +102,23 @@ const requestTime = 65 * time.Second
 
 // Open opens the account that flags and environment name. It returns a *[UsageError], or
 // an error of [store.Open].
-func (a *Account) Open(ctx context.Context) (*Opened, error) {
+func (a *Account) Open() (*Opened, error) {
 	s, err := a.Settings()
 	if err != nil {
 		return nil, err
 	}
-	return a.OpenSettings(ctx, s)
+	return a.OpenSettings(s)
 }
 
 // OpenSettings opens the account that s names, whatever the flags are. The command has no
-// flags for it. When ctx ends, requests stop waiting for
-// an account that does not answer. An account that has answered stays usable. The errors
-// are the same as those of [Account.Open].
-func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
-	return NewAccount("").OpenSettings(ctx, s)
+// flags for it. The errors are the same as those of [Account.Open].
+func OpenSettings(s Settings) (*Opened, error) {
+	return NewAccount("").OpenSettings(s)
 }
 
 // OpenSettings opens the account that s names, which [Account.Settings] has returned. The
 // errors are the same as those of [Account.Open].
-func (a *Account) OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
+func (a *Account) OpenSettings(s Settings) (*Opened, error) {
 	o := &Opened{Settings: s, names: a.names()}
 	if s.Data != "" {
 		var err error
@@ -142,8 +134,8 @@ func (a *Account) OpenSettings(ctx context.Context, s Settings) (*Opened, error)
 		}
 		o.http = &http.Client{Transport: t, Timeout: requestTime}
 	}
-	if err := o.sign(ctx, s); err != nil {
-		return nil, errors.Join(err, o.Close()) //nolint:contextcheck // it must close even if ctx has ended
+	if err := o.sign(s); err != nil {
+		return nil, errors.Join(err, o.Close())
 	}
 	return o, nil
 }
@@ -151,63 +143,26 @@ func (a *Account) OpenSettings(ctx context.Context, s Settings) (*Opened, error)
 // sender returns what sends every request to the account.
 func (o *Opened) sender() sender { return sender{o.http, o.names} }
 
-// sign creates the clients of the account, which sign with its key or with a credential
-// of Microsoft Entra ID. When ctx ends, the azcosmos client no longer waits for the
-// account's properties.
-func (o *Opened) sign(ctx context.Context, s Settings) error {
-	options := azcore.ClientOptions{Transport: o.sender()}
+// sign creates the account, which signs with its key or with a credential of Microsoft Entra
+// ID.
+func (o *Opened) sign(s Settings) error {
+	options := cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: o.sender()}}
 	options.Telemetry.ApplicationID = "changefeed-cli"
-	documents := func(ctx context.Context) *azcosmos.ClientOptions {
-		own := options
-		own.Transport = introduction{sender: o.sender(), command: ctx}
-		return &azcosmos.ClientOptions{ClientOptions: own}
-	}
 	var err error
 	if s.Key != "" {
-		if o.Account, err = cosmos.WithKey(s.Endpoint, s.Key, cosmos.Options{ClientOptions: options}); err != nil {
-			return &UsageError{reason: err.Error()}
+		o.Account, err = cosmos.WithKey(s.Endpoint, s.Key, options)
+	} else {
+		azure, signErr := azidentity.NewDefaultAzureCredential(nil)
+		if signErr != nil {
+			return fmt.Errorf("sign in to %s by Microsoft Entra ID, because no key was given: %w", s.Endpoint, signErr)
 		}
-		credential, err := azcosmos.NewKeyCredential(s.Key)
-		if err != nil {
-			return refuse("the account key of %s is invalid", s.Endpoint)
-		}
-		o.newDocuments = func(ctx context.Context) (*azcosmos.Client, error) {
-			return azcosmos.NewClientWithKey(s.Endpoint, credential, documents(ctx))
-		}
-		o.documents, err = o.newDocuments(ctx)
-		return err
+		o.Account, err = cosmos.WithCredential(s.Endpoint, signIn{azure, o.names}, options)
 	}
-	azure, err := azidentity.NewDefaultAzureCredential(nil)
 	if err != nil {
-		return fmt.Errorf("sign in to %s by Microsoft Entra ID, because no key was given: %w", s.Endpoint, err)
-	}
-	credential := signIn{azure, o.names}
-	if o.Account, err = cosmos.WithCredential(s.Endpoint, credential, cosmos.Options{ClientOptions: options}); err != nil {
 		return &UsageError{reason: err.Error()}
 	}
-	o.newDocuments = func(ctx context.Context) (*azcosmos.Client, error) {
-		return azcosmos.NewClient(s.Endpoint, credential, documents(ctx))
-	}
-	o.documents, err = o.newDocuments(ctx)
-	return err
-}
-
-// Renew replaces the client that Documents returns. azcosmos 1.5.0 keeps the error of its
-// first request for five minutes, so a retry needs another client. The new client waits
-// for an account that does not answer until ctx ends. Renew is not safe for concurrent
-// use.
-func (o *Opened) Renew(ctx context.Context) error {
-	client, err := o.newDocuments(ctx)
-	if err != nil {
-		return err
-	}
-	o.documents.Close()
-	o.documents = client
 	return nil
 }
-
-// Documents returns a client of the account's databases, containers and documents.
-func (o *Opened) Documents() *azcosmos.Client { return o.documents }
 
 // Endpoint returns the URL of the account. For an embedded store it is the URL of the
 // server in this process.
@@ -238,9 +193,6 @@ func (o *Opened) Admin() (*admin.Client, error) {
 // Close closes the connections and, if the account is an embedded store, the store.
 func (o *Opened) Close() error {
 	o.http.CloseIdleConnections()
-	if o.documents != nil {
-		o.documents.Close()
-	}
 	if o.embedded != nil {
 		return o.embedded.close()
 	}

@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -128,39 +127,18 @@ func Missing(err error) bool {
 }
 
 // containers returns the names of all containers, as database/container.
-func (o *Opened) containers(ctx context.Context) ([]string, error) {
-	var names []string
-	databases := o.documents.NewQueryDatabasesPager("SELECT * FROM c", nil)
-	for databases.More() {
-		page, err := databases.NextPage(ctx)
+func (o *Opened) containers(ctx context.Context) (names []string, err error) {
+	databases, err := o.Documents().Databases(ctx)
+	for _, database := range databases {
+		containers, err := o.Documents().Database(database).Containers(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range page.Databases {
-			client, err := o.documents.NewDatabase(d.ID)
-			if err != nil {
-				return nil, err
-			}
-			if names, err = appendContainers(ctx, names, client); err != nil {
-				return nil, err
-			}
+		for _, c := range containers {
+			names = append(names, database+"/"+c)
 		}
 	}
-	return names, nil
-}
-
-func appendContainers(ctx context.Context, names []string, d *azcosmos.DatabaseClient) ([]string, error) {
-	pager := d.NewQueryContainersPager("SELECT * FROM c", nil)
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range page.Containers {
-			names = append(names, d.ID()+"/"+c.ID)
-		}
-	}
-	return names, nil
+	return names, err
 }
 
 // Advice returns the remedy for an error of a connection, to be appended to its text. It

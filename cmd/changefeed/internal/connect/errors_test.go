@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // refused returns the azcore error for an answer with this status and message.
@@ -63,21 +65,17 @@ func TestEveryAnswerInAnErrorIsALineAtMost(t *testing.T) {
 	}
 }
 
-// A user who mistyped the port must read that another web server listens there, for azcosmos
-// would only name the first character that is not JSON.
+// A user who mistyped the port must read that another web server listens there, and not
+// the first character of its answer that is not JSON.
 func TestAnotherWebServerIsNamedBeforeItsAnswerIsParsed(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
 	defer s.Close()
-	o, err := OpenSettings(t.Context(), Settings{Endpoint: s.URL, Key: keyA})
+	o, err := OpenSettings(Settings{Endpoint: s.URL, Key: keyA})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = o.Close() }()
-	c, err := o.Documents().NewContainer("shop", "orders")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = c.Read(t.Context(), nil); err == nil || !strings.Contains(err.Error(), s.URL+" is not an Azure Cosmos DB endpoint") || !Hopeless(err) {
-		t.Errorf("%v; want the server named, and no retry", err)
+	if _, err = o.Documents().Container("shop", "orders").Properties(t.Context()); err == nil || !strings.Contains(err.Error(), s.URL+"/ is not an Azure Cosmos DB endpoint") || !errors.Is(err, feed.ErrMisconfigured) || !strings.Contains(Advice(err), "COSMOS_ENDPOINT") {
+		t.Errorf("%v (misconfigured: %t)%s; want the server named, and no retry", err, errors.Is(err, feed.ErrMisconfigured), Advice(err))
 	}
 }

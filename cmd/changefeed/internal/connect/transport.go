@@ -1,19 +1,13 @@
 package connect
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"syscall"
-
-	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // transport returns the HTTP transport of an account. It is the standard one, including
@@ -40,44 +34,6 @@ func transport(certificate string, n names) (*http.Transport, error) {
 	}
 	t.TLSClientConfig.RootCAs = roots
 	return t, nil
-}
-
-// introduction sends the requests of azcosmos. Do cancels the read of the account's
-// properties when the command's context ends.
-//
-// Before its first request, azcosmos reads these properties with a context of its own.
-// Without this type, a command that waits for that answer could not be interrupted for up
-// to a minute.
-type introduction struct {
-	sender
-	command context.Context //nolint:containedctx // azcosmos does not pass the end of the command's context to its requests
-}
-
-// Do implements policy.Transporter.
-func (s introduction) Do(r *http.Request) (*http.Response, error) {
-	if r.URL.Path != "" && r.URL.Path != "/" {
-		return s.sender.Do(r)
-	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(s.command, cancel)() //nolint:contextcheck // the request must end with the command
-	answer, err := s.sender.Do(r.WithContext(ctx))
-	if err == nil {
-		var body []byte
-		body, err = io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		answer.Body = io.NopCloser(bytes.NewReader(body))
-		if strange := wire.Stranger(answer.StatusCode, answer.Header, body); err == nil && strange != nil {
-			return nil, &namedError{&hopelessError{fmt.Errorf("%s is %w", r.URL.Redacted(), strange)}, s.names}
-		}
-	}
-	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
-		return nil, &hopelessError{context.Canceled}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
 // hopeless reports whether a retry cannot fix err. Such errors are an untrusted

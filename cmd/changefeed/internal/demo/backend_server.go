@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/serve"
@@ -59,7 +56,7 @@ func startServer(ctx context.Context, dir string) (*serverBackend, error) {
 	}
 	settings := connect.Settings{Endpoint: endpoint[1], Key: wire.EmulatorKey}
 	var err error
-	if s.Opened, err = connect.OpenSettings(ctx, settings); err == nil {
+	if s.Opened, err = connect.OpenSettings(settings); err == nil {
 		s.admin, err = s.Admin()
 	}
 	if err != nil {
@@ -94,75 +91,53 @@ func (b *banner) Write(p []byte) (int, error) {
 
 // ensure implements backend.
 func (s *serverBackend) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
-	client := s.Documents()
-	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil); err != nil && connect.Status(err) != http.StatusConflict {
+	db := s.Documents().Database(database)
+	if err := db.Create(ctx); err != nil && connect.Status(err) != http.StatusConflict {
 		return nil, fmt.Errorf("create the database: %w", err)
 	}
-	db, err := client.NewDatabase(database)
-	if err != nil {
-		return nil, err
-	}
 	// Like the service, the server gives a container one partition per 10,000 RU/s.
-	throughput := azcosmos.NewManualThroughputProperties(int32(partitions) * 10_000) //nolint:gosec // a few
-	_, err = db.CreateContainer(ctx, azcosmos.ContainerProperties{
-		ID:                     name,
-		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindHash, Version: 2, Paths: []string{key}},
-	}, &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput})
+	err := db.CreateContainer(ctx, map[string]any{
+		"id": name, "partitionKey": connect.PartitionKey{Paths: []string{key}, Kind: connect.Hash, Version: 2},
+	}, connect.Throughput{Manual: partitions * 10_000})
 	if err != nil && connect.Status(err) != http.StatusConflict {
 		return nil, err
 	}
-	c, err := client.NewContainer(database, name)
+	c := s.Documents().Container(database, name)
+	has, err := c.Properties(ctx)
 	if err != nil {
 		return nil, err
 	}
-	has, err := c.Read(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return serverContainer{s, c, name}, sameKey(has.ContainerProperties.PartitionKeyDefinition.Paths, key)
+	return serverContainer{s, c, name}, sameKey(has.PartitionKey.Paths, key)
 }
 
 // serverContainer is a container of the server.
 type serverContainer struct {
 	server *serverBackend
-	client *azcosmos.ContainerClient
+	client connect.ContainerDocuments
 	id     string
 }
 
 func (c serverContainer) name() string { return c.id }
 
 func (c serverContainer) create(ctx context.Context, key feed.PartitionKey, body []byte) (int64, error) {
-	k, err := partitionKey(key)
-	if err != nil {
-		return 0, err
-	}
-	made, err := c.client.CreateItem(ctx, k, body, nil)
+	made, err := c.client.Create(ctx, key, body)
 	if err != nil {
 		return 0, storeError(err)
 	}
-	return lsnOf(made.SessionToken)
+	return lsnOf(made)
 }
 
 func (c serverContainer) read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error) {
-	k, err := partitionKey(key)
-	if err != nil {
-		return nil, "", err
-	}
-	got, err := c.client.ReadItem(ctx, k, id, nil)
-	return got.Value, string(got.ETag), storeError(err)
+	got, err := c.client.Read(ctx, key, id)
+	return got.Body, got.ETag(), storeError(err)
 }
 
 func (c serverContainer) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (int64, error) {
-	k, err := partitionKey(key)
-	if err != nil {
-		return 0, err
-	}
-	is := azcore.ETag(etag)
-	made, err := c.client.ReplaceItem(ctx, k, id, body, &azcosmos.ItemOptions{IfMatchEtag: &is})
+	made, err := c.client.Replace(ctx, key, id, etag, body)
 	if err != nil {
 		return 0, storeError(err)
 	}
-	return lsnOf(made.SessionToken)
+	return lsnOf(made)
 }
 
 func (c serverContainer) split(ctx context.Context, partition string) ([]string, error) {
@@ -182,37 +157,14 @@ func (c serverContainer) leases() lease.Container {
 	return c.server.Leases(database, c.id, cosmos.LeaseOptions{})
 }
 
-// partitionKey converts a partition key for azcosmos. It returns an error for a key with
-// a missing field, which azcosmos cannot express.
-func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
-	k := azcosmos.NewPartitionKey()
-	for _, v := range key {
-		switch v := v.(type) {
-		case string:
-			k = k.AppendString(v)
-		case bool:
-			k = k.AppendBool(v)
-		case float64:
-			k = k.AppendNumber(v)
-		case nil:
-			k = k.AppendNull()
-		default:
-			return k, fmt.Errorf("azcosmos cannot write the key %s", key)
-		}
-	}
-	return k, nil
-}
-
 // lsnOf returns the LSN of a write from its session token, where it is the last part: 13
 // in 0:-1#13.
-func lsnOf(token *string) (int64, error) {
-	if token == nil {
-		return 0, errors.New("the answer to a write has no session token")
-	}
-	_, lsn, _ := strings.Cut(*token, "#")
+func lsnOf(written connect.Document) (int64, error) {
+	token := written.Header.Get(wire.HeaderSessionToken)
+	_, lsn, _ := strings.Cut(token, "#")
 	n, err := strconv.ParseInt(lsn, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the answer to a write has the session token %q: %w", *token, err)
+		return 0, fmt.Errorf("the answer to a write has the session token %q: %w", token, err)
 	}
 	return n, nil
 }

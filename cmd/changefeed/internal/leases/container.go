@@ -10,12 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/rest"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -33,9 +31,13 @@ type Container struct {
 
 	// source returns the feed, read as hosts of a dialect read it.
 	source func(lease.Dialect) feed.Source
-	client *azcosmos.ContainerClient
-	keys   connect.Keys
+	client connect.ContainerDocuments
+	// system reports whether the lease container was created without a partition key.
+	system bool
 }
+
+// listPage is the largest number of documents in a page of a list.
+const listPage = 1000
 
 // requestTime is the timeout of a write that must be completed after the command was
 // interrupted.
@@ -59,9 +61,9 @@ func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (
 	if err != nil {
 		return nil, fmt.Errorf("read the monitored container: %w", err)
 	}
-	l := &Container{Identity: identity, Source: source, source: of, Name: leases.Database + "/" + leases.Container}
-	if l.client, err = c.Leases.Documents().NewContainer(leases.Database, leases.Container); err != nil {
-		return nil, err
+	l := &Container{
+		Identity: identity, Source: source, source: of, Name: leases.Database + "/" + leases.Container,
+		client: c.Leases.Documents().Container(leases.Database, leases.Container),
 	}
 	return l, l.properties(ctx)
 }
@@ -69,24 +71,21 @@ func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (
 // properties reads the properties of the lease container that commands need: its
 // partition key and its time to live.
 func (c *Container) properties(ctx context.Context) error {
-	answer, err := c.client.Read(ctx, nil)
+	p, err := c.client.Properties(ctx)
 	if err != nil {
 		if connect.Status(err) == http.StatusNotFound {
 			return fmt.Errorf("lease container %s does not exist; name it with --leases and --lease-database", c.Name)
 		}
 		return fmt.Errorf("read the lease container %s: %w", c.Name, connect.Plain(err))
 	}
-	p := answer.ContainerProperties
-	if c.keys, err = connect.KeysOf(answer.RawResponse); err != nil {
-		return fmt.Errorf("read the lease container %s: %w", c.Name, err)
-	}
-	switch paths := p.PartitionKeyDefinition.Paths; {
+	c.system = p.PartitionKey.SystemKey
+	switch paths := p.PartitionKey.Paths; {
 	case slices.Equal(paths, []string{"/partitionKey"}):
 		c.Keyed = true
-	case !c.keys.None && !slices.Equal(paths, []string{"/id"}):
+	case !c.system && !slices.Equal(paths, []string{"/id"}):
 		return fmt.Errorf("container %s is partitioned by %s: a lease container must be partitioned by /id or /partitionKey", c.Name, strings.Join(paths, ", "))
 	}
-	c.TTL = p.DefaultTimeToLive != nil
+	c.TTL = p.DefaultTTL != nil
 	return nil
 }
 
@@ -96,18 +95,15 @@ func (c *Container) list(ctx context.Context) ([]group, time.Time, error) {
 	rids, names := infixes(c.Identity)
 	var now time.Time
 	var all []Document
-	pager := c.client.NewQueryItemsPager("SELECT * FROM c WHERE CONTAINS(c.id, @rids) OR CONTAINS(c.id, @names)", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{
-		QueryParameters: []azcosmos.QueryParameter{{Name: "@rids", Value: rids}, {Name: "@names", Value: names}},
-	})
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
+	pages := c.client.Query(ctx, "SELECT * FROM c WHERE CONTAINS(c.id, @rids) OR CONTAINS(c.id, @names)", listPage, rest.Parameter{Name: "@rids", Value: rids}, rest.Parameter{Name: "@names", Value: names})
+	for page, err := range pages {
 		if err != nil {
 			return nil, now, fmt.Errorf("list the leases in %s: %w", c.Name, connect.Plain(err))
 		}
 		if now.IsZero() {
-			now = clock(page.RawResponse)
+			now = clock(page.Header)
 		}
-		for _, body := range page.Items {
+		for _, body := range page.Documents {
 			d, err := parseDocument(body, c.Keyed)
 			if err != nil {
 				return nil, now, fmt.Errorf("list the leases in %s: %w", c.Name, err)
@@ -119,11 +115,9 @@ func (c *Container) list(ctx context.Context) ([]group, time.Time, error) {
 }
 
 // clock returns the store's time, from the Date header of an answer.
-func clock(r *http.Response) time.Time {
-	if r != nil {
-		if t, err := http.ParseTime(r.Header.Get("Date")); err == nil {
-			return t
-		}
+func clock(h http.Header) time.Time {
+	if t, err := http.ParseTime(h.Get("Date")); err == nil {
+		return t
 	}
 	return time.Now().UTC()
 }
@@ -131,49 +125,46 @@ func clock(r *http.Response) time.Time {
 // Read reads one document, and returns it with the store's time. It returns
 // [feed.ErrNotFound] if the document does not exist.
 func (c *Container) Read(ctx context.Context, id, key string) (Document, time.Time, error) {
-	ctx, pk := c.keys.Of(ctx, key)
-	answer, err := c.client.ReadItem(ctx, pk, id, nil)
+	answer, err := c.client.Read(ctx, c.key(key), id)
 	if err != nil {
 		return Document{}, time.Time{}, c.failure("read", id, err)
 	}
-	d, err := parseDocument(answer.Value, c.Keyed)
-	return d, clock(answer.RawResponse), err
+	d, err := parseDocument(answer.Body, c.Keyed)
+	return d, clock(answer.Header), err
 }
 
 // Create creates a document. It returns a *ChangedError if the document exists.
 func (c *Container) Create(ctx context.Context, id, key string, body []byte) (Document, error) {
-	ctx, pk := c.keys.Of(ctx, key)
-	answer, err := c.client.CreateItem(ctx, pk, body, &azcosmos.ItemOptions{EnableContentResponseOnWrite: true})
+	answer, err := c.client.Create(ctx, c.key(key), body)
 	if err != nil {
 		return Document{}, c.failure("create", id, err)
 	}
-	return parseDocument(answer.Value, c.Keyed)
+	return parseDocument(answer.Body, c.Keyed)
 }
 
 // Replace replaces d by body. It returns a *ChangedError if d has changed.
 func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Document, error) {
-	ctx, pk := c.keys.Of(ctx, d.Key)
-	answer, err := c.client.ReplaceItem(ctx, pk, d.ID, body, &azcosmos.ItemOptions{
-		EnableContentResponseOnWrite: true, IfMatchEtag: etag(d),
-	})
+	answer, err := c.client.Replace(ctx, c.key(d.Key), d.ID, d.ETag, body)
 	if err != nil {
 		return Document{}, c.failure("replace", d.ID, err)
 	}
-	return parseDocument(answer.Value, c.Keyed)
+	return parseDocument(answer.Body, c.Keyed)
 }
 
 // Delete deletes d. It returns a *ChangedError if d has changed.
 func (c *Container) Delete(ctx context.Context, d Document) error {
-	ctx, pk := c.keys.Of(ctx, d.Key)
-	if _, err := c.client.DeleteItem(ctx, pk, d.ID, &azcosmos.ItemOptions{IfMatchEtag: etag(d)}); err != nil {
+	if err := c.client.DeleteDocument(ctx, c.key(d.Key), d.ID, d.ETag); err != nil {
 		return c.failure("delete", d.ID, err)
 	}
 	return nil
 }
 
-func etag(d Document) *azcore.ETag {
-	e := azcore.ETag(d.ETag)
-	return &e
+// key returns the partition key of a document. value is the key in a container that has one.
+func (c *Container) key(value string) feed.PartitionKey {
+	if c.system {
+		return nil
+	}
+	return feed.PartitionKey{value}
 }
 
 // ChangedError reports that another client wrote or deleted a document since it was read.

@@ -9,17 +9,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/rest"
 )
 
 // Container is a container of an account.
 type Container struct {
 	Account             *connect.Opened
 	Database, Container string
+}
+
+// documents returns a client of the container's documents.
+func (p Container) documents() connect.ContainerDocuments {
+	return p.Account.Documents().Container(p.Database, p.Container)
 }
 
 func (p Container) String() string { return p.Database + "/" + p.Container }
@@ -35,33 +39,29 @@ func refuse(format string, args ...any) error {
 
 // described holds the properties of a container.
 type described struct {
-	properties *azcosmos.ContainerProperties
-	paths      []string
+	connect.Properties
+	paths []string
 }
 
 // describe reads a container's properties. It returns nil if the container does not
 // exist.
 func describe(ctx context.Context, p Container) (*described, error) {
-	c, err := p.Account.Documents().NewContainer(p.Database, p.Container)
-	if err != nil {
-		return nil, err
-	}
-	got, err := c.Read(ctx, nil)
+	got, err := p.documents().Properties(ctx)
 	if connect.Status(err) == http.StatusNotFound {
 		return nil, nil //nolint:nilnil // nil means that the container does not exist
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read container %s: %w", p, err)
 	}
-	return &described{properties: got.ContainerProperties, paths: got.ContainerProperties.PartitionKeyDefinition.Paths}, nil
+	return &described{got, got.PartitionKey.Paths}, nil
 }
 
 // definition returns the partition key definition in a container's properties. Without a
 // version, its hash has version 1.
 func (d *described) definition() (definition, error) {
-	key := d.properties.PartitionKeyDefinition
+	key := d.PartitionKey
 	paths, err := parseKeyPaths(key.Paths)
-	return definition{paths, key.Kind != azcosmos.PartitionKeyKindMultiHash && key.Version < 2}, err
+	return definition{paths, key.Kind != connect.MultiHash && key.Version < 2}, err
 }
 
 // prepare reads the properties of both containers. With Create it also creates a missing
@@ -135,11 +135,7 @@ func (cfg Config) fits(ctx context.Context, target *described) error {
 // target no longer exists. Its leases record documents as copied that a new target would
 // lack.
 func (cfg Config) unused(ctx context.Context) error {
-	states, err := cfg.states()
-	if err != nil {
-		return err
-	}
-	was, err := states.read(ctx)
+	was, err := cfg.states().read(ctx)
 	if err != nil || was == nil {
 		return err
 	}
@@ -197,23 +193,21 @@ const maxFind = 100
 // lookUp is the finder for a container of an account. It finds documents by queries.
 type lookUp struct {
 	shape
-	container *azcosmos.ContainerClient
+	container connect.ContainerDocuments
 }
 
 func (l lookUp) find(ctx context.Context, ids []string) ([]found, error) {
 	var all []found
 	for chunk := range slices.Chunk(ids, maxFind) {
-		query, options := l.query(chunk)
-		pager := l.container.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), options)
-		for pager.More() {
-			page, err := pager.NextPage(ctx)
+		query, parameters := l.query(chunk)
+		for page, err := range l.container.Query(ctx, query, maxFind, parameters...) {
 			if connect.Status(err) == http.StatusNotFound {
 				return nil, fmt.Errorf("%w: %w", feed.ErrNotFound, err)
 			}
 			if err != nil {
 				return nil, err
 			}
-			for _, row := range page.Items {
+			for _, row := range page.Documents {
 				f, err := l.parseFound(row)
 				if err != nil {
 					return nil, err
@@ -227,7 +221,7 @@ func (l lookUp) find(ctx context.Context, ids []string) ([]found, error) {
 
 // query returns a query for the documents with the given ids. It selects their ids, their
 // etags, and the members at which key paths begin.
-func (l lookUp) query(ids []string) (string, *azcosmos.QueryOptions) {
+func (l lookUp) query(ids []string) (text string, parameters []rest.Parameter) {
 	names := []string{"c.id", "c._etag"}
 	known := map[string]bool{"id": true, "_etag": true}
 	for _, path := range l.paths() {
@@ -238,26 +232,23 @@ func (l lookUp) query(ids []string) (string, *azcosmos.QueryOptions) {
 		quoted, _ := json.Marshal(path[0]) // a string
 		names = append(names, "c["+string(quoted)+"]")
 	}
-	options := &azcosmos.QueryOptions{}
 	terms := make([]string, 0, len(ids))
 	for i, id := range ids {
 		name := fmt.Sprintf("@id%d", i)
 		terms = append(terms, name)
-		options.QueryParameters = append(options.QueryParameters, azcosmos.QueryParameter{Name: name, Value: id})
+		parameters = append(parameters, rest.Parameter{Name: name, Value: id})
 	}
-	return "SELECT " + strings.Join(names, ", ") + " FROM c WHERE c.id IN (" + strings.Join(terms, ", ") + ")", options
+	return "SELECT " + strings.Join(names, ", ") + " FROM c WHERE c.id IN (" + strings.Join(terms, ", ") + ")", parameters
 }
 
 // isEmpty reports whether a container has no document. The query has no TOP, because the
-// service refuses that over several partitions and azcosmos cannot merge them.
-func isEmpty(ctx context.Context, c *azcosmos.ContainerClient) (bool, error) {
-	pager := c.NewQueryItemsPager("SELECT c.id FROM c", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1})
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
+// service refuses that over several partitions.
+func isEmpty(ctx context.Context, c connect.ContainerDocuments) (bool, error) {
+	for page, err := range c.Query(ctx, "SELECT c.id FROM c", 1) {
 		if err != nil {
 			return false, fmt.Errorf("check whether the target is empty: %w", err)
 		}
-		if len(page.Items) > 0 {
+		if len(page.Documents) > 0 {
 			return false, nil
 		}
 	}

@@ -193,21 +193,16 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	if _, err := r.lag(ctx, cfg.Processor, feed.LatestVersion); err != nil { // it creates the lease container, or returns an error with the remedy
 		return nil, nil, err
 	}
-	documents, err := cfg.To.Account.Documents().NewContainer(cfg.To.Database, cfg.To.Container)
-	if err != nil {
-		return nil, nil, err
-	}
+	documents := cfg.To.documents()
 	r.writer = &writer{
 		source: cfg.From.Account.Bulk(cfg.From.Database, cfg.From.Container, cosmos.BulkOptions{Requests: 1}),
 		target: cfg.To.Account.Bulk(cfg.To.Database, cfg.To.Container, cosmos.BulkOptions{Requests: bulkRequests}),
 		finder: lookUp{shape: r.shape, container: documents},
 	}
 	r.progress = &progress{out: cfg.Out, write: r.writer, began: time.Now()}
-	if r.state, err = cfg.states(); err != nil {
-		return nil, nil, err
-	}
+	r.state = cfg.states()
 	st, err := r.state.begin(ctx, state{
-		FromRID: source.properties.ResourceID, ToRID: target.properties.ResourceID,
+		FromRID: source.RID, ToRID: target.RID,
 		SourceKey: source.paths, TargetKey: target.paths, Mode: cfg.modeName(),
 	}, func(ctx context.Context, st *state) (err error) {
 		if st.TargetEmpty, err = isEmpty(ctx, documents); err != nil {

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
@@ -59,16 +57,7 @@ func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 		case <-ctx.Done():
 			return nil, nil, &UnfinishedError{errors.Join(ctx.Err(), cfg.undo(ctx))}
 		}
-		if err := cfg.renew(ctx); err != nil {
-			return nil, nil, errors.Join(err, cfg.undo(ctx))
-		}
 	}
-}
-
-// renew replaces the clients of all accounts, because a client may keep an error for
-// minutes.
-func (cfg Config) renew(ctx context.Context) error {
-	return errors.Join(cfg.From.Account.Renew(ctx), cfg.To.Account.Renew(ctx), cfg.Leases.Account.Renew(ctx))
 }
 
 // heals reports whether err is temporary. A refused connection is: the server may be
@@ -112,12 +101,10 @@ func (cfg Config) undo(ctx context.Context) error {
 	if m := cfg.made; !m.database && !m.target && !m.leases {
 		return nil
 	}
-	errs := []error{cfg.renew(ctx)}
-	if states, err := cfg.states(); err == nil {
-		if st, err := states.read(ctx); err == nil && st != nil {
-			return nil // a later run or another process resumes the replication
-		}
+	if st, err := cfg.states().read(ctx); err == nil && st != nil {
+		return nil // a later run or another process resumes the replication
 	}
+	var errs []error
 	for _, c := range []struct {
 		made bool
 		at   Container
@@ -125,12 +112,10 @@ func (cfg Config) undo(ctx context.Context) error {
 		if !c.made {
 			continue
 		}
-		client, err := c.at.Account.Documents().NewContainer(c.at.Database, c.at.Container)
-		if err == nil {
-			var empty bool
-			if empty, err = isEmpty(ctx, client); err == nil && empty {
-				_, err = client.Delete(ctx, nil)
-			}
+		client := c.at.documents()
+		empty, err := isEmpty(ctx, client)
+		if err == nil && empty {
+			err = client.Delete(ctx)
 		}
 		errs = append(errs, left("container "+c.at.String(), err))
 	}
@@ -142,19 +127,12 @@ func (cfg Config) undo(ctx context.Context) error {
 
 // undoDatabase deletes the target's database if it has no container.
 func (cfg Config) undoDatabase(ctx context.Context) error {
-	database, err := cfg.To.Account.Documents().NewDatabase(cfg.To.Database)
-	if err != nil {
+	database := cfg.To.Account.Documents().Database(cfg.To.Database)
+	containers, err := database.Containers(ctx)
+	if err != nil || len(containers) > 0 {
 		return err
 	}
-	pager := database.NewQueryContainersPager("SELECT * FROM c", nil)
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
-		if err != nil || len(page.Containers) > 0 {
-			return err
-		}
-	}
-	_, err = database.Delete(ctx, &azcosmos.DeleteDatabaseOptions{})
-	return err
+	return database.Delete(ctx)
 }
 
 // left returns an error that names an object that could not be deleted. It returns nil if

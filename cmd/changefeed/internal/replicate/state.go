@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -101,33 +98,30 @@ func stateID(processor string) string { return "replicate:" + processor }
 
 // stateStore reads and writes the state document of one replication.
 type stateStore struct {
-	container *azcosmos.ContainerClient
+	container connect.ContainerDocuments
 	id        string
 }
 
 // states returns the stateStore of the replication.
-func (cfg Config) states() (stateStore, error) {
-	container, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container)
-	return stateStore{container: container, id: stateID(cfg.Processor)}, err
+func (cfg Config) states() stateStore {
+	return stateStore{container: cfg.Leases.documents(), id: stateID(cfg.Processor)}
 }
 
-// key returns the context and the partition key of a request for the state document.
-func (s stateStore) key(ctx context.Context) (context.Context, azcosmos.PartitionKey, error) {
-	got, err := s.container.Read(ctx, nil)
-	if err != nil {
-		return ctx, azcosmos.PartitionKey{}, err
+// key returns the partition key of the state document.
+func (s stateStore) key(ctx context.Context) (feed.PartitionKey, error) {
+	p, err := s.container.Properties(ctx)
+	if err != nil || p.PartitionKey.SystemKey {
+		return nil, err
 	}
-	keys, err := connect.KeysOf(got.RawResponse)
-	ctx, key := keys.Of(ctx, s.id)
-	return ctx, key, err
+	return feed.PartitionKey{s.id}, nil
 }
 
 // read returns the state. It returns nil if there is none.
 func (s stateStore) read(ctx context.Context) (*state, error) {
-	var got azcosmos.ItemResponse
-	keyed, key, err := s.key(ctx)
+	var got connect.Document
+	key, err := s.key(ctx)
 	if err == nil {
-		got, err = s.container.ReadItem(keyed, key, s.id, nil)
+		got, err = s.container.Read(ctx, key, s.id)
 	}
 	if connect.Status(err) == http.StatusNotFound {
 		return nil, nil //nolint:nilnil // nil means that there is no state
@@ -136,7 +130,7 @@ func (s stateStore) read(ctx context.Context) (*state, error) {
 		return nil, fmt.Errorf("read the replication's state: %w", err)
 	}
 	var st state
-	if err := json.Unmarshal(got.Value, &st); err != nil {
+	if err := json.Unmarshal(got.Body, &st); err != nil {
 		return nil, fmt.Errorf("read the replication's state (document %q of the lease container): %w", s.id, err)
 	}
 	if st.Version != stateVersion {
@@ -162,9 +156,9 @@ func (s stateStore) begin(ctx context.Context, want state, first func(ctx contex
 		if err != nil {
 			return nil, err
 		}
-		keyed, key, err := s.key(ctx)
+		key, err := s.key(ctx)
 		if err == nil {
-			_, err = s.container.CreateItem(keyed, key, body, nil)
+			_, err = s.container.Create(ctx, key, body)
 		}
 		if err != nil && connect.Status(err) != http.StatusConflict {
 			return nil, fmt.Errorf("write the replication's state: %w", err)
@@ -212,15 +206,15 @@ func (s stateStore) copied(ctx context.Context) error {
 		if st.Copied {
 			return nil
 		}
-		etag := azcore.ETag(st.ETag)
+		etag := st.ETag
 		st.Copied, st.ETag = true, ""
 		body, err := json.Marshal(st)
 		if err != nil {
 			return err
 		}
-		keyed, key, err := s.key(ctx)
+		key, err := s.key(ctx)
 		if err == nil {
-			_, err = s.container.ReplaceItem(keyed, key, s.id, body, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+			_, err = s.container.Replace(ctx, key, s.id, etag, body)
 		}
 		if err == nil {
 			return nil

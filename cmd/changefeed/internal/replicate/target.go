@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 )
@@ -21,21 +19,17 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	if err != nil {
 		return err
 	}
-	client := cfg.To.Account.Documents()
-	database, err := client.NewDatabase(cfg.To.Database)
-	if err != nil {
-		return err
-	}
-	_, err = database.Read(ctx, nil)
+	database := cfg.To.Account.Documents().Database(cfg.To.Database)
+	err = database.Read(ctx)
 	missing := connect.Status(err) == http.StatusNotFound
-	_, err = client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: cfg.To.Database}, nil)
+	err = database.Create(ctx)
 	if missing && maybeApplied(err) {
 		cfg.made.database = true
 	}
 	if err != nil && connect.Status(err) != http.StatusConflict {
 		return fmt.Errorf("create database %s: %w", cfg.To.Database, err)
 	}
-	_, err = database.CreateContainer(ctx, cfg.likeSource(source), &azcosmos.CreateContainerOptions{ThroughputProperties: throughput})
+	err = database.CreateContainer(ctx, cfg.likeSource(source), throughput)
 	cfg.made.narrow = true
 	if maybeApplied(err) {
 		cfg.made.target = true
@@ -55,56 +49,44 @@ func maybeApplied(err error) bool {
 // likeSource returns the properties of a new target. They are the source's, except for
 // the partition key. Unique keys apply within one partition key, so a target with another
 // partition key gets none.
-func (cfg Config) likeSource(source *described) azcosmos.ContainerProperties {
-	from := source.properties
-	p := azcosmos.ContainerProperties{
-		ID: cfg.To.Container, DefaultTimeToLive: from.DefaultTimeToLive, PartitionKeyDefinition: from.PartitionKeyDefinition,
-		IndexingPolicy: from.IndexingPolicy, ConflictResolutionPolicy: from.ConflictResolutionPolicy,
-		VectorEmbeddingPolicy: from.VectorEmbeddingPolicy, FullTextPolicy: from.FullTextPolicy,
-	}
+func (cfg Config) likeSource(source *described) map[string]any {
+	p := map[string]any{"id": cfg.To.Container, "partitionKey": source.PartitionKey}
+	copied := []string{"defaultTtl", "indexingPolicy", "conflictResolutionPolicy", "vectorEmbeddingPolicy", "fullTextPolicy"}
 	if len(cfg.Key) == 0 || slices.Equal(cfg.Key, source.paths) {
-		p.UniqueKeyPolicy = from.UniqueKeyPolicy
-		return p
+		copied = append(copied, "uniqueKeyPolicy")
+	} else {
+		key := connect.PartitionKey{Paths: cfg.Key, Kind: connect.Hash, Version: 2}
+		if len(cfg.Key) > 1 {
+			key.Kind = connect.MultiHash
+		}
+		p["partitionKey"] = key
 	}
-	p.PartitionKeyDefinition = azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindHash, Version: 2, Paths: cfg.Key}
-	if len(cfg.Key) > 1 {
-		p.PartitionKeyDefinition.Kind = azcosmos.PartitionKeyKindMultiHash
+	for _, name := range copied {
+		if member, ok := source.Members[name]; ok {
+			p[name] = member
+		}
 	}
 	return p
 }
 
 // throughput returns the throughput of a new target: that of --throughput, or else the
-// source's own. It returns nil if the target gets none of its own.
-func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputProperties, error) {
-	if cfg.Throughput > 0 {
-		t := azcosmos.NewManualThroughputProperties(int32(cfg.Throughput)) //nolint:gosec // the flag bounds it
-		return &t, nil
+// source's own. It is zero if the target gets none of its own.
+func (cfg Config) throughput(ctx context.Context) (connect.Throughput, error) {
+	switch {
+	case cfg.Throughput > 0:
+		return connect.Throughput{Manual: cfg.Throughput}, nil
+	case cfg.Throughput < 0: // no throughput of its own
+		return connect.Throughput{}, nil
 	}
-	if cfg.Throughput < 0 {
-		return nil, nil //nolint:nilnil // -1 means no throughput of its own
-	}
-	source, err := cfg.From.Account.Documents().NewContainer(cfg.From.Database, cfg.From.Container)
-	if err != nil {
-		return nil, err
-	}
-	got, err := source.ReadThroughput(ctx, nil)
+	t, err := cfg.From.documents().Throughput(ctx)
 	switch status := connect.Status(err); {
-	// The source shares its database's throughput or is serverless. Or the credential may
-	// not read the throughput.
+	// The source is serverless, or the credential may not read the throughput.
 	case status == http.StatusNotFound, status == http.StatusBadRequest, status == http.StatusForbidden:
-		return nil, nil //nolint:nilnil // nil means no throughput of its own
+		return connect.Throughput{}, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the throughput of container %s (or set it with --throughput): %w", cfg.From, err)
+		return t, fmt.Errorf("read the throughput of container %s (or set it with --throughput): %w", cfg.From, err)
 	}
-	if most, auto := got.ThroughputProperties.AutoscaleMaxThroughput(); auto {
-		t := azcosmos.NewAutoscaleThroughputProperties(most)
-		return &t, nil
-	}
-	if rate, manual := got.ThroughputProperties.ManualThroughput(); manual {
-		t := azcosmos.NewManualThroughputProperties(rate)
-		return &t, nil
-	}
-	return nil, nil //nolint:nilnil // nil means no throughput of its own
+	return t, nil
 }
 
 // spread splits partitions of a target that this run has created, until it has as many as

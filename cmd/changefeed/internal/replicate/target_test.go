@@ -1,13 +1,14 @@
 package replicate
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
@@ -94,17 +95,10 @@ func TestMissingTargetIsNotRecreatedWhileLeasesExist(t *testing.T) {
 func TestTheTargetIsMadeLikeTheSource(t *testing.T) {
 	onStage(t, func(s *stage) {
 		ctx, client := s.Context(), s.account.Documents()
-		shop, err := client.NewDatabase("shop")
-		if err != nil {
-			s.Fatal(err)
-		}
-		ttl, autoscale := int32(3600), azcosmos.NewAutoscaleThroughputProperties(21_000)
-		source := azcosmos.ContainerProperties{
-			ID: "events", DefaultTimeToLive: &ttl,
-			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2, Paths: []string{"/a", "/b"}},
-			IndexingPolicy:         &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeConsistent, Automatic: true, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/blob/*"}}},
-		}
-		if _, err := shop.CreateContainer(ctx, source, &azcosmos.CreateContainerOptions{ThroughputProperties: &autoscale}); err != nil {
+		const policies = `"defaultTtl":3600,"indexingPolicy":{"indexingMode":"consistent","automatic":true,"excludedPaths":[{"path":"/blob/*"}]},` +
+			`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/number"]}]}`
+		source := json.RawMessage(`{"id":"events","partitionKey":{"kind":"MultiHash","version":2,"paths":["/a","/b"]},` + policies + `}`)
+		if err := client.Database("shop").CreateContainer(ctx, source, connect.Throughput{Autoscale: 21_000}); err != nil {
 			s.Fatal(err)
 		}
 		events, err := s.account.DB.Container(ctx, "shop", "events")
@@ -133,38 +127,35 @@ func TestTheTargetIsMadeLikeTheSource(t *testing.T) {
 			name       string
 			key        []string
 			throughput int
-			most       int32
-		}{{"like", nil, 0, 21_000}, {"rekeyed", []string{"/c"}, 0, 21_000}, {"small", nil, 400, 400}, {"none", nil, -1, 0}} {
+			want       connect.Throughput
+		}{
+			{"like", nil, 0, connect.Throughput{Autoscale: 21_000}}, {"rekeyed", []string{"/c"}, 0, connect.Throughput{Autoscale: 21_000}},
+			{"small", nil, 400, connect.Throughput{Manual: 400}}, {"none", nil, -1, connect.Throughput{}},
+		} {
 			cfg := s.config()
 			cfg.From.Container, cfg.To.Container, cfg.Key, cfg.Throughput = "events", c.name, c.key, c.throughput
 			s.run(cfg)
-			made, err := client.NewContainer("shop", c.name)
+			made := client.Container("shop", c.name)
+			p, err := made.Properties(ctx)
 			if err != nil {
 				s.Fatal(err)
 			}
-			got, err := made.Read(ctx, nil)
-			if err != nil {
-				s.Fatal(err)
-			}
-			p, paths := got.ContainerProperties, source.PartitionKeyDefinition.Paths
+			paths := []string{"/a", "/b"}
 			if c.key != nil {
 				paths = c.key
 			}
-			if p.DefaultTimeToLive == nil || *p.DefaultTimeToLive != ttl || !slices.Equal(p.PartitionKeyDefinition.Paths, paths) ||
-				p.IndexingPolicy == nil || len(p.IndexingPolicy.ExcludedPaths) == 0 || p.IndexingPolicy.ExcludedPaths[0].Path != "/blob/*" {
-				s.Errorf("%s is %+v", c.name, p)
+			// Unique keys apply within one partition key, so a target with another one has none.
+			unique := bytes.Contains(p.Members["uniqueKeyPolicy"], []byte("/number"))
+			if p.DefaultTTL == nil || *p.DefaultTTL != 3600 || !slices.Equal(p.PartitionKey.Paths, paths) || unique != (c.key == nil) ||
+				!bytes.Contains(p.Members["indexingPolicy"], []byte("/blob/*")) {
+				s.Errorf("%s is %s", c.name, p.Members)
 			}
-			rate := int32(0)
-			if offer, err := made.ReadThroughput(ctx, nil); err == nil {
-				var manual, auto bool
-				if rate, auto = offer.ThroughputProperties.AutoscaleMaxThroughput(); !auto {
-					if rate, manual = offer.ThroughputProperties.ManualThroughput(); !manual {
-						s.Errorf("%s: %v", c.name, offer)
-					}
-				}
+			rate, err := made.Throughput(ctx)
+			if err != nil {
+				s.Fatal(err)
 			}
-			if want := partitions("events"); rate != c.most || partitions(c.name) != want {
-				s.Errorf("%s has %d RU/s and %d partitions; want %d and %d", c.name, rate, partitions(c.name), c.most, want)
+			if want := partitions("events"); rate != c.want || partitions(c.name) != want {
+				s.Errorf("%s has %+v and %d partitions; want %+v and %d", c.name, rate, partitions(c.name), c.want, want)
 			}
 		}
 	})
