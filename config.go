@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -104,18 +105,19 @@ type Config struct {
 	// after every batch.
 	Checkpoint Checkpointing
 	// Filter selects the changes that the handler receives. Checkpoints advance over the
-	// others. It is called concurrently for several leases. A panic in it is a
+	// others. It is called concurrently for several leases. Like every function of yours, it
+	// may panic: the panic is recovered, logged with its stack, and notified as a
 	// [HandlerError].
 	Filter func(feed.Change) bool
 	// OnHistoryLost is called when the feed no longer reaches back to the position of a
 	// lease, or ends before it, because an older copy of the container was restored. If it
-	// returns true, the lease resumes at the oldest position that the feed has. If it returns false or is nil, the lease is kept, the read is retried, and an
-	// error is notified. It is called concurrently for several leases. A panic in it is
-	// not recovered.
+	// returns true, the lease resumes at the oldest position that the feed has. If it returns
+	// false, panics or is nil, the lease is kept, the read is retried, and an error is
+	// notified. It is called concurrently for several leases.
 	OnHistoryLost func(lease.Lease, *feed.HistoryLostError) bool
 	// Notify receives a notification for each lease that is acquired or released, and for
 	// each error. It is called concurrently and must return soon, because the lease waits
-	// for it. A panic in it is not recovered.
+	// for it. A panic in it is recovered and logged with its stack.
 	Notify func(Notification)
 	// Logger receives leases that move at level info, and errors at level warn. An error
 	// that the service returned is one line at level warn, and complete at level debug.
@@ -142,6 +144,11 @@ func init() {
 	hook.SetClock = func(config any, now func() (mono time.Duration, wall time.Time)) {
 		if cfg, ok := config.(*Config); ok {
 			cfg.now = now
+		}
+	}
+	hook.SetCheckpoint = func(batch any, checkpoint func(ctx context.Context) error) {
+		if b, ok := batch.(*Batch); ok {
+			b.checkpoint = checkpoint
 		}
 	}
 }

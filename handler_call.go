@@ -40,9 +40,8 @@ func callUser(op string, b *queuedBatch, call func() error) error {
 	return failure
 }
 
-// callAside runs call on a goroutine of its own and waits for the end of that goroutine.
-// It returns the stack of a call of runtime.Goexit, or nil if call returned. A panic that
-// call does not recover ends the program.
+// callAside runs call, which must not panic, on a goroutine of its own and waits for the end
+// of that goroutine. It returns the stack of a call of runtime.Goexit, or nil if call returned.
 func callAside(call func()) (stack []byte) {
 	ended := make(chan struct{})
 	go func() {

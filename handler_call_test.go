@@ -1,8 +1,10 @@
 package changefeed
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -84,9 +86,16 @@ func TestGoexitInTheUsersCodeIsAFailureOfTheHandler(t *testing.T) {
 }
 
 // The processor calls Notify and OnHistoryLost on its own goroutines. A callback that
-// calls runtime.Goexit must not end these goroutines.
-func TestGoexitInACallbackEndsNoGoroutineOfTheProcessor(t *testing.T) {
+// calls runtime.Goexit must not end these goroutines, and one that panics must not end the
+// program. Both are logged with their stacks.
+func TestACallbackThatPanicsOrExitsEndsNoGoroutineOfTheProcessor(t *testing.T) {
+	t.Run("exits", func(t *testing.T) { callbacksEnd(t, runtime.Goexit, errGoexit.Error()) })
+	t.Run("panics", func(t *testing.T) { callbacksEnd(t, func() { panic("broken callback") }, "panic: broken callback") })
+}
+
+func callbacksEnd(t *testing.T, end func(), reason string) {
 	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
 		source, leases, h := onePartition(10), newFakeStore(), &collector{}
 		source.fail = func(_ int, r feed.Request) error {
 			if r.From.Kind() == feed.StartBeginning {
@@ -100,7 +109,7 @@ func TestGoexitInACallbackEndsNoGoroutineOfTheProcessor(t *testing.T) {
 			Source: source, Leases: leases, Handler: h, Start: fromBeginning,
 			OnHistoryLost: func(lease.Lease, *feed.HistoryLostError) bool {
 				if asked.Add(1) == 1 {
-					runtime.Goexit()
+					end()
 				}
 				return true
 			},
@@ -109,8 +118,9 @@ func TestGoexitInACallbackEndsNoGoroutineOfTheProcessor(t *testing.T) {
 					failures.Add(1)
 				}
 				told.Add(1)
-				runtime.Goexit()
+				end()
 			},
+			Logger: slog.New(slog.NewTextHandler(&text, nil)),
 		})
 		pause(time.Minute)
 		if got := h.got(); !slices.Equal(got, []int64{5, 6, 7, 8, 9, 10}) || asked.Load() != 2 {
@@ -121,6 +131,12 @@ func TestGoexitInACallbackEndsNoGoroutineOfTheProcessor(t *testing.T) {
 		}
 		if told.Load() < 4 || failures.Load() != 1 {
 			t.Errorf("%d notifications, %d of a failed callback; want at least 4, and 1", told.Load(), failures.Load())
+		}
+		log := text.String()
+		for _, want := range []string{`"notification function failed"`, "history lost: " + reason, "stack=", "callbacksEnd"} {
+			if !strings.Contains(log, want) {
+				t.Errorf("the log lacks %s:\n%s", want, log)
+			}
 		}
 	})
 }

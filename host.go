@@ -113,8 +113,9 @@ func (h *host) notify(n Notification) {
 	if h.cfg.Notify == nil {
 		return
 	}
-	if stack := callAside(func() { h.cfg.Notify(n) }); stack != nil {
-		log.Warn("notification function failed", "error", errGoexit, "stack", string(stack))
+	failure, failed := errors.AsType[*HandlerError](callUser("notify", nil, func() error { h.cfg.Notify(n); return nil }))
+	if failed { // nobody can be notified of it
+		h.log(n.LeaseToken).Warn("notification function failed", "error", failure.Err, "stack", string(failure.Stack))
 	}
 }
 

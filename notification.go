@@ -44,13 +44,13 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Event is the kind of a [Notification].
+// Event is the kind of a [Notification]. The zero value is none.
 type Event int
 
 // The kinds of notifications.
 const (
 	// Acquired: work on the lease begins.
-	Acquired Event = iota
+	Acquired Event = iota + 1
 	// Released: work on the lease has ended. Reason is the reason for it, and shows
 	// whether other hosts can take the lease at once.
 	Released

@@ -142,7 +142,10 @@ func (d *deliverer) handle() {
 	observer, bound := d.observer, w.writer.bound
 	d.op = "handle"
 	d.calls.start(func() func() {
-		err := callUser("filter", b, func() error { w.applyFilter(b, bound); return nil })
+		var err error
+		if w.cfg.Filter != nil || !bound.IsZero() {
+			err = callUser("filter", b, func() error { w.applyFilter(b, bound); return nil })
+		}
 		if err == nil && len(b.Changes) > 0 {
 			batch.Changes = b.Changes
 			began, again := time.Now(), b.handed

@@ -291,8 +291,8 @@ func (h *host) askToSkip(l lease.Lease, from feed.Start, err error) (oldest feed
 		return ""
 	}
 	skip := false
-	if stack := callAside(func() { skip = h.cfg.OnHistoryLost(l, lost) }); stack != nil {
-		h.report(l.Token, &HandlerError{Op: "history lost", Err: errGoexit, Stack: stack})
+	if err := callUser("history lost", nil, func() error { skip = h.cfg.OnHistoryLost(l, lost); return nil }); err != nil {
+		h.report(l.Token, err)
 	}
 	if !skip {
 		return ""

@@ -14,6 +14,14 @@
 // reach it over a network in memory. Package memory is a smaller engine, for tests of
 // handlers that need no document store.
 //
+// [NewLease] is for unit tests of a handler without a processor. It calls the handler with
+// the documents of the test, and shows what the handler returned and checkpointed:
+//
+//	l := changefeedtest.NewLease(t)
+//	err := l.Handle(handler, order{ID: "1", Total: 3}, order{ID: "2", Total: 4})
+//	...
+//	if l.Position() != 2 { // the handler has not checkpointed both
+//
 // [Simulate] runs several hosts with the user's handler in fake time. Hosts crash at any
 // write, pause, join and leave. Partitions split and merge. Requests are slow, lost,
 // refused or late. Clocks drift. A seed determines everything, so the same seed gives the

@@ -1,9 +1,12 @@
-// Package hook sets the parts of a processor that only tests control. So changefeed.Config
-// has no fields for them. Package changefeed assigns the functions. Their argument config
-// is a *changefeed.Config.
+// Package hook sets the parts of a processor that only tests control, which is why
+// changefeed.Config has no fields for them. Package changefeed assigns the functions. The
+// argument config is a *changefeed.Config, and batch a *changefeed.Batch.
 package hook
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SetSeed sets the seed of a processor. It determines the processor's jitter and the
 // suffix of its owner text. Two runs with the same Config.Instance must not share a seed.
@@ -14,3 +17,6 @@ var SetSeed func(config any, seed uint64)
 // clock and the wall clock. The processor calls now concurrently. Its timers still use the
 // time of package time.
 var SetClock func(config any, now func() (mono time.Duration, wall time.Time))
+
+// SetCheckpoint makes a batch call checkpoint when it is checkpointed.
+var SetCheckpoint func(batch any, checkpoint func(ctx context.Context) error)
