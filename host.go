@@ -62,9 +62,9 @@ func (h *host) clock() protocol.Reading {
 	return protocol.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
 }
 
-// request returns a context for one request to the source or the lease store. It ends
+// requestContext returns a context for one request to the source or the lease store. It ends
 // after Config.RequestTimeout.
-func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc) {
+func (h *host) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, h.cfg.RequestTimeout)
 }
 

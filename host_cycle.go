@@ -180,7 +180,7 @@ func (c *cycle) trusting() map[string]bool {
 }
 
 func (c *cycle) list() (lease.Listing, error) {
-	ctx, cancel := c.request(c.ctx)
+	ctx, cancel := c.requestContext(c.ctx)
 	defer cancel()
 	listing, err := c.store.List(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *cycle) list() (lease.Listing, error) {
 }
 
 func (c *cycle) partitions() ([]feed.Partition, error) {
-	ctx, cancel := c.request(c.ctx)
+	ctx, cancel := c.requestContext(c.ctx)
 	defer cancel()
 	partitions, err := c.cfg.Source.Partitions(ctx)
 	if err != nil {
@@ -219,7 +219,7 @@ func (c *cycle) createMarker() error {
 func (c *cycle) insist(op string, write func(ctx context.Context) error) error {
 	pause := backoff{jitter: newJitter(c.seed, op)}
 	for {
-		ctx, cancel := c.request(c.base)
+		ctx, cancel := c.requestContext(c.base)
 		err := write(ctx)
 		cancel()
 		if _, throttled := errors.AsType[*feed.ThrottledError](err); !throttled {
@@ -386,7 +386,7 @@ func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 }
 
 func (c *cycle) update(l lease.Lease) (lease.Lease, error) {
-	ctx, cancel := c.request(c.base)
+	ctx, cancel := c.requestContext(c.base)
 	defer cancel()
 	return c.store.Update(ctx, l)
 }

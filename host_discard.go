@@ -38,7 +38,7 @@ func (h *host) discard(ctx context.Context) error {
 }
 
 func (h *host) discardOnce(ctx context.Context) error {
-	listCtx, cancel := h.request(ctx)
+	listCtx, cancel := h.requestContext(ctx)
 	listing, err := h.store.List(listCtx)
 	cancel()
 	if err != nil {
@@ -52,7 +52,7 @@ func (h *host) discardOnce(ctx context.Context) error {
 			return &inUseError{l.Owner}
 		}
 	}
-	markCtx, cancel := h.request(ctx)
+	markCtx, cancel := h.requestContext(ctx)
 	err = h.store.Mark(markCtx, false)
 	cancel()
 	if err != nil {
@@ -73,7 +73,7 @@ func (h *host) held(l lease.Lease, listing lease.Listing) bool {
 }
 
 func (h *host) discardLease(ctx context.Context, l lease.Lease) error {
-	ctx, cancel := h.request(ctx)
+	ctx, cancel := h.requestContext(ctx)
 	defer cancel()
 	err := h.store.Delete(ctx, l)
 	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Owner != "" {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -223,7 +224,7 @@ func (c *leaseCosts) count() {
 	if c.store == nil {
 		return
 	}
-	if now := c.store.Charged(); now > c.counted {
+	if now := protocol.Charged(c.store); now > c.counted {
 		c.m.units.Add(c.m.ctx, now-c.counted, c.m.leaseUnits)
 		c.counted = now
 	}

@@ -102,7 +102,7 @@ func (h *host) stopped(last error) error {
 func (h *host) open(ctx context.Context) error {
 	var identity feed.Identity
 	err := retry(ctx, backoff{jitter: newJitter(h.seed, "identity")}, func() (err error) {
-		ctx, cancel := h.request(ctx)
+		ctx, cancel := h.requestContext(ctx)
 		defer cancel()
 		identity, err = h.cfg.Source.Identity(ctx)
 		return err
@@ -124,7 +124,7 @@ func (h *host) open(ctx context.Context) error {
 // container. Otherwise each write of a lease would be a change to deliver, and the
 // checkpoint after that change another write, without end.
 func (h *host) openLeases(ctx context.Context, key lease.Key) error {
-	ctx, cancel := h.request(ctx)
+	ctx, cancel := h.requestContext(ctx)
 	defer cancel()
 	store, err := h.cfg.Leases.Open(ctx, key)
 	if err != nil {
@@ -151,7 +151,7 @@ func (h *host) checkHosts(ctx context.Context) {
 	if !ok {
 		return
 	}
-	limited, cancel := h.request(ctx)
+	limited, cancel := h.requestContext(ctx)
 	defer cancel()
 	others, err := store.OtherHosts(limited)
 	if err != nil {
@@ -171,7 +171,7 @@ func (h *host) checkHosts(ctx context.Context) {
 // exist, a refusal is ignored, because they have positions of their own.
 func (h *host) checkStart(ctx context.Context) error {
 	err := retry(ctx, backoff{jitter: newJitter(h.seed, "start")}, func() error {
-		ctx, cancel := h.request(ctx)
+		ctx, cancel := h.requestContext(ctx)
 		defer cancel()
 		err := h.cfg.Source.CheckStart(ctx, h.cfg.Start, h.cfg.Mode)
 		if err == nil || !errors.Is(err, feed.ErrUnsupported) || h.cfg.DiscardLeases {

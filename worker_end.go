@@ -207,7 +207,7 @@ func (e *ending) send() {
 	release := protocol.Released(w.writer.document(), at.at)
 	release.Timestamp = w.now.Wall.UTC()
 	w.writer.calls.start(func() func() {
-		ctx, cancel := w.request(w.base)
+		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		var err error
 		if e.reason == Gone {

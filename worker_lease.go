@@ -135,7 +135,7 @@ func (lw *leaseWriter) write() {
 	doc.Timestamp = attempt.Wall.UTC()
 	lw.sent, lw.again = at, false
 	lw.calls.start(func() func() {
-		ctx, cancel := w.request(w.base)
+		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		answer, err := send(ctx, doc)
 		return func() { lw.answered(op, attempt, at, answer, err) }

@@ -114,7 +114,7 @@ func (s *splitter) cut() {
 // lease itself. If the lease starts now and has no position yet, pieces resolves a
 // position for each child.
 func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err error) {
-	ctx, cancel := w.request(w.reader.ctx)
+	ctx, cancel := w.requestContext(w.reader.ctx)
 	defer cancel()
 	partitions, err := w.cfg.Source.Partitions(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 // leftovers lists the leases, and returns the leftovers of a gone lease. A lease whose owner
 // may still use it is not a leftover.
 func (w *worker) leftovers(gone lease.Lease, pieces []lease.Lease) ([]lease.Lease, error) {
-	ctx, cancel := w.request(w.reader.ctx)
+	ctx, cancel := w.requestContext(w.reader.ctx)
 	defer cancel()
 	listing, err := w.store.List(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (w *worker) leftovers(gone lease.Lease, pieces []lease.Lease) ([]lease.Leas
 
 // resolveNow reads the feed of request from "now" and returns the position.
 func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Continuation, error) {
-	ctx, cancel := h.request(ctx)
+	ctx, cancel := h.requestContext(ctx)
 	defer cancel()
 	request.From, request.MaxItems = feed.Now(), h.cfg.MaxItems
 	page, err := h.cfg.Source.Read(ctx, request)
@@ -202,7 +202,7 @@ func (s *splitter) succeeded() {
 func (s *splitter) sweep() {
 	w, left := s.w, s.leftovers[0]
 	w.writer.calls.start(func() func() {
-		ctx, cancel := w.request(w.base)
+		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		err := w.store.Delete(ctx, left)
 		return func() {
@@ -223,7 +223,7 @@ func (s *splitter) create() {
 	w, child := s.w, s.pieces[s.made]
 	child.Timestamp = w.now.Wall.UTC()
 	w.writer.calls.start(func() func() {
-		ctx, cancel := w.request(w.base)
+		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		_, err := w.store.Create(ctx, child)
 		if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Owner == "" {

@@ -122,18 +122,18 @@ func unauthorized(op, what string, byKey bool, answer error) error {
 type RecreatedError struct {
 	// Database and Container are the names of the database and the container.
 	Database, Container string
-	// Was is the rid of the container that was read. Is is the rid of the current
+	// OldRID is the rid of the container that was read. NewRID is the rid of the current
 	// container; it is empty if the service does not report it.
-	Was, Is string
+	OldRID, NewRID string
 }
 
 func (e *RecreatedError) Error() string {
 	is := ""
-	if e.Is != "" {
-		is = ", and it is now " + e.Is
+	if e.NewRID != "" {
+		is = ", and it is now " + e.NewRID
 	}
 	return fmt.Sprintf("container %s of database %s was deleted and recreated: its rid was %s%s; leases and positions of the old one are not valid; "+
-		"start with a new Source", e.Container, e.Database, e.Was, is)
+		"start with a new Source", e.Container, e.Database, e.OldRID, is)
 }
 
 // Unwrap returns [feed.ErrNotFound], because the container that was read is gone.

@@ -35,7 +35,7 @@ type leaseStore struct {
 	charged float64
 }
 
-// Charged implements [lease.Store].
+// Charged returns the total charge of the requests; see [lease.Store].
 func (s *leaseStore) Charged() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

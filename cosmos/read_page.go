@@ -35,7 +35,7 @@ func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Requ
 	if a.status == http.StatusNotModified {
 		return page, nil
 	}
-	split := splitter{versions: r.Mode == feed.AllVersionsAndDeletes, keyPaths: p.keyPaths}
+	split := pageScanner{versions: r.Mode == feed.AllVersionsAndDeletes, keyPaths: p.keyPaths}
 	if n, err := strconv.Atoi(a.header.Get(wire.HeaderItemCount)); err == nil && n > 0 {
 		// A wrong count must not allocate a large list, so the body's size limits it. A
 		// document has some hundred bytes of system properties.
@@ -85,9 +85,9 @@ func endOf(token, partition string, h http.Header) int64 {
 	return -1
 }
 
-// splitter splits the body of a page in one pass that validates all of it. Changes are
+// pageScanner splits the body of a page in one pass that validates all of it. Changes are
 // slices of the body.
-type splitter struct {
+type pageScanner struct {
 	// versions selects the form {current, previous, metadata} of all versions and deletes
 	// mode.
 	versions bool
@@ -108,7 +108,7 @@ var (
 )
 
 // page parses {"_rid":..., "Documents":[...], "_count":n} with the members in any order.
-func (s *splitter) page(body []byte) error {
+func (s *pageScanner) page(body []byte) error {
 	in := jsonscan.New(body, maxDepth)
 	in.Space()
 	found := false
@@ -142,7 +142,7 @@ func (s *splitter) page(body []byte) error {
 	return in.End()
 }
 
-func (s *splitter) documents(in *jsonscan.Scanner) error {
+func (s *pageScanner) documents(in *jsonscan.Scanner) error {
 	for more, err := in.Array(2); more || err != nil; more, err = in.Next(']') {
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func seconds(in *jsonscan.Scanner) (time.Time, error) {
 // version parses {"current":{...},"previous":{...},"metadata":{...}}. Images may be
 // missing, null or empty: a delete has no current image, and only some accounts keep
 // previous images.
-func (s *splitter) version(in *jsonscan.Scanner, c *feed.Change) error {
+func (s *pageScanner) version(in *jsonscan.Scanner, c *feed.Change) error {
 	var meta metadata
 	for more, err := in.Object(3); more || err != nil; more, err = in.Next('}') {
 		if err != nil {

@@ -24,14 +24,14 @@ const latestPage = ` {"_rid":"Gis8AYAAAAE=","Documents":[
 	{"id":"\u00fc\ud83d\ude00","_lsn":7,"n":[1,-2.5e10,true,false,null,""],"_etag":"\"0\"","_ts":1,"_ts":1700000001 , "_lsn":13} ],"_count":2} `
 
 func splitLatest(body string) ([]feed.Change, error) {
-	var s splitter
+	var s pageScanner
 	err := s.page([]byte(body))
 	return s.changes, err
 }
 
 func TestPageIsSplitIntoSlicesOfItself(t *testing.T) {
 	body := []byte(latestPage)
-	var s splitter
+	var s pageScanner
 	if err := s.page(body); err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +53,13 @@ func TestPageIsSplitIntoSlicesOfItself(t *testing.T) {
 	}
 }
 
-// The splitter must refuse every truncated page. If it returned a shorter page instead,
+// The pageScanner must refuse every truncated page. If it returned a shorter page instead,
 // the missing changes would never be read.
 func TestTruncatedPageIsNotAShorterPage(t *testing.T) {
 	for name, page := range map[string]string{"latest": latestPage, "versions": versionsPage} {
 		whole := strings.TrimSpace(page)
 		for i := range whole {
-			s := splitter{versions: name == "versions", keyPaths: keyPathsOf("/pk")}
+			s := pageScanner{versions: name == "versions", keyPaths: keyPathsOf("/pk")}
 			if err := s.page([]byte(whole[:i])); err == nil {
 				t.Fatalf("%s: the first %d of %d bytes are accepted as a page of %d changes", name, i, len(whole), len(s.changes))
 			}
@@ -111,7 +111,7 @@ const versionsPage = `{"_rid":"r","Documents":[
 ],"_count":5}`
 
 func TestVersionsHaveImagesAndDeletedNames(t *testing.T) {
-	s := splitter{versions: true, keyPaths: keyPathsOf("/pk")}
+	s := pageScanner{versions: true, keyPaths: keyPathsOf("/pk")}
 	if err := s.page([]byte(versionsPage)); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestIncompleteVersionIsRefused(t *testing.T) {
 		`{"current":{"id":"1"},"metadata":{"operationType":"truncate","lsn":1,"crts":1}}`, `{"current":{"id":"1"},"metadata":{"lsn":1,"crts":1}}`,
 		`{"current":"x","metadata":{"operationType":"create","lsn":1,"crts":1}}`, `{"current":{"id":"1"},"metadata":[]}`,
 	} {
-		s := splitter{versions: true}
+		s := pageScanner{versions: true}
 		if err := s.page([]byte(`{"Documents":[` + version + `]}`)); err == nil {
 			t.Errorf("%s is accepted as a version: %+v", version, s.changes)
 		}
@@ -167,7 +167,7 @@ func TestKeysOfDeletesAreInTheOrderOfThePaths(t *testing.T) {
 	}
 }
 
-// FuzzPage checks texts that the splitter accepts as a page. They must be JSON, and the
+// FuzzPage checks texts that the pageScanner accepts as a page. They must be JSON, and the
 // changes must be the documents that encoding/json finds.
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(latestPage), false)
@@ -175,7 +175,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"Documents":[{"_lsn":1,"_ts":1}],"_count":1}`), false)
 	f.Add([]byte(`{"Documents":[{"current":{"a":1},"metadata":{"operationType":"create","lsn":1,"crts":1}}]}`), true)
 	f.Fuzz(func(t *testing.T, body []byte, versions bool) {
-		s := splitter{versions: versions, keyPaths: keyPathsOf("/pk", `/a/"b c"`)}
+		s := pageScanner{versions: versions, keyPaths: keyPathsOf("/pk", `/a/"b c"`)}
 		if s.page(body) != nil {
 			return
 		}
@@ -197,11 +197,11 @@ func FuzzPage(f *testing.F) {
 		}
 		var page struct{ Documents []json.RawMessage }
 		if err := json.Unmarshal(body, &page); err != nil || len(page.Documents) != len(s.changes) {
-			t.Fatalf("%q has %d documents (%v); the splitter returned %d", body, len(page.Documents), err, len(s.changes))
+			t.Fatalf("%q has %d documents (%v); the pageScanner returned %d", body, len(page.Documents), err, len(s.changes))
 		}
 		for i, d := range page.Documents {
 			if !versions && !bytes.Equal(d, s.changes[i].Current) {
-				t.Fatalf("document %d is %q; the splitter returned %q", i, d, s.changes[i].Current)
+				t.Fatalf("document %d is %q; the pageScanner returned %q", i, d, s.changes[i].Current)
 			}
 		}
 	})
@@ -258,20 +258,20 @@ func jsontextPositions(body []byte) (n int, err error) {
 	return n, nil
 }
 
-// BenchmarkPage compares the splitter with two other ways to parse a page.
+// BenchmarkPage compares the pageScanner with two other ways to parse a page.
 func BenchmarkPage(b *testing.B) {
 	body := benchmarkPage()
-	b.Run("splitter", func(b *testing.B) {
+	b.Run("pageScanner", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
 		for b.Loop() {
-			s := splitter{changes: make([]feed.Change, 0, 1000)}
+			s := pageScanner{changes: make([]feed.Change, 0, 1000)}
 			if err := s.page(body); err != nil || len(s.changes) != 1000 {
 				b.Fatal(err)
 			}
 		}
 	})
-	// jsontext decodes token by token. It validates the page, as the splitter does.
+	// jsontext decodes token by token. It validates the page, as the pageScanner does.
 	b.Run("jsontext", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()

@@ -65,7 +65,7 @@ func text(in *jsonscan.Scanner) (string, error) {
 }
 
 // complete sets the fields of c that the metadata m contains.
-func (s *splitter) complete(c *feed.Change, m *metadata) error {
+func (s *pageScanner) complete(c *feed.Change, m *metadata) error {
 	c.LSN, c.Time, c.Expired = m.lsn, m.time, m.expired
 	switch m.op {
 	case "create":

@@ -57,7 +57,7 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 			}
 			return response, err
 		}
-		elsewhere, down := judge(response, err)
+		elsewhere, down := diagnose(response, err)
 		if down {
 			f.regions.fail(host)
 		}
@@ -120,9 +120,9 @@ func (e *silentError) Error() string {
 // Unwrap returns the underlying error.
 func (e *silentError) Unwrap() error { return e.err }
 
-// judge reports whether another region may succeed after the response r or the error err.
+// diagnose reports whether another region may succeed after the response r or the error err.
 // down reports whether this region must be tried last for a while.
-func judge(r *http.Response, err error) (elsewhere, down bool) {
+func diagnose(r *http.Response, err error) (elsewhere, down bool) {
 	if err != nil {
 		var stop interface{ NonRetriable() }
 		if errors.As(err, &stop) {

@@ -59,7 +59,7 @@ func (s *Source) verify(ctx context.Context, p *properties) error {
 }
 
 func (s *Source) recreated(p *properties, is string) error {
-	return &RecreatedError{Database: s.database, Container: s.container, Was: p.rid, Is: is}
+	return &RecreatedError{Database: s.database, Container: s.container, OldRID: p.rid, NewRID: is}
 }
 
 // readContainer requests the container from the service.

@@ -115,7 +115,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measurement{Estimator: e, container: store.container, since: time.Now(), charge: -store.Charged()}
+	m := &measurement{Estimator: e, container: store.container, since: time.Now(), charge: -protocol.Charged(store.Store)}
 	listing, err := request(ctx, e, store.List)
 	if err != nil {
 		if errors.Is(err, feed.ErrNotFound) {
@@ -123,7 +123,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 		}
 		return nil, fmt.Errorf("estimator: cannot list leases: %w", err)
 	}
-	m.charge += store.Charged()
+	m.charge += protocol.Charged(store.Store)
 	if refusal := protocol.Refusal(listing, e.cfg.Leases.Dialect()); refusal != nil && len(listing.Leases) == 0 {
 		return nil, fmt.Errorf("estimator: cannot list leases: %w", refusal)
 	}

@@ -54,9 +54,11 @@ type Container interface {
 // After any other error the result is unknown. The caller then repeats the same write
 // with the same ETag, and recognises its own earlier write in the conflict's Current.
 //
-// A Store may have one more method, OtherHosts(ctx) ([]string, error). It returns the account
+// A Store may have two more methods. OtherHosts(ctx) ([]string, error) returns the account
 // hosts other than the key's under which the container has leases of the same processor and
 // monitored container; see [Codec.OtherHosts]. A processor calls it at its start and warns.
+// Charged() float64 returns the total charge of the Store's requests in request units, which
+// never falls. Metrics and estimators report it.
 type Store interface {
 	// List returns all leases in any order, and whether the store is initialised.
 	List(ctx context.Context) (Listing, error)
@@ -70,7 +72,4 @@ type Store interface {
 	Update(ctx context.Context, l Lease) (Lease, error)
 	// Delete deletes the document if its ETag is still l.ETag.
 	Delete(ctx context.Context, l Lease) error
-	// Charged returns the total charge of this Store's requests, in request units. It
-	// never falls. It is zero in a store without request units.
-	Charged() float64
 }

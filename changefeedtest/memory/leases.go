@@ -50,9 +50,6 @@ type leaseStore struct {
 	prefix string
 }
 
-// Charged implements [lease.Store].
-func (m *leaseStore) Charged() float64 { return 0 }
-
 const separator = ".."
 
 // List implements [lease.Store].

@@ -82,7 +82,7 @@ type leaseStore struct {
 
 var _ feed.Identifier = (*leaseStore)(nil)
 
-// Charged implements [lease.Store].
+// Charged returns the total charge of the requests; see [lease.Store].
 func (s *leaseStore) Charged() float64 { return float64(s.spent.Load()) / 100 }
 
 // ContainerID implements [feed.Identifier].

@@ -368,16 +368,16 @@ func TestLeasesReportTheirCharge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Charged() != 0 {
-		t.Fatalf("%v RU are charged before any request", s.Charged())
+	if protocol.Charged(s) != 0 {
+		t.Fatalf("%v RU are charged before any request", protocol.Charged(s))
 	}
 	before := 0.0
 	costs := func(what string, least float64) {
 		t.Helper()
-		if cost := s.Charged() - before; cost < least || cost > least+2 {
+		if cost := protocol.Charged(s) - before; cost < least || cost > least+2 {
 			t.Errorf("%s costs %v RU", what, cost)
 		}
-		before = s.Charged()
+		before = protocol.Charged(s)
 	}
 	l, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0"})
 	if err != nil {

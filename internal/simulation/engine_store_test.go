@@ -346,16 +346,6 @@ func (s *movingStore) current(ctx context.Context) (lease.Store, error) {
 	return open, nil
 }
 
-// Charged implements [lease.Store]. It does not count the charges of closed stores.
-func (s *movingStore) Charged() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		return 0
-	}
-	return s.open.Charged()
-}
-
 // List implements [lease.Store].
 func (s *movingStore) List(ctx context.Context) (lease.Listing, error) {
 	open, err := s.current(ctx)

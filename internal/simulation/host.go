@@ -350,9 +350,6 @@ type hostStore struct {
 	inner lease.Store
 }
 
-// Charged implements [lease.Store].
-func (s *hostStore) Charged() float64 { return s.inner.Charged() }
-
 // List implements [lease.Store].
 func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
 	f := &listing{host: s.host}

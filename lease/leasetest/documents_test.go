@@ -117,8 +117,6 @@ func (s *documentStore) decode(doc stored) (lease.Lease, error) {
 	return l, nil
 }
 
-func (*documentStore) Charged() float64 { return 0 }
-
 func (s *documentStore) List(context.Context) (lease.Listing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

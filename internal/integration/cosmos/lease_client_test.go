@@ -143,22 +143,22 @@ func TestStoreReportsTheCostOfItsRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := opened.Charged()
+		before := protocol.Charged(opened)
 		l, err := opened.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		created := opened.Charged()
+		created := protocol.Charged(opened)
 		old := l
 		old.ETag = `"old"`
 		if _, err := opened.Update(t.Context(), old); err == nil {
 			t.Fatal("an update by an old ETag is carried out")
 		}
-		refused := opened.Charged()
+		refused := protocol.Charged(opened)
 		if _, err := opened.List(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		listed := opened.Charged()
+		listed := protocol.Charged(opened)
 		if created <= before || refused <= created || listed <= refused {
 			t.Errorf("charged %v, then %v after a create, %v after a conflict, %v after a listing; want each to cost", before, created, refused, listed)
 		}

@@ -60,7 +60,7 @@ func TestARecreatedContainerIsRefused(t *testing.T) {
 			_, listed := r.source.Partitions(t.Context())
 			for what, err := range map[string]error{"Read": read, "Partitions": listed} {
 				var anew *cosmos.RecreatedError
-				if !errors.As(err, &anew) || !errors.Is(err, feed.ErrNotFound) || anew.Was != was || anew.Is != made.Identity().ContainerRID {
+				if !errors.As(err, &anew) || !errors.Is(err, feed.ErrNotFound) || anew.OldRID != was || anew.NewRID != made.Identity().ContainerRID {
 					t.Errorf("%s: %v; want the rids before and after, and ErrNotFound", what, err)
 				}
 			}

@@ -105,8 +105,6 @@ type isolatedStore struct {
 	isolation *isolation
 }
 
-func (s isolatedStore) Charged() float64 { return s.store.Charged() }
-
 func (s isolatedStore) List(ctx context.Context) (lease.Listing, error) {
 	return through(ctx, s.isolation, func() (lease.Listing, error) { return s.store.List(ctx) })
 }

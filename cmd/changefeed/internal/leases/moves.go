@@ -134,7 +134,6 @@ type listed struct {
 
 func (l listed) Dialect() lease.Dialect                               { return l.dialect }
 func (l listed) Open(context.Context, lease.Key) (lease.Store, error) { return l, nil }
-func (listed) Charged() float64                                       { return 0 }
 
 func (l listed) List(context.Context) (lease.Listing, error) {
 	return lease.Listing{Leases: l.leases, Now: l.now.Now}, nil
