@@ -230,7 +230,22 @@ func explainMismatch(host string, err error) error {
 	case errors.Is(err, feed.ErrMisconfigured) || !isMismatch(err):
 		return err
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return misconfigured{fmt.Errorf("%w: %s does not speak TLS; begin the endpoint with http://", err, host)}
+		return mismatch{misconfigured{fmt.Errorf("%w: %s does not speak TLS", err, host)}, "begin the endpoint with http://"}
 	}
-	return misconfigured{fmt.Errorf("%w: the certificate of %s is not trusted; give Options.Transport a client that trusts it", err, host)}
+	return mismatch{misconfigured{fmt.Errorf("%w: the certificate of %s is not trusted", err, host)}, "give Options.Transport a client that trusts it"}
 }
+
+// mismatch is an error that isMismatch reports, with the remedy at its end.
+type mismatch struct {
+	misconfigured
+	remedy string
+}
+
+func (e mismatch) Error() string { return e.misconfigured.Error() + "; " + e.remedy }
+
+// Remedy returns the end of the error's text. A program that has flags for the account puts
+// its own remedy there.
+func (e mismatch) Remedy() string { return e.remedy }
+
+// Unwrap returns the error without the remedy.
+func (e mismatch) Unwrap() error { return e.misconfigured }

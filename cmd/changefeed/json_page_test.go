@@ -60,11 +60,15 @@ var jsonExamples = map[string]string{"lag --watch --json": jsonTables["lag --jso
 // reason for each. A key consists of a file name, a space and the name of the type or of
 // the function around it.
 var internalJSON = map[string]string{
-	"internal/demo/host.go event":               "a line between the demo and its host processes",
-	"internal/demo/host_process.go job":         "a line between the demo and its host processes",
-	"internal/leases/document.go parseDocument": "decodes a lease document",
-	"internal/replicate/writer.go parseFound":   "decodes a row of a query",
-	"tail_position.go positionMode":             "decodes a field of a position",
+	"internal/connect/documents.go list":         "decodes a list of resources",
+	"internal/connect/documents.go PartitionKey": "a member of the REST protocol",
+	"internal/connect/documents.go Properties":   "decodes the properties of a container",
+	"internal/connect/documents.go Throughput":   "decodes an offer",
+	"internal/demo/host.go event":                "a line between the demo and its host processes",
+	"internal/demo/host_process.go job":          "a line between the demo and its host processes",
+	"internal/leases/document.go parseDocument":  "decodes a lease document",
+	"internal/replicate/writer.go parseFound":    "decodes a row of a query",
+	"tail_position.go positionMode":              "decodes a field of a position",
 }
 
 // jsonField is a field of a struct in its JSON form, or a row of the page's tables.

@@ -68,12 +68,15 @@ func speaksTLS(text string) bool {
 }
 
 // Text returns the text of err. Each answer of the service in it is shortened to its
-// message.
+// message, and the remedies that [Advice] gives in the words of the command are left out.
 func Text(err error) string { return shortened(err.Error(), err) }
 
 // shortened returns text, in which the answers in err and in the errors that err wraps
 // are shortened to their messages.
 func shortened(text string, err error) string {
+	if mismatch, ok := err.(interface{ Remedy() string }); ok {
+		text = strings.ReplaceAll(text, "; "+mismatch.Remedy(), "") // [Advice] has the command's own
+	}
 	if answer, ok := err.(*azcore.ResponseError); ok { //nolint:errorlint // the wrapped errors come next
 		return strings.ReplaceAll(text, answer.Error(), brief(answer))
 	}
@@ -154,18 +157,18 @@ func Advice(err error) string {
 	)
 	n := namesOf(err)
 	switch {
-	case errors.Is(err, feed.ErrMisconfigured):
-		return flagOf(err, n)
 	case errors.As(err, &way) && way.Op == "proxyconnect":
 		return "; the proxy of HTTPS_PROXY or HTTP_PROXY failed: check it, or add the account's host to NO_PROXY"
 	case errors.As(err, &authority):
-		return "; the certificate is not trusted: use " + n.certificateFile() + "; `changefeed serve` prints the file's path when it starts"
+		return "; use " + n.certificateFile() + "; `changefeed serve` prints the file's path when it starts"
 	case errors.As(err, &name):
 		return "; the certificate is for another host name: use one of its names in " + n.endpointName()
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "; the server does not use TLS: use http:// in " + n.endpointName()
 	case errors.As(err, &answer) && speaksTLS(answer.Error()):
 		return "; use https:// in " + n.endpointName()
+	case errors.Is(err, feed.ErrMisconfigured):
+		return flagOf(err, n)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "; no server listens there: start `changefeed serve`, or check " + n.endpointName()
 	case errors.As(err, &dns) && dns.IsNotFound:
@@ -181,10 +184,7 @@ func Advice(err error) string {
 // flagOf returns the flags to check for an error whose text already contains the remedy.
 // It returns "" if there are no such flags.
 func flagOf(err error, n names) string {
-	var authority x509.UnknownAuthorityError
 	switch {
-	case errors.As(err, &authority):
-		return "; " + n.certificateFile() + " trusts a certificate; `changefeed serve` prints the file's path when it starts"
 	case Status(err) == http.StatusUnauthorized:
 		return "; check " + n.keys() + " (on this machine the default is the local emulators' key)"
 	case Status(err) == http.StatusForbidden:

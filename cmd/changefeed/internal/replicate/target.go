@@ -50,17 +50,18 @@ func maybeApplied(err error) bool {
 // the partition key. Unique keys apply within one partition key, so a target with another
 // partition key gets none.
 func (cfg Config) likeSource(source *described) map[string]any {
-	p := map[string]any{"id": cfg.To.Container, "partitionKey": source.PartitionKey}
+	key := source.PartitionKey
+	key.SystemKey = false // a client sets it only by leaving the key out
 	copied := []string{"defaultTtl", "indexingPolicy", "conflictResolutionPolicy", "vectorEmbeddingPolicy", "fullTextPolicy"}
 	if len(cfg.Key) == 0 || slices.Equal(cfg.Key, source.paths) {
 		copied = append(copied, "uniqueKeyPolicy")
 	} else {
-		key := connect.PartitionKey{Paths: cfg.Key, Kind: connect.Hash, Version: 2}
+		key = connect.PartitionKey{Paths: cfg.Key, Kind: connect.Hash, Version: 2}
 		if len(cfg.Key) > 1 {
 			key.Kind = connect.MultiHash
 		}
-		p["partitionKey"] = key
 	}
+	p := map[string]any{"id": cfg.To.Container, "partitionKey": key}
 	for _, name := range copied {
 		if member, ok := source.Members[name]; ok {
 			p[name] = member
