@@ -57,7 +57,7 @@ type ReaderConfig struct {
 	// default of 100 is used.
 	MaxItems int
 	// Follow makes a loop over [Reader.Pages] wait for changes at the end of the feed. If
-	// false, the loop ends there.
+	// false, the loop ends there, even while others go on to write.
 	Follow bool
 	// Parallel is the number of parts of the range that Pages reads at the same time. It
 	// is also the maximum number of pages that Pages holds besides the one in the loop's
@@ -101,8 +101,11 @@ type cursor struct {
 	// page waits for delivery. visited is true if the cursor was read after the last
 	// delivered page. due is the time of the next read. active is the time of the last
 	// read with changes.
+	// until is the end of the part's feed that the loop saw first, as an LSN. It is zero if
+	// the loop has not seen one.
 	reading, visited bool
 	due, active      time.Time
+	until            int64
 }
 
 // maxReroutes limits how often the reader follows splits and merges of a part without a

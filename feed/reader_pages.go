@@ -29,8 +29,11 @@ const defaultWait = 5 * time.Second
 // the reader has prefetched do not count. A caller may leave the loop at any time;
 // another loop resumes from the same position.
 //
-// Without [ReaderConfig.Follow] the loop ends at the end of the feed: when the last read
-// of each part returned no changes. Its pages are never empty.
+// Without [ReaderConfig.Follow] the loop ends at the end of the feed that it saw first, so it
+// ends even if changes are written faster than it reads. It returns everything that was
+// written before its first read of each part, and perhaps some later changes. Its pages are
+// never empty. From a source that does not return [Page.End], the loop ends when the last read
+// of each part returned no changes.
 //
 // With Follow the loop does not end. It returns an empty page each time it has read all
 // parts again and none had changes. So the body can store the position of an idle feed.
@@ -104,7 +107,7 @@ func newPager(ctx context.Context, r *Reader) *pager {
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	now := time.Now()
 	for _, c := range r.cursors {
-		c.end, c.reading, c.visited, c.gone = false, false, false, 0
+		c.end, c.reading, c.visited, c.gone, c.until = false, false, false, 0, 0
 		c.due, c.active = now, now
 	}
 	return p
@@ -235,7 +238,14 @@ const minThrottle = 10 * time.Millisecond
 func (p *pager) show(c *cursor, page Page, until time.Time) {
 	now := time.Now()
 	c.due, c.visited = now, true
-	switch end := c.advance(page); {
+	if c.until == 0 {
+		c.until = max(page.End, 0)
+	}
+	end := c.advance(page)
+	if !p.cfg.Follow && c.until > 0 && page.LSN >= c.until {
+		c.end = true
+	}
+	switch {
 	case end && until.IsZero():
 		c.due = now.Add(p.pause(c))
 	case end:

@@ -157,7 +157,7 @@ func (c *cursor) cut(rng Range, partitions []Partition) ([]*cursor, error) {
 		if piece.Min != covered {
 			break
 		}
-		pieces = append(pieces, &cursor{partition: p, rng: piece, from: c.from, active: c.active, gone: c.gone + 1})
+		pieces = append(pieces, &cursor{partition: p, rng: piece, from: c.from, active: c.active, gone: c.gone + 1, until: c.until})
 		covered = piece.Max
 	}
 	if covered != rng.Max {
