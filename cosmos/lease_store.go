@@ -76,7 +76,7 @@ func (s *leaseStore) document(span, op, method, key, id string) *call {
 	if s.systemKey {
 		q.header.Set(wire.HeaderPartitionKey, wire.NoKey)
 	} else {
-		q.header.Set(wire.HeaderPartitionKey, ascii(feed.PartitionKey{key}.String()))
+		q.header.Set(wire.HeaderPartitionKey, wire.ASCII(feed.PartitionKey{key}.String()))
 	}
 	return q
 }

@@ -101,25 +101,7 @@ func keyComponents(key feed.PartitionKey) (components []epk.Component, header st
 			components[i] = epk.OfNumber(v)
 		} // any other component is undefined, which is the zero Component
 	}
-	return components, ascii(text), nil
-}
-
-// ascii escapes the characters of JSON text that are not ASCII, because headers must be
-// ASCII.
-func ascii(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r < 0x80:
-			b.WriteRune(r)
-		case r > 0xFFFF: // two escapes, which form a surrogate pair
-			r -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+(r>>10), 0xDC00+(r&0x3FF))
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
+	return components, wire.ASCII(text), nil
 }
 
 // address sets the headers of the target. It sends a range of keys only if that is

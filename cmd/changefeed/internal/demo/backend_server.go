@@ -132,10 +132,7 @@ type serverContainer struct {
 func (c serverContainer) name() string { return c.id }
 
 func (c serverContainer) create(ctx context.Context, key feed.PartitionKey, body []byte) (int64, error) {
-	k, err := partitionKey(key)
-	if err != nil {
-		return 0, err
-	}
+	ctx, k := connect.Keyed(ctx, key)
 	made, err := c.client.CreateItem(ctx, k, body, nil)
 	if err != nil {
 		return 0, storeError(err)
@@ -144,19 +141,13 @@ func (c serverContainer) create(ctx context.Context, key feed.PartitionKey, body
 }
 
 func (c serverContainer) read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error) {
-	k, err := partitionKey(key)
-	if err != nil {
-		return nil, "", err
-	}
+	ctx, k := connect.Keyed(ctx, key)
 	got, err := c.client.ReadItem(ctx, k, id, nil)
 	return got.Value, string(got.ETag), storeError(err)
 }
 
 func (c serverContainer) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (int64, error) {
-	k, err := partitionKey(key)
-	if err != nil {
-		return 0, err
-	}
+	ctx, k := connect.Keyed(ctx, key)
 	is := azcore.ETag(etag)
 	made, err := c.client.ReplaceItem(ctx, k, id, body, &azcosmos.ItemOptions{IfMatchEtag: &is})
 	if err != nil {
@@ -180,27 +171,6 @@ func (c serverContainer) source() feed.Source {
 
 func (c serverContainer) leases() lease.Container {
 	return c.server.Leases(database, c.id, cosmos.LeaseOptions{})
-}
-
-// partitionKey converts a partition key for azcosmos. It returns an error for a key with
-// a missing field, which azcosmos cannot express.
-func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
-	k := azcosmos.NewPartitionKey()
-	for _, v := range key {
-		switch v := v.(type) {
-		case string:
-			k = k.AppendString(v)
-		case bool:
-			k = k.AppendBool(v)
-		case float64:
-			k = k.AppendNumber(v)
-		case nil:
-			k = k.AppendNull()
-		default:
-			return k, fmt.Errorf("azcosmos cannot write the key %s", key)
-		}
-	}
-	return k, nil
 }
 
 // lsnOf returns the LSN of a write from its session token, where it is the last part: 13

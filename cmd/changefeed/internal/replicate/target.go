@@ -28,7 +28,7 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	}
 	_, err = database.Read(ctx, nil)
 	missing := connect.Status(err) == http.StatusNotFound
-	_, err = client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: cfg.To.Database}, nil)
+	_, err = client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: connect.ID(cfg.To.Database)}, nil)
 	if missing && maybeApplied(err) {
 		cfg.made.database = true
 	}
@@ -58,7 +58,7 @@ func maybeApplied(err error) bool {
 func (cfg Config) likeSource(source *described) azcosmos.ContainerProperties {
 	from := source.properties
 	p := azcosmos.ContainerProperties{
-		ID: cfg.To.Container, DefaultTimeToLive: from.DefaultTimeToLive, PartitionKeyDefinition: from.PartitionKeyDefinition,
+		ID: connect.ID(cfg.To.Container), DefaultTimeToLive: from.DefaultTimeToLive, PartitionKeyDefinition: from.PartitionKeyDefinition,
 		IndexingPolicy: from.IndexingPolicy, ConflictResolutionPolicy: from.ConflictResolutionPolicy,
 		VectorEmbeddingPolicy: from.VectorEmbeddingPolicy, FullTextPolicy: from.FullTextPolicy,
 	}
