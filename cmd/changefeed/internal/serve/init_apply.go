@@ -313,6 +313,10 @@ func reasonOf(a *initAnswer) string {
 		return fmt.Sprintf("the answer has status %d", a.status)
 	}
 	message, _, _ := strings.Cut(e.Message, "\nActivityId:")
+	var list struct{ Errors []string }
+	if text, is := strings.CutPrefix(message, "Message: "); is && json.Unmarshal([]byte(text), &list) == nil {
+		message = strings.Join(list.Errors, " ")
+	}
 	return strings.TrimSpace(message)
 }
 
