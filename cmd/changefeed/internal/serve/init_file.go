@@ -161,6 +161,7 @@ func (v part) each(kind jsontext.Kind, mismatch string, do func(name string, v p
 	if _, err := d.ReadToken(); err != nil {
 		return err
 	}
+	at, passed := v.place, 0
 	for d.PeekKind() != kind+2 { // the closing bracket
 		var name string
 		if kind == '{' {
@@ -174,8 +175,9 @@ func (v part) each(kind jsontext.Kind, mismatch string, do func(name string, v p
 		if err != nil {
 			return err
 		}
-		value = value.Clone()
-		if err := do(name, part{v.after(v.value[:int(d.InputOffset())-len(value)]), value}); err != nil {
+		begin := int(d.InputOffset()) - len(value)
+		at, passed = at.after(v.value[passed:begin]), begin
+		if err := do(name, part{at, value.Clone()}); err != nil {
 			return err
 		}
 	}
