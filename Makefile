@@ -53,9 +53,9 @@ $(GOLANGCI_BIN):
 generate:
 	$(GO) generate ./internal/query/syntax
 
-## pages: write docs/command.md, docs/metrics.md and the tables of docs/simulation.md from the code
+## pages: write docs/command.md, docs/metrics.md and the tables of docs/json.md and docs/simulation.md from the code
 pages:
-	$(GO) test ./cmd/changefeed -run '^Test(Command|Metrics)PageIsCurrent$$' -pages.update
+	$(GO) test ./cmd/changefeed -run '^Test(Command|JSON|Metrics)PageIsCurrent$$' -pages.update
 	$(GO) test ./internal/simulation -run '^TestSimulationPageIsCurrent$$' -pages.update
 
 ## picture: run the demo, and draw docs/demo.svg from its output

@@ -83,13 +83,21 @@ func (h *host) notify(n Notification) {
 	log := h.log(n.LeaseToken)
 	switch n.Event {
 	case Acquired:
-		n.takeover.log(log).Info("lease acquired")
+		write := n.takeover.log(log).Info
+		if h.journal.regains(n.LeaseToken) {
+			write = n.takeover.log(log).Debug
+		}
+		write("lease acquired")
 	case Released:
 		switch n.Reason {
 		case Abandoned:
 			log.Warn("lease not released; it expires", "reason", n.Reason.String(), "error", n.Err)
 		case Lost:
-			log.Info("lease lost", "reason", n.Reason.String())
+			write := log.Info
+			if h.journal.lost(n.LeaseToken) {
+				write = log.Debug
+			}
+			write("lease lost", "reason", n.Reason.String())
 		case Gone:
 			log.Info("lease deleted", "reason", n.Reason.String())
 		case Shutdown, HandedOver, Shadowed:
@@ -100,7 +108,7 @@ func (h *host) notify(n Notification) {
 			log = log.With("stack", string(user.Stack))
 		}
 		if n.final {
-			h.journal.report(log, h.clock().Mono, n.Err)
+			h.journal.report(log, h.clock().Mono, "problem found", n.Err)
 		} else {
 			h.journal.failed(log, h.clock().Mono, n.LeaseToken, n.Err)
 		}
@@ -132,8 +140,8 @@ func (h *host) report(token string, err error) {
 	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err, final: true})
 }
 
-// fail notifies the user of an error of an operation that is retried. token names the lease that the error concerns, or
-// is empty.
+// fail notifies the user of an error of an operation that is retried. token names the
+// lease that the error concerns, or is empty.
 func (h *host) fail(token string, err error) {
 	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err})
 }

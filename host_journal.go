@@ -17,16 +17,20 @@ import (
 // the beginning of an outage, a line with counts once a minute, and the end. Notify and the
 // metrics still get every failure.
 //
-// An outage begins when a request fails. It ends when every lease whose request failed has
-// had one that succeeded, and the last failure is a while ago: leases notice the end of an
-// outage one after the other, and the last ones may still fail.
+// An outage begins when a request fails. It is over once every lease whose request failed
+// has had one that succeeded. The line that says so waits until the last failure is a while
+// ago, because leases notice the end of an outage one after the other, and the last ones may
+// still fail.
+//
+// If an outage of the lease store lasts longer than the leases, they are lost and acquired
+// again, or go to other hosts. The lines about the outage count them.
 type journal struct {
 	// failing is the number of outages. It makes a success without an outage cheap.
 	failing atomic.Int32
 
 	mu      sync.Mutex // guards the fields below
 	outages [2]*outage
-	// reported contains, by its text, when a problem that is not retried was last logged.
+	// reported contains, by its text, when a problem that is no outage was last logged.
 	reported map[string]time.Duration
 	// asked contains, by the lease's ID, the owner from whom the host has asked for it.
 	asked map[string]string
@@ -49,10 +53,16 @@ func (p party) String() string {
 
 type outage struct {
 	began, failed, logged time.Duration
-	failures              int
+	// healed is when the last lease was served again, or zero while leases are not.
+	healed   time.Duration
+	failures int
 	// leases are those whose last request failed. The token "" stands for the requests
 	// that concern no lease, which any success ends.
 	leases map[string]bool
+	// lost are those that the host lost in the outage and has not acquired again. losses
+	// counts all that it lost, and regained those that it acquired again.
+	lost             map[string]bool
+	losses, regained int
 	// throttled reports whether all failures were throttling, which is logged at the level
 	// debug while it is short.
 	throttled bool
@@ -61,7 +71,8 @@ type outage struct {
 const (
 	// outageInterval is the time between two lines about an outage that lasts.
 	outageInterval = time.Minute
-	// outageSettled is the time since the last failure after which an outage may end.
+	// outageSettled is the time since the last failure after which the end of an outage is
+	// logged, and the time that lost leases have to be acquired again before.
 	outageSettled = 15 * time.Second
 )
 
@@ -74,11 +85,15 @@ func partyOf(err error) (p party, ok bool) {
 	return atLeases, is
 }
 
-// failed logs a failed request that is retried.
+// failed logs a failed request, or a failed call of the handler, that is retried.
 func (j *journal) failed(log *slog.Logger, now time.Duration, token string, err error) {
 	p, ok := partyOf(err)
 	if !ok {
-		log.Warn("handler failed; retrying", "error", err)
+		message := "problem found"
+		if _, is := errors.AsType[*HandlerError](err); is {
+			message = "handler failed; retrying"
+		}
+		j.report(log, now, message, err)
 		return
 	}
 	_, throttled := errors.AsType[*feed.ThrottledError](err)
@@ -87,11 +102,11 @@ func (j *journal) failed(log *slog.Logger, now time.Duration, token string, err 
 	o := j.outages[p]
 	first := o == nil
 	if first {
-		o = &outage{began: now, logged: now, leases: map[string]bool{}, throttled: true}
+		o = &outage{began: now, logged: now, leases: map[string]bool{}, lost: map[string]bool{}, throttled: true}
 		j.outages[p] = o
 		j.failing.Add(1)
 	}
-	o.failed, o.leases[token] = now, true
+	o.failed, o.healed, o.leases[token] = now, 0, true
 	o.failures++
 	switch {
 	case o.throttled && !throttled: // an outage begins within throttling
@@ -99,7 +114,7 @@ func (j *journal) failed(log *slog.Logger, now time.Duration, token string, err 
 		log.Warn("requests to the "+p.String()+" fail; retrying", "error", err)
 	case now-o.logged >= outageInterval:
 		o.throttled, o.logged = false, now
-		log.Warn("requests to the "+p.String()+" still fail; retrying", "for", (now - o.began).Round(time.Second), "failures", o.failures, "leases", len(o.leases), "error", err)
+		o.log(log).Warn("requests to the "+p.String()+" still fail; retrying", "for", (now - o.began).Round(time.Second), "leases", len(o.leases), "error", err)
 	default:
 		log.Debug("request to the "+p.String()+" failed; retrying", "error", err)
 	}
@@ -117,16 +132,58 @@ func (j *journal) worked(log *slog.Logger, now time.Duration, p party, token str
 		return
 	}
 	delete(o.leases, "")
-	if delete(o.leases, token); len(o.leases) > 0 || now-o.failed < outageSettled {
+	if delete(o.leases, token); len(o.leases) > 0 {
+		return
+	}
+	if o.healed == 0 {
+		o.healed = now
+	}
+	if now-o.failed < outageSettled || len(o.lost) > 0 && now-o.healed < outageSettled {
 		return
 	}
 	j.outages[p] = nil
 	j.failing.Add(-1)
-	write := log.Info
+	write := o.log(log).Info
 	if o.throttled {
 		write = log.Debug
 	}
-	write("requests to the "+p.String()+" succeed again", "after", (o.failed - o.began).Round(time.Second), "failures", o.failures)
+	write("requests to the "+p.String()+" succeed again", "after", (o.healed - o.began).Round(time.Second))
+}
+
+// log adds the counts of an outage to a logger.
+func (o *outage) log(log *slog.Logger) *slog.Logger {
+	log = log.With("failures", o.failures)
+	if o.losses > 0 {
+		log = log.With("lost", o.losses, "regained", o.regained)
+	}
+	return log
+}
+
+// lost records that a lease was lost, and reports whether an outage is the reason.
+func (j *journal) lost(token string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	o := j.outages[atLeases]
+	if o == nil || o.throttled {
+		return false
+	}
+	o.lost[token] = true
+	o.losses++
+	return true
+}
+
+// regains records that a lease was acquired, and reports whether it is one that was lost
+// in the outage.
+func (j *journal) regains(token string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	o := j.outages[atLeases]
+	if o == nil || !o.lost[token] {
+		return false
+	}
+	delete(o.lost, token)
+	o.regained++
+	return true
 }
 
 // forget removes a lease from the outages, because the host no longer has it.
@@ -140,20 +197,20 @@ func (j *journal) forget(token string) {
 	}
 }
 
-// report logs a problem that is not retried, once a minute while it lasts.
-func (j *journal) report(log *slog.Logger, now time.Duration, err error) {
+// report logs a problem that is no outage, once a minute while it lasts.
+func (j *journal) report(log *slog.Logger, now time.Duration, message string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	text := err.Error()
 	if last, known := j.reported[text]; known && now-last < outageInterval {
-		log.Debug("problem found", "error", err)
+		log.Debug(message, "error", err)
 		return
 	}
 	if j.reported == nil || len(j.reported) > 1000 {
 		j.reported = map[string]time.Duration{}
 	}
 	j.reported[text] = now
-	log.Warn("problem found", "error", err)
+	log.Warn(message, "error", err)
 }
 
 // asks records that the host has asked for a lease.

@@ -62,7 +62,7 @@ func (s *leaseStore) send(ctx context.Context, q *call) (*answer, error) {
 	s.charged += q.charge
 	s.mu.Unlock()
 	if _, throttled := errors.AsType[*feed.ThrottledError](err); throttled && q.sent.Load() > 0 {
-		err = errors.New(err.Error()) // the budget has refused a later attempt, and an earlier one may have been carried out
+		err = inDoubt(err) // the budget has refused a later attempt
 	}
 	return a, err
 }
@@ -82,16 +82,19 @@ func (s *leaseStore) document(span, op, method, key, id string) *call {
 	return q
 }
 
-// failure returns the error of a refused call. A throttled write whose request was sent
-// more than once is no ThrottledError, which would mean that nothing was written. That is
-// certain only of the last attempt.
+// inDoubt returns err without what it wraps. A ThrottledError would mean that nothing was
+// written, but an earlier attempt at the write may have been carried out.
+func inDoubt(err error) error { return errors.New(err.Error()) }
+
+// failure returns the error of a refused call. It is in doubt if the call is a throttled
+// write whose request was sent more than once.
 func (s *leaseStore) failure(q *call, action string, a *answer) error {
 	if a.isMissing() { // without ErrNotFound, which would mean that the lease alone is missing
 		return fmt.Errorf("%s: there is no %s: %w", q.op, s.what(), inLine(a.failure))
 	}
 	err := s.refusal(action).failure(q.op, a)
 	if a.status == http.StatusTooManyRequests && q.kind == kindLeaseWrite && q.again() {
-		return errors.New(err.Error())
+		return inDoubt(err)
 	}
 	return err
 }
@@ -309,9 +312,7 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, write *call, re
 	}
 	switch {
 	case err != nil && write.again():
-		// The error must not wrap a ThrottledError, which would mean that nothing was
-		// written.
-		return lease.Lease{}, errors.New(err.Error())
+		return lease.Lease{}, inDoubt(err)
 	case err != nil:
 		return lease.Lease{}, err
 	}
@@ -361,8 +362,7 @@ func (s *leaseStore) missed(ctx context.Context, q *call, action string, a *answ
 	there, err := s.presence.confirm(ctx)
 	switch {
 	case err != nil:
-		// Do not wrap the error: a ThrottledError would mean that nothing was written.
-		return fmt.Errorf("%s: not found, and %s cannot be read to check whether the lease or the container is missing: %s", q.op, s.what(), err.Error())
+		return fmt.Errorf("%s: not found, and %s cannot be read to check whether the lease or the container is missing: %w", q.op, s.what(), inDoubt(err))
 	case !there:
 		return s.failure(q, action, a)
 	}

@@ -15,9 +15,10 @@ import (
 )
 
 // failover is the policy that chooses the region of an attempt. A read can be retried in
-// another region. A write has only the region of writes, unless the account has several. After a failure that may not
-// occur in another region, failover tries the next region at once. After the last region
-// it leaves the response to azcore's retries, which pause and start over.
+// another region. A write has only the region of writes, unless the account has several.
+// After a failure that may not occur in another region, failover tries the next region at
+// once. After the last region it leaves the response to azcore's retries, which pause and
+// start over.
 //
 //	403/3, 403/1008    the region no longer has the account: tried last for a while,
 //	                   next; the caller refreshes the topology

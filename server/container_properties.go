@@ -71,7 +71,8 @@ func newContainer(m *object, versions time.Duration, keyless bool) (p engine.Con
 const systemKey = `{"paths":["` + engine.SystemKeyPath + `"],"kind":"Hash","version":2,"systemKey":true}`
 
 // readKeyDefinition returns the paths and the version in the JSON of a partition key, and
-// whether it is a system key. Without a version in the JSON, the version of the kind Hash is 1, as in the service.
+// whether it is a system key. Without a version in the JSON, the version of the kind Hash
+// is 1, as in the service.
 func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion, system bool, err error) {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {

@@ -44,9 +44,9 @@ type Options struct {
 // a warning.
 //
 // Open returns a *[LockedError] if a process has the directory open, a *[FormatError] if
-// another release wrote it in another format, and a *[CorruptError] if a file is damaged or missing. If the
-// disk refuses to write, Open returns an error that wraps the disk's. On a full disk the
-// error names the room that Open needs. Open may then be called again.
+// another release wrote it in another format, and a *[CorruptError] if a file is damaged
+// or missing. If the disk refuses to write, Open returns an error that wraps the disk's.
+// On a full disk the error names the room that Open needs. Open may then be called again.
 //
 // If the disk refuses writes later, every write returns a *[DiskError] at once, and reads
 // are served. The store retries and resumes writes when the disk accepts them. No
@@ -99,9 +99,9 @@ type DatabaseProperties struct {
 	Extra json.RawMessage
 }
 
-// CreateDatabase creates a database with the ID, Throughput and Extra of p. It returns [ErrConflict]
-// if the database exists. It returns a *[BadRequestError] or a *[TooLargeError] if p is
-// not valid.
+// CreateDatabase creates a database with the ID, Throughput and Extra of p. It returns
+// [ErrConflict] if the database exists. It returns a *[BadRequestError] or a
+// *[TooLargeError] if p is not valid.
 func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	created, err := db.engine().CreateDatabase(ctx, engine.DatabaseProperties(p))
 	return DatabaseProperties(created), err
@@ -120,9 +120,9 @@ func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	return convert(all, func(p engine.DatabaseProperties) DatabaseProperties { return DatabaseProperties(p) }), err
 }
 
-// ReplaceDatabase replaces the Throughput and the Extra of a database. It returns an error that wraps
-// feed.ErrNotFound if the database does not exist. It returns [ErrPreconditionFailed] if
-// p.ETag is neither empty, nor "*", nor the current ETag.
+// ReplaceDatabase replaces the Throughput and the Extra of a database. It returns an error
+// that wraps feed.ErrNotFound if the database does not exist. It returns
+// [ErrPreconditionFailed] if p.ETag is neither empty, nor "*", nor the current ETag.
 func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	replaced, err := db.engine().ReplaceDatabase(ctx, engine.DatabaseProperties(p))
 	return DatabaseProperties(replaced), err
@@ -253,9 +253,9 @@ func (db *DB) Source(c *Container) feed.Source { return db.engine().Source(c.eng
 //
 // The container c must be partitioned by /id or /partitionKey, or have no partition key
 // (SystemKey). Its DefaultTTL must not be above zero. Otherwise Open returns a
-// *lease.DialectError. Each write is one request to the store. A write whose condition fails returns the current document. A
-// listing is one request, which reads one snapshot: every id of c, and the documents of
-// the leases. The Now of a listing is [DB.Now].
+// *lease.DialectError. Each write is one request to the store. A write whose condition
+// fails returns the current document. A listing is one request, which reads one snapshot:
+// every id of c, and the documents of the leases. The Now of a listing is [DB.Now].
 func (db *DB) Leases(c *Container) Leases { return Leases(db.engine().Leases(c.engine())) }
 
 // Leases is a [lease.Container]. [DB.Leases] returns it. It is safe for concurrent use.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-var updatePages = flag.Bool("pages.update", false, "write docs/command.md and docs/metrics.md")
+var updatePages = flag.Bool("pages.update", false, "write docs/command.md, docs/metrics.md and the tables of docs/json.md")
 
 // comparePage fails the test if the file name in docs differs from text. With the flag
 // -pages.update it writes text to the file instead.

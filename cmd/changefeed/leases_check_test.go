@@ -147,10 +147,23 @@ func TestLeasesCheckNamesAForeignDialectAndTheConversionThatHelps(t *testing.T) 
 			t.Errorf("status %d: %s", code, out)
 		}
 		// The command that the message suggests must work.
+		s.edit(func(db *store.DB) { s.put(db, s.codec.Lock()) })
 		code, out, errOut := s.run("convert", "--dialect", "java-latest-version", "--to", "dotnet", "--to-processor", "q", "--yes")
 		if code != exitOK || !strings.Contains(out, "done: create lease "+s.live[1].ID) {
 			t.Fatalf("status %d: %s%s", code, out, errOut)
 		}
+		// What a conversion leaves alone was once left out in silence.
+		for _, want := range []string{
+			"changefeed: document " + s.codec.LeaseID(s.live[0].ID) + " is skipped: it is a lease in .NET's dialect, and not in the dialect of Java's handleLatestVersionChanges",
+			"changefeed: document " + s.codec.LeaseID(s.live[2].ID) + " is skipped: it is a lease in .NET's dialect",
+			"changefeed: document " + s.codec.LockID() + " is skipped: it is the lock",
+			"changefeed: document " + s.codec.MarkerID() + " is skipped: it is the marker",
+		} {
+			if !strings.Contains(errOut, want) || strings.Count(errOut, "is skipped") != 4 {
+				t.Errorf("the conversion does not say %q:\n%s", want, errOut)
+			}
+		}
+		s.edit(func(db *store.DB) { s.drop(db, s.codec.LockID()) })
 		if code, out, errOut := s.run("check", "--processor", "p"); code != exitFailed || strings.Contains(out, "foreign") || !strings.Contains(out, "hole") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}

@@ -25,7 +25,8 @@ func (o *leasesOptions) convert() *cobra.Command {
                          handleAllVersionsAndDeletesChanges
 
 The leases keep their positions. If a lease cannot be converted, the command names it and writes
-nothing. --dry-run prints the changes in each document.
+nothing. If the command skips a document, it names that one too, and says why. --dry-run prints the
+changes in each document.
 
 Stop all hosts first, of the old dialect and of the new one. The command writes the new leases and
 their marker, and reads them again. Then it deletes the old leases. The old marker stays. If a
@@ -69,6 +70,9 @@ processor name (Java's lease prefix) or another lease container.`,
 				}
 				for _, n := range plan.Notes {
 					cmd.PrintErrf("changefeed: note: %s\n", n)
+				}
+				for _, text := range plan.Skipped {
+					cmd.PrintErrf("changefeed: %s\n", text)
 				}
 				for _, token := range plan.Unchanged {
 					cmd.Printf("lease %s exists already\n", token)

@@ -3,30 +3,38 @@ package main
 import (
 	"fmt"
 	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // harmless writes text to a terminal, or to a file that may be shown on one later. Names of
 // owners, containers and documents come from the account, and everybody who may write a
 // document chooses some of them. With control characters in a name, a terminal would execute
-// them: erase the line before, or show another name. So all of them are escaped, except line
-// breaks and tabs.
+// them: erase the line before, or show another name. Unicode's format characters and its
+// separators of lines and paragraphs do less, but U+202E alone reverses the rest of a line.
+// So all of them are escaped, except line breaks and tabs.
 //
 // The form \u001b is the one of JSON, so that a command's JSON output keeps its meaning.
 type harmless struct{ io.Writer }
 
 func (h harmless) Write(p []byte) (int, error) {
 	out, from := []byte(nil), 0
-	for i, c := range p {
-		size := 1
-		switch {
-		case c < ' ' && c != '\n' && c != '\t', c == 0x7f:
-		case c == 0xc2 && i+1 < len(p) && p[i+1] >= 0x80 && p[i+1] < 0xa0: // U+0080 to U+009F in UTF-8
-			c, size = p[i+1], 2
-		default:
+	for i := 0; i < len(p); {
+		r, size := rune(p[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(p[i:])
+		}
+		if i += size; !harmful(r) {
 			continue
 		}
-		out = fmt.Appendf(append(out, p[from:i]...), `\u%04x`, c)
-		from = i + size
+		out = append(out, p[from:i-size]...)
+		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		} else {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		from = i
 	}
 	if from == 0 {
 		return h.Writer.Write(p)
@@ -35,4 +43,13 @@ func (h harmless) Write(p []byte) (int, error) {
 		return 0, err // how much of p was written is unknown
 	}
 	return len(p), nil
+}
+
+// harmful reports whether a terminal might execute r, or show the text around it otherwise
+// than it is.
+func harmful(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' && r != '\n' && r != '\t' || r == 0x7f
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -15,6 +17,9 @@ func TestControlCharactersAreNotPrinted(t *testing.T) {
 		"a\x1b[2K\rb":                 `a\u001b[2K\u000db`,
 		"bell \a, backspace \b, \x7f": `bell \u0007, backspace \u0008, \u007f`,
 		"\u009b31m":                   `\u009b31m`,
+		"\u202etxt.exe\u2066":         `\u202etxt.exe\u2066`,
+		"line\u2028, paragraph\u2029": `line\u2028, paragraph\u2029`,
+		"soft\u00ad, tag\U000e0041":   `soft\u00ad, tag\udb40\udc41`,
 		"ends in a part of \xc2":      "ends in a part of \xc2",
 	} {
 		var out strings.Builder
@@ -22,14 +27,34 @@ func TestControlCharactersAreNotPrinted(t *testing.T) {
 			t.Errorf("%q: %q, %d, %v; want %q", in, out.String(), n, err, want)
 		}
 	}
-	// A document may contain DEL in a string, and its JSON must keep its meaning.
-	document, name := "{\"name\":\"a\x7fb\"}", struct{ Name string }{}
+	// A document may contain these in a string, and its JSON must keep its meaning.
+	const strange = "a\x7fb\u202ec\U000e0041"
+	document, name := `{"name":"`+strange+`"}`, struct{ Name string }{}
 	var out strings.Builder
 	if _, err := (harmless{&out}).Write([]byte(document)); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(out.String()), &name); err != nil || name.Name != "a\x7fb" {
+	if err := json.Unmarshal([]byte(out.String()), &name); err != nil || name.Name != strange {
 		t.Errorf("%s: %q, %v", out.String(), name.Name, err)
+	}
+}
+
+// The buffer of tail once wrote a character's first bytes and its last ones apart, if they
+// were around its end.
+func TestTailEscapesACharacterAtTheEndOfItsBuffer(t *testing.T) {
+	text := func(n int, end string) json.RawMessage {
+		return json.RawMessage(`"` + strings.Repeat("a", n) + end + `"`)
+	}
+	for shift := range 4 {
+		var out strings.Builder
+		l := &lineWriter{w: bufio.NewWriterSize(harmless{&out}, 100)}
+		p := feed.Page{Changes: []feed.Change{{Current: text(40, "")}, {Current: text(53+shift, "\u202e")}, {Current: text(93+shift, "\u202e")}}}
+		if err := l.page(p); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); strings.Count(got, `\u202e"`) != 2 || strings.Contains(got, "\u202e") {
+			t.Errorf("shift %d: %q", shift, got)
+		}
 	}
 }
 
@@ -39,16 +64,16 @@ func TestNamesOfOwnersDoNotControlTheTerminal(t *testing.T) {
 	s := leasesOf(t)
 	s.edit(func(db *store.DB) {
 		l := whole(s.live[0], 10)
-		l.Owner = "evil\x1b[2J\nlease 9\u009b"
+		l.Owner = "evil\x1b[2J\nlease 9\u009b\u202e"
 		s.put(db, s.codec.Encode(l))
 	})
 	for _, command := range [][]string{{"ls"}, {"ls", "--json"}, {"check"}} {
 		_, out, errOut := s.run(command...)
-		if text := out + errOut; strings.ContainsAny(text, "\x1b\u009b") || strings.Contains(text, "\nlease 9") {
+		if text := out + errOut; strings.ContainsAny(text, "\x1b\u009b\u202e") || strings.Contains(text, "\nlease 9") {
 			t.Errorf("%q: %q", command, text)
 		}
 	}
-	if _, out, _ := s.run("ls"); !strings.Contains(out, `evil\u001b[2J\nlease 9\u009b`) {
+	if _, out, _ := s.run("ls"); !strings.Contains(out, `evil\u001b[2J\nlease 9\u009b\u202e`) {
 		t.Errorf("the owner is not shown: %q", out)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -96,4 +97,50 @@ func TestReplicatePrefersAStoreFlagToAnAccountInTheEnvironment(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errOut, dir+" has no store") {
 		t.Errorf("status %d: %s", code, errOut)
 	}
+}
+
+// A partition key that is quoted as Go quotes strings is not JSON. That once made replications fail
+// whose containers' names have ESC in them: the name of the state document has it, too.
+func TestReplicateContainersAndKeysWithStrangeCharacters(t *testing.T) {
+	const strange = "a\x1bb\a\v\x7f\u202e\U0001f642\"'"
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) {
+		keys := []string{strange, "\x00", "plain"}
+		checkStore(t, dir, func(db *store.DB) {
+			if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: strange, KeyPaths: []string{"/customer"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range keys {
+				body, err := json.Marshal(map[string]string{"id": key, "customer": key})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Upsert(t.Context(), nil, body, store.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		args := []string{
+			"replicate", "--data", dir, "--until-caught-up", "--from", "shop/" + strange, "--to", "shop/2" + strange, "--create",
+			"--leases", "replicate-leases", "--lease-database", "shop",
+		}
+		if code, out, errOut := command(t, args...); code != exitOK || !strings.Contains(out, "this process copied 3 documents") {
+			t.Fatalf("status %d: %q %q", code, out, errOut)
+		}
+		checkStore(t, dir, func(db *store.DB) {
+			c, err := db.Container(t.Context(), "shop", "2"+strange)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range keys {
+				if _, err := c.Read(t.Context(), feed.PartitionKey{key}, key, store.ReadOptions{}); err != nil {
+					t.Errorf("%q: %v", key, err)
+				}
+			}
+		})
+	})
 }

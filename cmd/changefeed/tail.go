@@ -257,6 +257,12 @@ func (l *lineWriter) page(p feed.Page) error {
 			return err
 		}
 		l.line.WriteByte('\n')
+		// A character that two writes share would not be escaped.
+		if l.line.Len() > l.w.Available() {
+			if err := l.w.Flush(); err != nil {
+				return err
+			}
+		}
 		if _, err := l.w.Write(l.line.Bytes()); err != nil {
 			return err
 		}

@@ -21,10 +21,10 @@ import (
 // [Leases.In] selects another format.
 //
 // The container c must be partitioned by /id or /partitionKey, or have no partition key
-// (SystemKey). Its DefaultTTL must not be above zero. Otherwise Open returns a *lease.DialectError. Each write is one
-// request to the store. A write whose condition fails returns the current document. A
-// listing is one request, which reads one snapshot: every id of c, and the documents of
-// the leases. The Now of a listing is [DB.Now].
+// (SystemKey). Its DefaultTTL must not be above zero. Otherwise Open returns a
+// *lease.DialectError. Each write is one request to the store. A write whose condition
+// fails returns the current document. A listing is one request, which reads one snapshot:
+// every id of c, and the documents of the leases. The Now of a listing is [DB.Now].
 func (db *DB) Leases(c *Container) Leases { return Leases{db: db, c: c} }
 
 // Leases is a [lease.Container]. [DB.Leases] returns it. It is safe for concurrent use.

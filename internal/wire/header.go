@@ -1,5 +1,28 @@
 package wire
 
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+)
+
+// ASCII escapes the characters of JSON text that must not be in a header: those that are not
+// ASCII, and DEL, which JSON allows in a string.
+func ASCII(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r < unicode.MaxASCII {
+			b.WriteRune(r)
+		} else if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
 // The headers of the protocol in the spelling of net/http. The protocol ignores the case
 // of names. The server ignores headers that are neither here nor in net/http.
 const (
@@ -69,7 +92,8 @@ const (
 	// HeaderOfferToAutopilot and HeaderOfferToManual change the kind of a replaced offer.
 	HeaderOfferToAutopilot = "X-Ms-Cosmos-Migrate-Offer-To-Autopilot"
 	HeaderOfferToManual    = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"
-	// HeaderPartitionKey is the logical partition key, as a JSON array. See [NoKey].
+	// HeaderPartitionKey is the logical partition key, as a JSON array. See [NoKey] and
+	// [ASCII].
 	HeaderPartitionKey = "X-Ms-Documentdb-Partitionkey"
 	// HeaderPartitionID is the id of a physical partition. The container's rid and a
 	// comma may precede it.

@@ -2,10 +2,13 @@ package wire_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,4 +200,21 @@ func FuzzAuthorization(f *testing.F) {
 			t.Errorf("%q is read as %+v", header, token)
 		}
 	})
+}
+
+// A header may have no character that is not printable ASCII, and its text must keep its
+// meaning.
+func TestJSONInAHeaderIsPrintableASCII(t *testing.T) {
+	for in, want := range map[string]string{
+		`["ada"]`:          `["ada"]`,
+		`["größe, 量"]`:     `["gr\u00f6\u00dfe, \u91cf"]`,
+		"[\"\x7f\"]":       `["\u007f"]`,
+		"[\"\U0001f642\"]": `["\ud83d\ude42"]`,
+	} {
+		var before, after any
+		got := wire.ASCII(in)
+		if err := errors.Join(json.Unmarshal([]byte(in), &before), json.Unmarshal([]byte(got), &after)); got != want || err != nil || !reflect.DeepEqual(before, after) {
+			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
+		}
+	}
 }

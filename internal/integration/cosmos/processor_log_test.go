@@ -59,6 +59,10 @@ func TestOneOutageMakesFewLines(t *testing.T) {
 			`msg="requests to the source fail; retrying"`, `msg="requests to the lease store fail; retrying"`,
 			`msg="requests to the source succeed again"`, `msg="requests to the lease store succeed again"`,
 		}},
+		"an outage that outlasts the leases": {server.Fault{Drop: true}, 150 * time.Second, 7, []string{
+			`msg="requests to the lease store still fail; retrying"`, "lost=6 regained=0", "lost=6 regained=6",
+			`msg="requests to the source succeed again"`, `msg="requests to the lease store succeed again"`,
+		}},
 		"leases that fail by turns": {server.Fault{Operation: "read change feed", Status: 500, Match: byTurns}, 50 * time.Second, 2, []string{
 			`msg="requests to the source fail; retrying"`, `msg="requests to the source succeed again"`,
 		}},

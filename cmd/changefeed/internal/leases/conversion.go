@@ -23,6 +23,8 @@ type Conversion struct {
 	Unchanged     []string
 	// Notes describe the properties that the new leases do not keep.
 	Notes []string
+	// Skipped names the documents of the source that stay as they are, and says why.
+	Skipped []string
 }
 
 // PlanConversion returns the plan of a conversion. same reports whether source and target
@@ -62,10 +64,30 @@ func PlanConversion(source, target Survey, same bool) (Conversion, error) {
 	if target.Marker != nil && len(c.Steps) == 0 {
 		c.Notes = nil // the notes are about leases that an earlier attempt has created
 	}
+	c.Skipped = skipped(source)
 	for _, i := range source.Items {
 		c.Remove = append(c.Remove, Step{Op: Delete, Before: &i.Document, Text: fmt.Sprintf("delete lease %s of the source", i.Token)})
 	}
 	return c, nil
+}
+
+// skipped names the documents of a survey that a conversion neither converts nor deletes. A
+// document that cannot be read is not among them, because it prevents the conversion.
+func skipped(source Survey) []string {
+	var all []string
+	skip := func(d Document, why string) {
+		all = append(all, fmt.Sprintf("document %s is skipped: %s", view.OneLine(d.ID), why))
+	}
+	for _, f := range source.Foreign {
+		skip(f.Document, fmt.Sprintf("it is a lease in %s, and not in %s; see `changefeed leases check`", f.Dialect, source.Codec.Dialect()))
+	}
+	if source.Lock != nil {
+		skip(*source.Lock, "it is the lock of a host that starts, or that was killed while it started")
+	}
+	if source.Marker != nil {
+		skip(*source.Marker, "it is the marker, without which a host of the old leases would make new ones, as at its first start")
+	}
+	return all
 }
 
 // Refuse returns a *[LiveError] if a lease of the source is live and force is false, or if

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
@@ -157,10 +158,10 @@ func (c *converter) note() {
 		}
 	}
 	if startless > 0 {
-		note("%d leases have no position; they start at the configured start of the new hosts", startless)
+		note("%s at the configured start of the new hosts", view.Plural(startless, "lease has no position; it starts", "leases have no position; they start"))
 	}
 	if owned > 0 {
-		note("%d leases have an owner; that host must not run any more, and the new leases are free", owned)
+		note("%s an owner; that host must not run any more, and the new leases are free", view.Plural(owned, "lease has", "leases have"))
 	}
 	if unknown {
 		note("members of the documents that are unknown, or that an older library wrote, are not copied")

@@ -259,7 +259,7 @@ func TestConversionReportsLostProperties(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(notes, "\n")
-	for _, want := range []string{"started at a time", "1 leases have no position", "1 leases have an owner", "80-FF"} {
+	for _, want := range []string{"started at a time", "1 lease has no position; it starts", "1 lease has an owner", "80-FF"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no note says %q:\n%s", want, text)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
@@ -44,18 +45,12 @@ type initTarget struct {
 type initCounts struct{ databases, containers, documents, kept int }
 
 func (n initCounts) String() string {
-	text := fmt.Sprintf("created %s, %s and %s", count(n.databases, "database"), count(n.containers, "container"), count(n.documents, "document"))
+	text := fmt.Sprintf("created %s, %s and %s", view.Plural(n.databases, "database", "databases"),
+		view.Plural(n.containers, "container", "containers"), view.Plural(n.documents, "document", "documents"))
 	if n.kept > 0 {
 		text += fmt.Sprintf("; %d existed and stay as they are", n.kept)
 	}
 	return text
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // initPlan is an init file that was tried in memory.
@@ -318,6 +313,10 @@ func reasonOf(a *initAnswer) string {
 		return fmt.Sprintf("the answer has status %d", a.status)
 	}
 	message, _, _ := strings.Cut(e.Message, "\nActivityId:")
+	var list struct{ Errors []string }
+	if text, is := strings.CutPrefix(message, "Message: "); is && json.Unmarshal([]byte(text), &list) == nil {
+		message = strings.Join(list.Errors, " ")
+	}
 	return strings.TrimSpace(message)
 }
 

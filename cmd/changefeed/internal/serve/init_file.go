@@ -10,9 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
 // This file reads the file of --init. It checks the form of the file and of the documents'
@@ -49,28 +52,38 @@ type initDocument struct {
 	text []byte
 }
 
-// place is where a part of an init file begins.
+// place is where a part of an init file begins. Lines and columns count from 1, and columns
+// count characters, as editors do.
 type place struct {
-	file string
-	line int
+	file         string
+	line, column int
 }
 
 // refuse returns the error for the part of the file at p.
 func (p place) refuse(format string, args ...any) error {
-	return refuse("--init: %s:%d: %s", p.file, p.line, fmt.Sprintf(format, args...))
+	return refuse("--init: %s:%d:%d: %s", p.file, p.line, p.column, fmt.Sprintf(format, args...))
+}
+
+// after returns the place behind text, which begins at p.
+func (p place) after(text []byte) place {
+	if n := bytes.Count(text, []byte("\n")); n > 0 {
+		p.line, p.column, text = p.line+n, 1, text[bytes.LastIndexByte(text, '\n')+1:]
+	}
+	p.column += utf8.RuneCount(text)
+	return p
 }
 
 // initForm is an example of an init file.
 const initForm = `{"databases":[{"id":"shop","containers":[{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash","version":2},"documents":[{"id":"1","customer":"ada"}]}]}]}`
 
-// readInit reads the init file at path. It returns a *ConfigError with the file and the line
-// that is wrong.
+// readInit reads the init file at path. It returns a *ConfigError with the file, the line
+// and the column that are wrong.
 func readInit(path string) (*initFile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, refuse("--init: cannot read the file: %v", err)
 	}
-	top, err := parsePart(text, place{path, 1})
+	top, err := parsePart(text, place{path, 1, 1})
 	if err != nil {
 		return nil, err
 	}
@@ -96,27 +109,39 @@ type part struct {
 	value jsontext.Value
 }
 
-// parsePart checks that text is one JSON value, and returns it as a part that begins at p.
+// maxDepth is the maximum nesting of an init file. It is more than the store accepts.
+const maxDepth = 512
+
+// parsePart checks that text is one JSON value, and returns it as a part. p is where text
+// begins.
 func parsePart(text []byte, p place) (part, error) {
-	var v jsontext.Value
-	err := json.Unmarshal(text, &v)
+	value := bytes.TrimLeft(text, jsonSpace)
+	p, value = p.after(text[:len(text)-len(value)]), bytes.TrimRight(value, jsonSpace)
+	in := jsonscan.New(value, maxDepth)
+	err := in.Value(1)
 	if err == nil {
-		return p.after(text, len(text)-len(bytes.TrimLeft(text, " \t\r\n")), bytes.TrimSpace(text)), nil
+		err = in.End()
 	}
-	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		p.line += bytes.Count(text[:min(int(syntax.ByteOffset), len(text))], []byte("\n"))
-		if syntax.JSONPointer != "" {
-			return part{}, p.refuse("not valid JSON at %s: %v", syntax.JSONPointer, syntax.Err)
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		p = p.after(value[:syntax.Offset])
+		if syntax.Truncated {
+			return part{}, p.refuse("not valid JSON: the text ends too early: %s", syntax.Problem)
 		}
-		err = syntax.Err
+		return part{}, p.refuse("not valid JSON: %s", syntax.Problem)
 	}
-	return part{}, p.refuse("not valid JSON: %v", err)
+	var v jsontext.Value
+	err = json.Unmarshal(value, &v)
+	if twice, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
+		return part{}, p.after(value[:twice.ByteOffset]).refuse("the member %.60q is in its object twice; remove one of them", twice.JSONPointer.LastToken())
+	}
+	if err != nil {
+		return part{}, p.refuse("not valid JSON: %v", err)
+	}
+	return part{p, value}, nil
 }
 
-// after returns the part value, which is offset bytes into a text that begins at p.
-func (p place) after(text []byte, offset int, value jsontext.Value) part {
-	return part{place{p.file, p.line + bytes.Count(text[:offset], []byte("\n"))}, value}
-}
+// jsonSpace is the white space of JSON.
+const jsonSpace = " \t\r\n"
 
 // members calls do for each member of the object v. what describes v in errors.
 func (v part) members(what string, do func(name string, v part) error) error {
@@ -136,6 +161,7 @@ func (v part) each(kind jsontext.Kind, mismatch string, do func(name string, v p
 	if _, err := d.ReadToken(); err != nil {
 		return err
 	}
+	at, passed := v.place, 0
 	for d.PeekKind() != kind+2 { // the closing bracket
 		var name string
 		if kind == '{' {
@@ -149,8 +175,9 @@ func (v part) each(kind jsontext.Kind, mismatch string, do func(name string, v p
 		if err != nil {
 			return err
 		}
-		value = value.Clone()
-		if err := do(name, v.after(v.value, int(d.InputOffset())-len(value), value)); err != nil {
+		begin := int(d.InputOffset()) - len(value)
+		at, passed = at.after(v.value[passed:begin]), begin
+		if err := do(name, part{at, value.Clone()}); err != nil {
 			return err
 		}
 	}
@@ -263,8 +290,8 @@ func (c *initContainer) each(do func(initDocument) error) (err error) {
 		if end != nil && !errors.Is(end, io.EOF) {
 			return c.refuse("cannot read the documents: %v", end)
 		}
-		if text = bytes.TrimSpace(text); len(text) > 0 {
-			v, err := parsePart(text, place{c.path, line})
+		if len(bytes.Trim(text, jsonSpace)) > 0 {
+			v, err := parsePart(text, place{c.path, line, 1})
 			if err != nil {
 				return err
 			}
