@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -120,21 +121,17 @@ func (h *host) open(ctx context.Context) error {
 	return &LeaseStoreError{Op: "open the lease container", Err: err}
 }
 
-// openLeases opens the lease container. It returns an error if that is the monitored
-// container. Otherwise each write of a lease would be a change to deliver, and the
-// checkpoint after that change another write, without end.
+// openLeases opens the lease container, which must not be the monitored one.
 func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 	ctx, cancel := h.requestContext(ctx)
 	defer cancel()
-	store, err := h.cfg.Leases.Open(ctx, key)
+	store, err := protocol.OpenLeases(ctx, h.cfg.Source, h.cfg.Leases, key)
+	if same, ok := errors.AsType[*protocol.MonitoredError](err); ok {
+		return &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s: each lease write would be a change of its feed; "+
+			"use another container for the leases", same.Container, same.Database)}
+	}
 	if err != nil {
 		return err
-	}
-	if same, err := feed.SameContainer(ctx, h.cfg.Source, store); err != nil {
-		return err
-	} else if same {
-		return &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s: each lease write would be a change of its feed; "+
-			"use another container for the leases", key.Identity.Container, key.Identity.Database)}
 	}
 	h.store = watchedStore{store, h}
 	h.costs = newLeaseCosts(h.metrics, store)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -350,7 +351,7 @@ func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
 		{"nameless", "https://a.test/", "https://a.test/", "", "", true},
 		{"nameless elsewhere", "https://a.test/", "https://b.test/", "", "", false},
 	} {
-		if same, err := feed.SameContainer(t.Context(), at(c.a, c.an), at(c.b, c.bn)); err != nil || same != c.same {
+		if same, err := protocol.SameContainer(t.Context(), at(c.a, c.an), at(c.b, c.bn)); err != nil || same != c.same {
 			t.Errorf("%s: one container: %t, %v; want %t", c.name, same, err, c.same)
 		}
 	}

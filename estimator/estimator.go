@@ -163,18 +163,14 @@ func (e *Estimator) open(ctx context.Context) (*opened, error) {
 		return nil, fmt.Errorf("estimator: cannot identify the monitored container: %w", err)
 	}
 	store, err := request(ctx, e, func(ctx context.Context) (lease.Store, error) {
-		return e.cfg.Leases.Open(ctx, lease.Key{Processor: e.cfg.Processor, Identity: identity})
+		return protocol.OpenLeases(ctx, e.cfg.Source, e.cfg.Leases, lease.Key{Processor: e.cfg.Processor, Identity: identity})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("estimator: cannot open the lease container: %w", err)
-	}
-	same, err := request(ctx, e, func(ctx context.Context) (bool, error) { return feed.SameContainer(ctx, e.cfg.Source, store) })
-	if err != nil {
-		return nil, fmt.Errorf("estimator: cannot open the lease container: %w", err)
-	}
-	if same {
+	if same, ok := errors.AsType[*protocol.MonitoredError](err); ok {
 		return nil, &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s, which cannot hold its own leases; "+
-			"name the lease container", identity.Container, identity.Database)}
+			"name the lease container", same.Container, same.Database)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("estimator: cannot open the lease container: %w", err)
 	}
 	found := &opened{Store: store, container: identity.ContainerRID}
 	e.store.Store(found)

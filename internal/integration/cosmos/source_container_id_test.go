@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
@@ -120,7 +121,7 @@ func TestContainersOfTwoAccountsDiffer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if same, err := feed.SameContainer(t.Context(), a.source, opened); err != nil || same {
+				if same, err := protocol.SameContainer(t.Context(), a.source, opened); err != nil || same {
 					t.Errorf("they are taken for one: %t, %v", same, err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/internal/rest"
 )
 
@@ -183,7 +184,7 @@ func sameContainer(ctx context.Context, a, b Container) (bool, error) {
 	source := func(p Container) feed.Source {
 		return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{})
 	}
-	return feed.SameContainer(ctx, source(a), source(b))
+	return protocol.SameContainer(ctx, source(a), source(b))
 }
 
 // maxFind is the maximum number of ids in one look-up, because the text of a query has a
