@@ -1,8 +1,9 @@
 package changefeed
 
 import (
-	"github.com/changefeed-go/changefeed/internal/protocol"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // ending stops a worker in this order:

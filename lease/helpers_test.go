@@ -2,12 +2,9 @@ package lease
 
 import (
 	"testing"
-	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
-
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // at returns l with the position c.
 func at(l Lease, c feed.Continuation) Lease {

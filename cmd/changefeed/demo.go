@@ -30,9 +30,6 @@ destination. You can use your own records, as a JSON array of objects or as one 
     changefeed demo --input orders.ndjson --id number --key customer \
       --new-key product
 
-With --processes each host is a process of its own and reaches the containers through a server.
-The host that crashes is killed (SIGKILL).
-
 In the demo a record never changes its id or its two keys. The latest version feed does not
 report a key's old value, so the old copy of a moved record could not be found.`,
 		Args: noArguments,
@@ -45,9 +42,6 @@ report a key's old value, so the old copy of a moved record could not be found.`
 			}
 			if err := dataGiven(cmd, cfg.Data); err != nil {
 				return err
-			}
-			if cfg.Processes && address != "" {
-				return &usageError{errors.New("--metrics and --processes exclude each other: the metrics cover only hosts in this process")}
 			}
 			if err := metrics.Check(address); err != nil {
 				return &usageError{err}
@@ -69,23 +63,9 @@ report a key's old value, so the old copy of a moved record could not be found.`
 	flags.StringVar(&cfg.NewKey, "new-key", "", "`field` that is the partition key of the copy (default: the id)")
 	flags.IntVar(&cfg.Hosts, "hosts", 3, "`number` of hosts that share the work")
 	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store; it is kept (default: a temporary one, removed at the end)")
-	flags.BoolVar(&cfg.Processes, "processes", false, "run each host in a process of its own, against a server")
 	metrics.Add(flags, &address)
 	flags.Uint64Var(&cfg.Seed, "seed", 1, "random seed: a `number` that determines the order of events")
 	return cmd
-}
-
-// demoHostCommand returns the command that runs a host of `changefeed demo --processes`.
-func demoHostCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    demo.HostCommand,
-		Short:  "Run a host of changefeed demo --processes",
-		Hidden: true,
-		Args:   noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return demo.RunHost(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
 }
 
 // runDemo runs the demo and prints its report. It shows the progress live if out is a

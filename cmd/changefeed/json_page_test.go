@@ -65,8 +65,6 @@ var internalJSON = map[string]string{
 	"internal/connect/documents.go PartitionKey": "a member of the REST protocol",
 	"internal/connect/documents.go Properties":   "decodes the properties of a container",
 	"internal/connect/documents.go Throughput":   "decodes an offer",
-	"internal/demo/host.go event":                "a line between the demo and its host processes",
-	"internal/demo/host_process.go job":          "a line between the demo and its host processes",
 	"internal/leases/document.go parseDocument":  "decodes a lease document",
 	"internal/replicate/writer.go parseFound":    "decodes a row of a query",
 	"tail_position.go positionMode":              "decodes a field of a position",

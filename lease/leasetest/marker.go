@@ -1,8 +1,9 @@
 package leasetest
 
 import (
-	"github.com/changefeed-go/changefeed/internal/protocol"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // markerCases returns the cases that test the marker, which records that a store is

@@ -27,7 +27,7 @@ func TestComparisonFindsMissingAndWrongDocuments(t *testing.T) {
 	}
 	put := func(c container, body string) {
 		t.Helper()
-		if _, err := c.(storeContainer).Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestComparisonFindsMissingAndWrongDocuments(t *testing.T) {
 	judge(0, 1, "a document under two keys")
 	remove := func(c container, key any, id string) {
 		t.Helper()
-		if _, err := c.(storeContainer).Delete(ctx, feed.PartitionKey{key}, id, store.WriteOptions{}); err != nil {
+		if _, err := c.Delete(ctx, feed.PartitionKey{key}, id, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,11 +66,11 @@ func TestComparisonFindsMissingAndWrongDocuments(t *testing.T) {
 func TestPrepareUsesExistingContainersAndRejectsAnotherKey(t *testing.T) {
 	db, _, data := threeRecords(t)
 	defer closeStore(t, db)
-	if _, err := ensureContainers(t.Context(), storeBackend{db}, data); err != nil {
+	if _, err := ensureContainers(t.Context(), db, data); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 	data.key = "n"
-	_, err := ensureContainers(t.Context(), storeBackend{db}, data)
+	_, err := ensureContainers(t.Context(), db, data)
 	if err == nil || !strings.Contains(err.Error(), "key /k, not /n") {
 		t.Errorf("with another key: %v", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 const (
@@ -19,32 +19,12 @@ const (
 	processorName = "copy"
 )
 
-// backend holds the containers of a run. It is a store in this process, or a server that
-// all processes of the run use.
-type backend interface {
-	// ensure creates a container, or returns the existing one if it has the same key.
-	ensure(ctx context.Context, name, key string, partitions int) (container, error)
-}
-
-// container is a container of a run. Its methods return the errors of the store, such as
-// [store.ErrConflict] and [store.ErrPreconditionFailed].
-type container interface {
-	name() string
-	create(ctx context.Context, key feed.PartitionKey, body []byte) (lsn int64, err error)
-	read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error)
-	replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (lsn int64, err error)
-	split(ctx context.Context, partition string) (children []string, err error)
-	source() feed.Source
-	// leases returns the container as a lease container.
-	leases() lease.Container
-}
-
 // containers are the containers of a run: the records, their copy, and the leases.
 type containers struct{ source, target, leases container }
 
 // ensureContainers creates the containers of a run that do not exist. Some exist already
 // if an earlier run was killed.
-func ensureContainers(ctx context.Context, b backend, d dataset) (containers, error) {
+func ensureContainers(ctx context.Context, db *store.DB, d dataset) (containers, error) {
 	var all containers
 	for _, c := range []struct {
 		to         *container
@@ -56,7 +36,7 @@ func ensureContainers(ctx context.Context, b backend, d dataset) (containers, er
 		{&all.leases, d.name + "-leases", "id", 1},
 	} {
 		var err error
-		if *c.to, err = b.ensure(ctx, c.name, keyPath(c.key), c.partitions); err != nil {
+		if *c.to, err = ensureContainer(ctx, db, c.name, keyPath(c.key), c.partitions); err != nil {
 			return all, fmt.Errorf("create container %s: %w", c.name, err)
 		}
 	}

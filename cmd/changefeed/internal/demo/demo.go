@@ -8,8 +8,7 @@
 // containers are compared document by document.
 //
 // The hosts share only the containers. A host that crashes is isolated: from then on none
-// of its calls is carried out or answered. With [Config.Processes] each host is a process
-// of its own, uses a `changefeed serve`, and crashes by SIGKILL.
+// of its calls is carried out or answered.
 //
 // All state of a run is in the store, so the next run on the same directory finishes a
 // run that was killed.
@@ -62,10 +61,7 @@ type Config struct {
 	// Seed determines the order of events: which partition is split, which host crashes,
 	// and which records are updated.
 	Seed uint64
-	// Processes runs each host in a process of its own, against a server. The host that
-	// crashes is killed.
-	Processes bool
-	// Metrics receives the metrics of hosts in this process. It may be nil.
+	// Metrics receives the metrics of the hosts. It may be nil.
 	Metrics metric.MeterProvider
 	// View shows the events and the progress. Required.
 	View view.View
@@ -91,32 +87,22 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, errors.Join(err, remove())
 }
 
-// moveIn runs the demo on the store in dir. With Processes, the hosts use it over a
-// server. Otherwise they use it in this process.
+// moveIn runs the demo on the store in dir.
 func moveIn(ctx context.Context, cfg Config, data dataset, dir string) (Report, error) {
-	if cfg.Processes {
-		s, err := startServer(context.WithoutCancel(ctx), dir)
-		if err != nil {
-			return Report{}, err
-		}
-		report, err := move(ctx, cfg, data, s)
-		return report, errors.Join(err, s.end()) //nolint:contextcheck // it must close even if ctx has ended
-	}
 	db, err := store.Open(dir, store.Options{})
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := move(ctx, cfg, data, storeBackend{db})
+	report, err := move(ctx, cfg, data, db)
 	if closeErr := db.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
 	}
 	return report, err
 }
 
-// move runs the demo on the containers of a backend, compares them, and returns the
-// report.
-func move(ctx context.Context, cfg Config, data dataset, b backend) (Report, error) {
-	all, err := ensureContainers(ctx, b, data)
+// move runs the demo on the containers of a store, compares them, and returns the report.
+func move(ctx context.Context, cfg Config, data dataset, db *store.DB) (Report, error) {
+	all, err := ensureContainers(ctx, db, data)
 	if err != nil {
 		return Report{}, err
 	}
@@ -128,7 +114,6 @@ func move(ctx context.Context, cfg Config, data dataset, b backend) (Report, err
 	if err != nil {
 		return Report{}, err
 	}
-	r.server, _ = b.(*serverBackend)
 	if err := r.run(ctx); err != nil {
 		return Report{}, err
 	}

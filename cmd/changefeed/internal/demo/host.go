@@ -12,37 +12,21 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is one host of the processor that copies the records. It runs in this process or
-// in a process of its own.
-type host interface {
-	called() string
-	// doom marks the host to crash in the middle of its next batch.
-	doom()
-	// crash crashes the host at once, unless it has crashed before. how and args describe
-	// the moment for the view.
-	crash(how string, args ...any)
-	crashed() bool
-	// stop tells the host to stop. end waits until it has stopped, and returns its error.
-	stop()
-	end() error
-}
-
-// event is an action of a host. A host in a process of its own writes its events as JSON,
-// one per line.
+// event is an action of a host.
 type event struct {
-	Event string `json:"event"`
+	Event string
 	// Lease is the token of a lease that was acquired or released.
-	Lease string `json:"lease,omitempty"`
+	Lease string
 	// Text is the text of an error.
-	Text string `json:"text,omitempty"`
+	Text string
 	// Range, IDs and LSNs describe a batch.
-	Range feed.Range `json:"range,omitzero"`
-	IDs   []string   `json:"ids,omitempty"`
-	LSNs  []int64    `json:"lsns,omitempty"`
+	Range feed.Range
+	IDs   []string
+	LSNs  []int64
 	// Done and Of belong to a crash: the host had copied Done of the Of changes of its
 	// last batch.
-	Done int `json:"done,omitempty"`
-	Of   int `json:"of,omitempty"`
+	Done int
+	Of   int
 }
 
 // The names of the events.

@@ -14,9 +14,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// localHost is a host in this process. It shares no state with other hosts, and makes all
+// host is one host of the processor that copies the records. It shares no state with other hosts, and makes all
 // its calls through its isolation.
-type localHost struct {
+type host struct {
 	copier
 	name      string
 	isolation *isolation
@@ -30,13 +30,9 @@ type localHost struct {
 	err  error
 }
 
-// startLocal starts a host in this process. It runs until stop is called or ctx ends.
-func (r *runner) startLocal(ctx context.Context, name string, m metric.MeterProvider) (*localHost, error) {
-	target, ok := r.containers.target.(storeContainer)
-	if !ok {
-		return nil, fmt.Errorf("start %s: a host in this process copies within a store", name)
-	}
-	h := &localHost{name: name, isolation: newIsolation(), target: target.Container, say: r.say, done: make(chan struct{})}
+// start starts a host. It runs until stop is called or ctx ends.
+func (r *runner) start(ctx context.Context, name string, m metric.MeterProvider) (*host, error) {
+	h := &host{name: name, isolation: newIsolation(), target: r.containers.target.Container, say: r.say, done: make(chan struct{})}
 	h.write, h.hang = h.copy, h.isolation.hang
 	h.report = func(e event) {
 		if !h.crashed() {
@@ -59,17 +55,19 @@ func (r *runner) startLocal(ctx context.Context, name string, m metric.MeterProv
 	return h, nil
 }
 
-func (h *localHost) called() string { return h.name }
+func (h *host) called() string { return h.name }
 
-func (h *localHost) doom() { h.doomed.Store(true) }
+// doom marks the host to crash in the middle of its next batch.
+func (h *host) doom() { h.doomed.Store(true) }
 
-func (h *localHost) crashed() bool { return h.isolation.crashed() }
+func (h *host) crashed() bool { return h.isolation.crashed() }
 
-func (h *localHost) stop() { h.cancel() }
+// stop tells the host to stop. end waits for that.
+func (h *host) stop() { h.cancel() }
 
 // end stops the host and waits until Run has returned. If the host crashed, end drops the
 // error of Run.
-func (h *localHost) end() error {
+func (h *host) end() error {
 	h.stop()
 	if h.crashed() {
 		h.isolation.abandon()
@@ -83,7 +81,9 @@ func (h *localHost) end() error {
 	return nil
 }
 
-func (h *localHost) crash(how string, args ...any) {
+// crash crashes the host at once, unless it has crashed before. how and args describe the
+// moment for the view.
+func (h *host) crash(how string, args ...any) {
 	h.crashOnce.Do(func() {
 		h.isolation.crash()
 		h.say("%s crashes "+how+", its leases not released", append([]any{h.name}, args...)...)
@@ -95,7 +95,7 @@ func (h *localHost) crash(how string, args ...any) {
 const copiers = 16
 
 // copy writes the changes of a batch to the other container, several at the same time.
-func (h *localHost) copy(ctx context.Context, changes []feed.Change) error {
+func (h *host) copy(ctx context.Context, changes []feed.Change) error {
 	var (
 		workers sync.WaitGroup
 		next    atomic.Int64

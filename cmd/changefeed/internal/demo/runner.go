@@ -19,13 +19,12 @@ type runner struct {
 	cfg        Config
 	data       dataset
 	containers containers
-	server     *serverBackend // nil if the hosts are in this process
 	count      *counters
 	began      time.Time
 
 	plan      plan
 	estimator *estimator.Estimator
-	hosts     []host
+	hosts     []*host
 	// first and second are the two waves of writes.
 	first, second *wave
 	// leases are the leases at the last measurement. shownAt and shownDelivered are the
@@ -172,7 +171,7 @@ func (r *runner) until(ctx context.Context, done func() bool) error {
 // hosts in the same way at the end.
 func (r *runner) join(ctx context.Context) error {
 	name := fmt.Sprintf("host-%d", len(r.hosts)+1)
-	h, err := r.start(context.WithoutCancel(ctx), name)
+	h, err := r.start(context.WithoutCancel(ctx), name, r.cfg.Metrics)
 	if err != nil {
 		return err
 	}
@@ -181,16 +180,8 @@ func (r *runner) join(ctx context.Context) error {
 	return nil
 }
 
-// start starts a host: in a process of its own if there is a server, or in this process.
-func (r *runner) start(ctx context.Context, name string) (host, error) {
-	if r.server != nil {
-		return r.startProcess(ctx, name)
-	}
-	return r.startLocal(ctx, name, r.cfg.Metrics)
-}
-
 // hear counts an event of a host or shows it, depending on its kind.
-func (r *runner) hear(h host, e event) {
+func (r *runner) hear(h *host, e event) {
 	switch e.Event {
 	case eventAcquired:
 		r.count.acquired(h.called(), e.Lease)

@@ -40,7 +40,7 @@ func play(t *testing.T, cfg Config) (Report, string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report, err = move(ctx, cfg, data, storeBackend{db}); err != nil {
+		if report, err = move(ctx, cfg, data, db); err != nil {
 			t.Fatalf("%v\n%s", err, said.String())
 		}
 		if err := db.Check(context.WithoutCancel(ctx)); err != nil {
@@ -164,7 +164,7 @@ func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
 			t.Errorf("run returned %v, its context is %v", err, ctx.Err())
 		}
 		for _, h := range d.hosts {
-			<-h.(*localHost).done // otherwise the bubble would never end
+			<-h.done // otherwise the bubble would never end
 		}
 	})
 }
@@ -181,7 +181,7 @@ func threeRecords(t *testing.T) (*store.DB, containers, dataset) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := ensureContainers(t.Context(), storeBackend{db}, data)
+	at, err := ensureContainers(t.Context(), db, data)
 	if err != nil {
 		t.Fatal(err)
 	}

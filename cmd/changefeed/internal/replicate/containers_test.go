@@ -35,7 +35,7 @@ func TestReplicateRefusesOneContainerInTwoRolesUnderTwoNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { //nolint:contextcheck // it is closed after the test's context has ended
+		t.Cleanup(func() {
 			if err := o.Close(); err != nil {
 				t.Error(err)
 			}

@@ -129,8 +129,10 @@ func TestTheTargetIsMadeLikeTheSource(t *testing.T) {
 			throughput int
 			want       connect.Throughput
 		}{
-			{"like", nil, 0, connect.Throughput{Autoscale: 21_000}}, {"rekeyed", []string{"/c"}, 0, connect.Throughput{Autoscale: 21_000}},
-			{"small", nil, 400, connect.Throughput{Manual: 400}}, {"none", nil, -1, connect.Throughput{}},
+			{"like", nil, 0, connect.Throughput{Autoscale: 21_000}},
+			{"rekeyed", []string{"/c"}, 0, connect.Throughput{Autoscale: 21_000}},
+			{"small", nil, 400, connect.Throughput{Manual: 400}},
+			{"none", nil, -1, connect.Throughput{}},
 		} {
 			cfg := s.config()
 			cfg.From.Container, cfg.To.Container, cfg.Key, cfg.Throughput = "events", c.name, c.key, c.throughput
