@@ -16,7 +16,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java azure-recorded azure count check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -57,10 +57,6 @@ generate:
 pages:
 	$(GO) test ./cmd/changefeed -run '^Test(Command|JSON|Metrics)PageIsCurrent$$' -pages.update
 	$(GO) test ./internal/simulation -run '^TestSimulationPageIsCurrent$$' -pages.update
-
-## picture: run the demo, and draw docs/demo.svg from its output
-picture:
-	$(GO) run ./cmd/changefeed demo --records 3000 | $(GO) run ./internal/recording -title 'changefeed demo --records 3000' > docs/demo.svg
 
 ## bench: run every benchmark once; PKG=./internal/engine selects one package
 bench:
@@ -166,10 +162,6 @@ azure-recorded:
 azure:
 	@test -n '$(ENDPOINT)' || { echo 'make azure needs ENDPOINT=https://NAME.documents.azure.com:443/ KEY=KEY'; exit 2; }
 	@COSMOS_KEY='$(or $(KEY),$(COSMOS_KEY))' $(GO) run ./internal/recorded -endpoint '$(ENDPOINT)'
-
-## count: print the exported identifiers, files and lines of code of every package
-count:
-	$(GO) run ./internal/count
 
 clean:
 	rm -rf $(BIN)

@@ -198,7 +198,7 @@ func closeStore(t *testing.T, db *store.DB) {
 	}
 }
 
-// `make picture` draws the README's picture from the demo's output. The first lines of the
+// The README's picture shows the demo's output. The first lines of the
 // output are the same in every run, so the picture must contain them.
 func TestPictureShowsTheDemosFirstLines(t *testing.T) {
 	_, said := play(t, Config{Records: 3000, Seed: 1})
@@ -210,7 +210,7 @@ func TestPictureShowsTheDemosFirstLines(t *testing.T) {
 	for _, line := range lines[:min(5, len(lines))] {
 		_, text, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		if text == "" || !strings.Contains(html.UnescapeString(string(picture)), text) {
-			t.Errorf("docs/demo.svg lacks %q; run make picture", text)
+			t.Errorf("docs/demo.svg lacks %q; draw it again, see CONTRIBUTING.md", text)
 		}
 	}
 }
