@@ -111,7 +111,7 @@ func (s watchedStore) List(ctx context.Context) (lease.Listing, error) {
 // Create implements [lease.Store].
 func (s watchedStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	s.begin()
-	answer, err := s.create(ctx, l)
+	answer, err := s.Store.Create(ctx, l)
 	return answer, s.answered(l.Token, err)
 }
 

@@ -26,7 +26,9 @@ type host struct {
 	container, accountHost string
 	// owner identifies this run as the owner of leases.
 	owner string
-	store lease.Store
+	// store is what the host calls, and opened the store underneath, as the lease container
+	// opened it.
+	store, opened lease.Store
 	// metrics is nil if the user has not set Config.Metrics.
 	metrics *metrics
 	health  *health

@@ -35,18 +35,21 @@ func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 	return false, c.failed(c.out.fatal)
 }
 
-// create creates a lease. A lease with an owner is one that its host puts back after a
-// deletion. In the dialect JavaHandleChanges an upgrade by a Java host also deletes
-// leases. The hosts of the upgraded leases continue their work, so create must not put
-// them back. It lists the leases first. An upgrade creates its leases before it deletes
-// the old ones, so the listing shows them.
-func (s watchedStore) create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	if s.h.dialect == lease.JavaHandleChanges && l.Owner != "" {
-		listing, err := s.Store.List(ctx)
+// upgradableStore is a store in the dialect [lease.JavaHandleChanges], whose leases an upgrade
+// by a Java host deletes. The hosts of the upgraded leases continue their work, so a host of
+// ours must not put the deleted ones back.
+type upgradableStore struct{ lease.Store }
+
+// Create implements [lease.Store]. A lease with an owner is one that its host puts back after a
+// deletion. Create lists the leases first. An upgrade creates its leases before it deletes the
+// old ones, so the listing shows them.
+func (s upgradableStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	if l.Owner != "" {
+		listing, err := s.List(ctx)
 		if err != nil {
 			return lease.Lease{}, err
 		}
-		if protocol.Refusal(listing, s.h.dialect) != nil {
+		if protocol.Refusal(listing, lease.JavaHandleChanges) != nil {
 			return lease.Lease{}, &lease.ConflictError{Current: protocol.Released(l, "")}
 		}
 	}

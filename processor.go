@@ -133,8 +133,11 @@ func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 	if err != nil {
 		return err
 	}
+	h.opened, h.costs = store, newLeaseCosts(h.metrics, store)
+	if h.dialect == lease.JavaHandleChanges {
+		store = upgradableStore{store}
+	}
 	h.store = watchedStore{store, h}
-	h.costs = newLeaseCosts(h.metrics, store)
 	return nil
 }
 
@@ -142,7 +145,7 @@ func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 // another account host. Lease ids contain the host of the endpoint, so hosts at localhost and
 // at 127.0.0.1 are two groups, each of which delivers everything.
 func (h *host) checkHosts(ctx context.Context) {
-	store, ok := h.store.(watchedStore).Store.(interface {
+	store, ok := h.opened.(interface {
 		OtherHosts(ctx context.Context) ([]string, error)
 	})
 	if !ok {
