@@ -48,11 +48,14 @@ func (v *view) compare(b *batch) {
 		fallback = v.start
 	}
 	start := b.lease.Start(fallback)
-	since := start.Since() // which Java's documents may hold beside the position
-	if w.first && start.Kind() == feed.StartTime {
-		// The start time may have been in the future when the run began. On a merged
-		// partition, the first page may also contain older changes.
-		from, since = 0, start.Time()
+	since := start.Since() // which Java's documents hold beside the position
+	if start.Kind() == feed.StartTime {
+		since = start.Time() // a read of Java's leases goes on to leave out what is older
+		if w.first {
+			// The start time may have been in the future when the run began. On a merged
+			// partition, the first page may also contain older changes.
+			from = 0
+		}
 	}
 	m := v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
 		return v.journal.visible(r) && !r.at.Before(since)
