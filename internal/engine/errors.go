@@ -87,7 +87,8 @@ type BadRequestError struct {
 	// Detail describes the defect and its position.
 	Detail string
 
-	// cause is one of the reasons below, or a *jsonscan.SyntaxError, or nil.
+	// cause is one of the reasons below, a *jsonscan.SyntaxError, a *canonical.RangeError, or
+	// nil.
 	cause error
 }
 
