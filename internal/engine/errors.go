@@ -139,11 +139,13 @@ type BatchError struct {
 	Index int
 	// Err is the operation's error. For an [OpChange] it may be the function's error.
 	Err error
-	// Partition, End and Charge are as in [Result]. Partition is empty if the batch was
-	// refused before it reached a partition.
+	// Partition, End and Charge are as in [Result], of the whole batch. Partition is empty if
+	// the batch was refused before it reached a partition.
 	Partition string
 	End       int64
 	Charge    float64
+	// Charges has the part of each operation in Charge.
+	Charges []float64
 }
 
 func (e *BatchError) Error() string {
