@@ -87,6 +87,9 @@ func TestNoAnswerNamesAGoType(t *testing.T) {
 		`{"query":7}`, `{"query":"SELECT 1","parameters":{}}`, `{"query":"SELECT 1","parameters":[7]}`, `{"query":"SELECT 1","resumeFilter":7}`,
 		`[{"operationType":7}]`, `[7]`, `{"operations":7}`, `[{"op":7}]`, `{"content":7}`, `{"content":{"offerThroughput":"x"}}`, `{"permissionMode":7,"id":"p"}`,
 		"\x80\x01", "\x81\xff\xff", `{"id":"1","pk":{}}`, `{"id":"1","id":"1"}`, "\xff",
+		`{"id":"1","pk":"p","n":1e400}`, `{"id":"1","pk":1e400}`, `{"query":"SELECT @n","parameters":[{"name":"@n","value":[-0, 1e400]}]}`,
+		`{"operations":[{"op":"set","path":"/n","value":1e400}]}`, `[{"operationType":"Create","resourceBody":{"id":"2","pk":"p","n":1e400}}]`,
+		`{"id":"x","partitionKey":{"paths":["/a"]},"defaultTtl":1e400}`, `{"content":{"offerThroughput":1e400}}`, `{"query":"SELECT TOP @n * FROM c","parameters":[{"name":"@n","value":1e400}]}`,
 	}
 	hostile := []headers{nil, {wire.HeaderIsQuery: "true"}, {wire.HeaderBatch: "true"}, {wire.HeaderBatch: "true", wire.HeaderBatchAtomic: "true"}, {wire.HeaderQueryPlan: "true"}}
 	for _, name := range []string{
@@ -114,7 +117,7 @@ func TestNoAnswerNamesAGoType(t *testing.T) {
 				if a.status < 400 {
 					continue
 				}
-				for _, word := range []string{"Go value", "Go struct", "server.", "engine.", "jsontext", "json:", "unmarshal", "strconv", "*errors", "goroutine"} {
+				for _, word := range []string{"Go value", "Go struct", "server.", "engine.", "jsontext", "json:", "unmarshal", "strconv", "*errors", "goroutine", "float64", "int64"} {
 					if text := strings.ReplaceAll(string(a.body), "by this server.", ""); !told[word+op.Method+op.Path] && strings.Contains(text, word) {
 						t.Errorf("%s %s with %v and %q: %s", op.Method, path, h, body, a.body)
 						told[word+op.Method+op.Path] = true

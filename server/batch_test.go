@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -73,6 +74,31 @@ func TestTransactionOfEveryOperation(t *testing.T) {
 	for _, item := range page.Items {
 		if item.LSN != 3 {
 			t.Errorf("%s has LSN %d, and all of the batch 3", item.Body, item.LSN)
+		}
+	}
+}
+
+// The charges of the first two operations are those that the service was recorded to answer.
+func TestOperationsOfAFailedTransactionHaveTheirCharges(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"b1","pk":"p","n":10}`)
+	const create, conflict, replace = 132.0 / 21, 33.0 / 21, 224.0 / 21
+	const first = `[{"operationType":"Create","resourceBody":{"id":"b9","pk":"p","n":10}},`
+	for rest, want := range map[string][]float64{
+		`{"operationType":"Create","resourceBody":{"id":"b1","pk":"p","n":11}},{"operationType":"Replace","id":"b1","resourceBody":{"id":"b1","pk":"p","n":1}}]`: {create, conflict, replace},
+		`{"operationType":"Create","resourceBody":{"id":"b2","pk":"q","n":11}},{"operationType":"Delete","id":"b1"}]`:                                            {create, 26.0 / 21, 0},
+	} {
+		a := ts.do("POST", orders+"/docs", transaction, first+rest)
+		var answer batchAnswer
+		a.want(207, a.batchSub()).decode(&answer)
+		sum := 0.0
+		for i, r := range answer {
+			if sum += r.RequestCharge; math.Abs(r.RequestCharge-want[i]) > 1e-9 {
+				t.Errorf("%s: operation %d costs %v, want %v", rest, i, r.RequestCharge, want[i])
+			}
+		}
+		if got, err := strconv.ParseFloat(a.header.Get(wire.HeaderRequestCharge), 64); err != nil || math.Abs(got-sum) > 0.006 {
+			t.Errorf("%s: the batch costs %v, and its operations %v", rest, got, sum)
 		}
 	}
 }

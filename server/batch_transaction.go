@@ -47,8 +47,8 @@ func (x *request) transact(c *engine.Container, b batch) error {
 		if large := (*engine.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
 			return failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge, "%v", err)
 		}
-		at := engine.Result{Partition: failed.Partition, End: failed.End, Charge: failed.Charge}
-		return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err})
+		at := engine.Result{Partition: failed.Partition, End: failed.End}
+		return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err}, failed.Charges...)
 	}
 	if err != nil {
 		return ownerError(err)
@@ -164,13 +164,17 @@ func hasETag(document []byte, etag string) bool {
 }
 
 // sendFailedBatch answers a transaction whose operation at index failed. That operation
-// has its own result, and all others have 424.
-func (x *request) sendFailedBatch(b batch, index int, failed batchResult) error {
+// has its own result, and all others have 424. charges has the charge of each operation, or
+// nothing if the store did not get the transaction.
+func (x *request) sendFailedBatch(b batch, index int, failed batchResult, charges ...float64) error {
 	results := make([]batchResult, len(b.ops))
 	for i := range results {
 		results[i].err = errNotDone
 	}
 	results[index] = failed
+	for i, charge := range charges {
+		results[i].Charge = charge
+	}
 	x.failedBatch = true
 	if a := answerTo(failed.err, true); a.substatus == wire.SubPartitionKeyMismatch {
 		x.substatus = a.substatus

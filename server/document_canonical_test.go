@@ -3,6 +3,8 @@ package server
 import (
 	"strings"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // The answers are those that the service gave to the same requests, without the system
@@ -27,13 +29,18 @@ func TestDocumentsHaveTheFormOfTheService(t *testing.T) {
 	ts.ask(nil, `SELECT c.i64, c.u64, c.i64min, c.ovr, c.huge, c.dec, c.one, c.negzero, c.tiny, c.under, c.frac FROM c WHERE c.id = 'nums'`).want(200).wantBody(projected)
 	ts.ask(nil, `SELECT 1/3 AS a, 0.1 + 0.2 AS b, 1e300 AS c`).want(200).wantBody(`{"a":0.33333333333333331,"b":0.30000000000000004,"c":1e+300}`)
 
-	ts.do("POST", orders+"/docs", h, `{"id":"e1","pk":"t","e":1e400}`).want(400).wantBody("1e400 is beyond the range of a float64")
+	for _, body := range []string{`{"id":"e1","pk":"t","e":1e400}`, `{"id":"e1","pk":1e400}`} {
+		ts.do("POST", orders+"/docs", h, body).want(400).wantText("The request payload is invalid. Ensure to provide a valid request payload.")
+	}
 	ts.do("POST", orders+"/docs", h, `{"id":"e2","pk":"t","s":"a\u0000b"}`).want(201).wantBody(`"s":"a\u0000b"`)
 	ts.do("POST", orders+"/docs", h, `{"id":"e5","pk":"t","s":"a\ud800b"}`).want(201).wantBody(`"s":"a` + "\uFFFD" + `b"`)
 
 	patched := ts.do("PATCH", orders+"/docs/nums", h, `{"operations":[{"op":"set","path":"/new","value":[ 1.50, 1E-7 ]},{"op":"incr","path":"/one","value":0.5},{"op":"incr","path":"/ovr","value":1e300}]}`).want(200)
 	patched.wantBody(`"new":[1.5,1e-007]`).wantBody(`"one":1.5`).wantBody(`"ovr":1e+300`)
-	ts.do("PATCH", orders+"/docs/nums", h, `{"operations":[{"op":"set","path":"/new","value":1e400}]}`).want(400)
+	ts.do("PATCH", orders+"/docs/nums", h, `{"operations":[{"op":"set","path":"/new","value":1e400}]}`).
+		want(400).wantText("the patch cannot be read: the number 1e400 is beyond the range of a double")
+	ts.do("POST", orders+"/docs", queryHeaders().with(wire.HeaderPartitionKey, `["t"]`), `{"query":"SELECT @n","parameters":[{"name":"@n","value":1e400}]}`).
+		want(400).wantText("the query's parameter @n cannot be read: the number 1e400 is beyond the range of a double")
 	a := ts.do("POST", orders+"/docs", transaction.with("x-ms-documentdb-partitionkey", `["t"]`),
 		`[{"operationType":"Upsert","resourceBody":{ "id":"b1", "pk":"t", "v":2.0e19 }},{"operationType":"Read","id":"b1"}]`).want(200)
 	const row = `"resourceBody":{"id":"b1","pk":"t","v":2e+019,"_rid":"`

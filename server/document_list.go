@@ -10,7 +10,7 @@ import (
 // documents of a container.
 //
 // Supported: x-ms-max-item-count; x-ms-continuation, which remains valid after splits and
-// merges; and a selection of documents. A selection may name a partition, a range of
+// merges, for its selection or a part of it as in a query; and a selection of documents. A selection may name a partition, a range of
 // effective partition keys, and a logical key or a prefix of one, in any combination.
 // Documents come in the order of [engine.ItemsPage], which is that of their first write
 // within a physical partition, and no page spans two partitions. A document that exists
@@ -25,9 +25,9 @@ func (s *Server) readDocuments(x *request) error {
 	if err != nil {
 		return err
 	}
-	rid := c.Identity().ContainerRID
 	r := engine.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
-	if r.Continuation, err = readToken(x.header(wire.HeaderContinuation), rid); err != nil {
+	tokens, err := querypage.NewReadFeed(x.r.Context(), c, &r, x.header(wire.HeaderContinuation))
+	if err != nil {
 		return err
 	}
 	if r.MaxItems, err = x.pageItems(); err != nil {
@@ -41,8 +41,8 @@ func (s *Server) readDocuments(x *request) error {
 		return ownerError(err)
 	}
 	x.charge = page.Charge
-	if page.Continuation != "" {
-		x.continuation = querypage.JoinToken(tokenRead, rid, page.Continuation)
+	if x.continuation, err = tokens.Next(&page); err != nil {
+		return err
 	}
 	x.setPartitions(page.Served)
 	if err := x.checkSession(page.Served...); err != nil {
@@ -56,23 +56,4 @@ func (s *Server) readDocuments(x *request) error {
 			emit(page.Items[i].Body)
 		}
 	})
-}
-
-// tokenRead marks a continuation of the read feed. The continuation is r~<rid of the
-// container>~<position>~<checksum>. It does not contain the selection, because SDKs send
-// the continuation of a range for each of its parts after a split.
-const tokenRead = "r"
-
-// readToken parses a continuation of the read feed and returns the position in it. It
-// returns "" for an empty text, which means the first page.
-func readToken(text, rid string) (position string, err error) {
-	if text == "" {
-		return "", nil
-	}
-	parts := querypage.SplitToken(text)
-	if len(parts) != 3 || parts[0] != tokenRead || parts[1] != rid || parts[2] == "" {
-		return "", badRequest("the header x-ms-continuation is %.60q, which is not a continuation of the documents of this container; "+
-			"send the continuation of an earlier page of the same container, or none", text)
-	}
-	return parts[2], nil
 }

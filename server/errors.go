@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/aad"
+	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 	"github.com/changefeed-go/changefeed/internal/query"
@@ -181,7 +182,10 @@ var tooLarge = statusError{status: http.StatusRequestEntityTooLarge, message: "R
 // no text of the service is known, it has the store's own.
 func badRequestAnswer(bad *engine.BadRequestError) statusError {
 	a := statusError{by: byBackend, status: http.StatusBadRequest}
-	var syntax *jsonscan.SyntaxError
+	var (
+		syntax *jsonscan.SyntaxError
+		beyond *canonical.RangeError
+	)
 	switch {
 	case errors.Is(bad, engine.ErrFewComponents):
 		return *errNoKey.(*statusError) //nolint:errcheck,errorlint // refuse returns no other type
@@ -191,7 +195,7 @@ func badRequestAnswer(bad *engine.BadRequestError) statusError {
 			"Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
 	case errors.Is(bad, engine.ErrNotObject):
 		a.message = "One of the specified inputs is invalid"
-	case errors.As(bad, &syntax):
+	case errors.As(bad, &syntax), errors.As(bad, &beyond):
 		a.message = "The request payload is invalid. Ensure to provide a valid request payload."
 	case errors.Is(bad, engine.ErrNoID):
 		a.message = "The input content is invalid because the required properties - 'id; ' - are missing. " +

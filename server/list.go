@@ -118,6 +118,5 @@ func listToken(text, owner, name string) (after string, err error) {
 			return string(key), nil
 		}
 	}
-	return "", badRequest("the header x-ms-continuation is %.60q, which is not a continuation of this list; "+
-		"send the continuation of an earlier page of the same list, or none", text)
+	return "", querypage.ErrToken
 }

@@ -217,7 +217,7 @@ func mergeGroups(t testing.TB, info query.Info, ranges [][]string) []string {
 					t.Fatalf("%s: %v", text, err)
 				}
 			}
-			key := canonical(t, row.Keys)
+			key := sortedJSON(t, row.Keys)
 			if groups[key] == nil {
 				groups[key] = &merged{plain: map[string]json.RawMessage{}, partials: map[string]*partialResult{}}
 			}
@@ -243,7 +243,7 @@ func mergeGroups(t testing.TB, info query.Info, ranges [][]string) []string {
 	for _, g := range groups {
 		if p := g.partials[""]; p != nil {
 			if v, ok := p.value(); ok {
-				out = append(out, canonical(t, v))
+				out = append(out, sortedJSON(t, v))
 			}
 			continue
 		}
@@ -253,11 +253,11 @@ func mergeGroups(t testing.TB, info query.Info, ranges [][]string) []string {
 			if p := g.partials[name]; p != nil {
 				text = ""
 				if v, ok := p.value(); ok {
-					text = canonical(t, v)
+					text = sortedJSON(t, v)
 				}
 			}
 			if text != "" {
-				row += canonical(t, name) + ":" + text + ","
+				row += sortedJSON(t, name) + ":" + text + ","
 			}
 		}
 		out = append(out, strings.TrimSuffix(row, ",")+"}")

@@ -142,8 +142,8 @@ func TestServedAndMergedQueriesAreTheSame(t *testing.T) {
 	}
 }
 
-// canonical returns the JSON of v with sorted members, for comparisons.
-func canonical(t testing.TB, v any) string {
+// sortedJSON returns the JSON of v with sorted members, for comparisons.
+func sortedJSON(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -1,10 +1,15 @@
 package server
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 var simpleToken = regexp.MustCompile(`^\{"token":"-RID:~[^#]+#RT:1#TRC:4#ISV:2#IEO:\d+#QCF:8","range":\{"min":"[0-9A-F]*","max":"[0-9A-F]+"\}\}$`)
@@ -74,6 +79,10 @@ func TestContinuationsAreGoodForTheirQueryAndScopeOnly(t *testing.T) {
 	ts.ask(with(a, token), strings.Replace(sorted, "(true)", "(c.v < 50)", 1)).want(200)
 	// A container's continuation is not one of a partition's, and the other way round.
 	ts.ask(with(items(4), next(a, scan, "@from", 0)), scan, "@from", 0).want(400)
+	// A partition's continuation is not one of a key in it, and a key's not one of its range.
+	key, keys := keyIn(t, c, ps[0])
+	ts.ask(with(together(pk(key), items(4)), next(a, scan, "@from", 0)), scan, "@from", 0).want(400).wantText("Invalid Continuation Token")
+	ts.ask(with(together(keys, items(2)), next(latest(pk(key), items(2)), scan, "@from", 0)), scan, "@from", 0).want(400).wantText("Invalid Continuation Token")
 	// The parts of a partition continue where it was.
 	token = next(a, scan, "@from", 0)
 	before := ts.ask(a, scan, "@from", 0).rows()
@@ -91,5 +100,78 @@ func TestContinuationsAreGoodForTheirQueryAndScopeOnly(t *testing.T) {
 	slices.Sort(got)
 	if len(got)+len(rest) != 60 || len(slices.Compact(got)) != len(got) {
 		t.Errorf("%d rows of the split partition and %d of the other one", len(got), len(rest))
+	}
+}
+
+// keyIn returns a key of withItems that is in partition p, and the headers of the range that
+// has this key only.
+func keyIn(t *testing.T, c *engine.Container, p feed.Partition) (key string, keys headers) {
+	t.Helper()
+	for i := range 9 {
+		id := fmt.Sprintf("k%d", i)
+		r, err := c.KeyRange(feed.PartitionKey{id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Range.Contains(r) {
+			return `["` + id + `"]`, headers{wire.HeaderStartEPK: r.Min, wire.HeaderEndEPK: r.Max}
+		}
+	}
+	t.Fatalf("no key is in partition %s", p.ID)
+	return "", nil
+}
+
+// Documents that are read without a query have such continuations, too.
+func TestContinuationsOfTheReadFeedAreGoodForTheirScopeOnly(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withItems(2, 60, 9)
+	ps, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, keys := keyIn(t, c, ps[0])
+	other, _ := keyIn(t, c, ps[1])
+	in := func(id string) headers { return headers{wire.HeaderPartitionID: id} }
+	scopes := map[string]headers{"partition": in(ps[0].ID), "other partition": in(ps[1].ID), "key": pk(key), "key's range": keys, "other key": pk(other), "container": nil}
+	read := func(h headers, token string) response {
+		return ts.do("GET", orders+"/docs", together(h, items(2), headers{wire.HeaderContinuation: token}), "")
+	}
+	tokens := map[string]string{}
+	for name, h := range scopes {
+		tokens[name] = read(h, "").want(200).header.Get(wire.HeaderContinuation)
+		second := read(h, tokens[name]).want(200).header.Get(wire.HeaderContinuation)
+		if !strings.Contains(tokens[name], "#RT:1#TRC:2#") || !strings.Contains(second, "#RT:2#TRC:4#") {
+			t.Errorf("%s: the continuations are %s and %s", name, tokens[name], second)
+		}
+		for _, damaged := range []string{"garbage", "[]", "{}", strings.Replace(tokens[name], "TRC:2", "TRC:3", 1)} {
+			read(h, damaged).want(400).wantText("Invalid Continuation Token")
+		}
+	}
+	parts := []string{"partition of container", "other partition of container", "key's range of container", "key's range of partition"}
+	for of, token := range tokens {
+		for name, h := range scopes {
+			if name != of && !slices.Contains(parts, name+" of "+of) {
+				read(h, token).want(400).wantText("Invalid Continuation Token")
+			}
+		}
+	}
+	children, err := c.Split(t.Context(), ps[0].ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(in(ps[0].ID), tokens["partition"]).want(410, 1002)
+	n := 2
+	for _, h := range []headers{in(children[0].ID), in(children[1].ID), in(ps[1].ID)} {
+		token := tokens["partition"]
+		if h[wire.HeaderPartitionID] == ps[1].ID {
+			token = ""
+		}
+		for more := true; more; more = token != "" {
+			a := read(h, token).want(200)
+			n, token = n+len(a.rows()), a.header.Get(wire.HeaderContinuation)
+		}
+	}
+	if n != 60 {
+		t.Errorf("%d documents were read, of 60", n)
 	}
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -41,6 +43,20 @@ func TestDeletingAPartitionKeyIsSignedAsItsContainerAndRefusedByName(t *testing.
 		a := ts.do("POST", path, headers{wire.HeaderDate: date, "Authorization": sig, wire.HeaderPartitionKey: `["ada"]`}, "").want(status)
 		if status == 400 {
 			a.wantBody("deleting all documents of a partition key")
+		}
+	}
+}
+
+// A client's request always has a method, but a test may call the handler without one.
+func TestARequestWithoutAMethodIsRefused(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	for _, method := range []string{"", "BREW"} {
+		r := ts.request(method, "/dbs", nil, "")
+		r.Method = method
+		w := httptest.NewRecorder()
+		ts.ServeHTTP(w, r)
+		if w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("method %q: %d %s", method, w.Code, w.Body)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// RangeError reports a number that is beyond the range of a float64.
+// RangeError reports a number that is beyond the range of a double.
 type RangeError struct {
 	// Text is the number as it was written.
 	Text string
@@ -16,9 +16,9 @@ type RangeError struct {
 func (e *RangeError) Error() string {
 	const shown = 40
 	if len(e.Text) > shown {
-		return fmt.Sprintf("the number %s... is beyond the range of a float64", e.Text[:shown])
+		return fmt.Sprintf("the number %s... is beyond the range of a double", e.Text[:shown])
 	}
-	return fmt.Sprintf("the number %s is beyond the range of a float64", e.Text)
+	return fmt.Sprintf("the number %s is beyond the range of a double", e.Text)
 }
 
 // appendNumber appends a number of a document, which is valid JSON, in canonical form.

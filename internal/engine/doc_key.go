@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/keypath"
 )
@@ -96,8 +98,10 @@ func keyComponent(v any) (epk.Component, error) {
 		return epk.OfString(v), nil
 	case json.Number:
 		f, err := strconv.ParseFloat(string(v), 64)
-		if err != nil {
-			return epk.Component{}, badRequest(BadKey, "%s is not a number within the range of a float64", v)
+		if errors.Is(err, strconv.ErrRange) {
+			return epk.Component{}, badRequestBy(&canonical.RangeError{Text: string(v)}, BadKey, "%s is beyond the range of a double", v)
+		} else if err != nil {
+			return epk.Component{}, badRequest(BadKey, "%q is not a number", string(v))
 		}
 		return numberComponent(f)
 	case float64:

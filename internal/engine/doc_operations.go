@@ -75,6 +75,20 @@ func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Opera
 	return result, err
 }
 
+// charge returns the charge of an operation that succeeds. An upsert counts as a replace
+// until the sequencer has found no item.
+func (c *Container) charge(op *operation) float64 {
+	switch {
+	case op.kind == OpDelete:
+		return deleteCharge(int(op.size))
+	case op.kind == OpRead:
+		return readCharge(len(op.stored))
+	case op.kind == OpCreate, op.created:
+		return c.createCharge(op)
+	}
+	return replaceCharge(int(op.size))
+}
+
 // failed returns the charge of a write that failed with err.
 func (c *Container) failed(op *operation, err error) float64 {
 	if unique := (*UniqueKeyError)(nil); errors.Is(err, ErrConflict) || errors.As(err, &unique) {
@@ -175,16 +189,12 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation
 func (c *Container) result(r *request, op *operation) (Result, error) {
 	res := Result{Created: op.created, Partition: r.partition, End: r.end}
 	res.LSN = op.stamp.lsn
+	res.Charge = c.charge(op)
 	switch op.kind {
 	case OpDelete:
-		res.Charge = deleteCharge(int(op.size))
 		return res, nil
 	case OpRead:
-		res.Charge = readCharge(len(op.stored))
 	case OpCreate, OpUpsert, OpReplace, OpChange:
-		if res.Charge = replaceCharge(int(op.size)); op.created {
-			res.Charge = c.createCharge(op)
-		}
 		if op.noBody {
 			res.ETag, res.Modified = c.tail.etag(op.stamp), unixTime(op.stamp.ts)
 			return res, nil
@@ -237,15 +247,19 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Oper
 	if err := c.prepareBatch(r, key, ops); err != nil {
 		if failed := (*BatchError)(nil); errors.As(err, &failed) {
 			at := c.refused(ctx, key)
-			failed.Partition, failed.End, failed.Charge = at.Partition, at.End, at.Charge
+			failed.Partition, failed.End = at.Partition, at.End
+			c.spend(c.chargeFailed(r, failed, at.Charge) - at.Charge)
 		}
 		return nil, err
 	}
 	if err := c.db.submit(r); err != nil {
 		charge := failedCharge
 		if failed := (*BatchError)(nil); errors.As(err, &failed) {
-			charge = c.failed(&r.ops[failed.Index], failed.Err)
-			failed.Charge = charge
+			op := &r.ops[failed.Index]
+			charge = c.failed(op, failed.Err)
+			if sum := c.chargeFailed(r, failed, charge); op.kind != OpChange {
+				charge = sum // otherwise the caller may make the change itself, and send the batch again
+			}
 		}
 		c.spend(charge)
 		return nil, err
@@ -259,6 +273,23 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Oper
 		c.spend(results[i].Charge)
 	}
 	return results, nil
+}
+
+// chargeFailed sets the charges of a batch whose operation at failed.Index costs charge, and
+// returns their sum. As in the service, the others cost what they would have cost. But those
+// after an invalid operation, which nothing has looked at, cost nothing.
+func (c *Container) chargeFailed(r *request, failed *BatchError, charge float64) float64 {
+	failed.Charges = make([]float64, len(r.ops))
+	for i := range r.ops {
+		switch op := &r.ops[i]; {
+		case i == failed.Index:
+			failed.Charges[i] = charge
+		case len(op.key) > 0:
+			failed.Charges[i] = c.charge(op)
+		}
+		failed.Charge += failed.Charges[i]
+	}
+	return failed.Charge
 }
 
 func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []Operation) error {

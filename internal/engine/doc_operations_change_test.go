@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +36,7 @@ func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 	if !errors.As(err, &batch) || batch.Err != error(mine) || batch.Index != 1 { //nolint:errorlint // as above
 		t.Fatalf("the error of a batch is %#v", err)
 	}
-	if batch.Partition != "0" || batch.End != 1 || batch.Charge != failedCharge {
+	if batch.Partition != "0" || batch.End != 1 || !slices.Equal(batch.Charges, []float64{1, failedCharge}) || batch.Charge != batch.Charges[0]+batch.Charges[1] {
 		t.Errorf("the batch error is %+v", batch)
 	}
 }

@@ -127,7 +127,7 @@ func (p *parser) parse() error {
 	}
 	body, err := p.rewritten(from+1, end, loose)
 	if err != nil {
-		return badRequest(BadBody, "%s", err)
+		return badRequestBy(err, BadBody, "%s", err)
 	}
 	if len(body) > MaxDocumentSize {
 		return &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
@@ -270,9 +270,10 @@ func (p *parser) component(i int) error {
 		if err := p.Value(0); err != nil { // Value returns an error unless this is a number
 			return err
 		}
-		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
+		number := string(p.text[at:p.Offset()])
+		f, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return badRequest(BadKey, "the number at /%s is beyond the range of a float64", strings.Join(p.paths[i], "/"))
+			return badRequestBy(&canonical.RangeError{Text: number}, BadKey, "the number at /%s is beyond the range of a double", strings.Join(p.paths[i], "/"))
 		}
 		*c = epk.OfNumber(f)
 	}

@@ -94,10 +94,10 @@ func TestScannerRefusesInvalidDocuments(t *testing.T) {
 		{"id with a hash", `{"id":"#a"}`, BadID},
 		{"key is an object", `{"id":"a","m":{}}`, BadKey},
 		{"key is an array", `{"id":"a","m":[1]}`, BadKey},
-		{"number beyond float64", `{"id":"a","x":[-1e400]}`, BadBody},
-		{"integer beyond float64", `{"id":"a","x":1` + strings.Repeat("0", 309) + `}`, BadBody},
+		{"number beyond a double", `{"id":"a","x":[-1e400]}`, BadBody},
+		{"integer beyond a double", `{"id":"a","x":1` + strings.Repeat("0", 309) + `}`, BadBody},
 		{"half of a surrogate pair that ends too early", `{"id":"a","x":"\ud80"}`, BadBody},
-		{"key beyond float64", `{"id":"a","m":1e999}`, BadKey},
+		{"key beyond a double", `{"id":"a","m":1e999}`, BadKey},
 		{"ttl of zero", `{"id":"a","ttl":0}`, BadTTL},
 		{"ttl below never", `{"id":"a","ttl":-2}`, BadTTL},
 		{"ttl with a fraction", `{"id":"a","ttl":1.5}`, BadTTL},
@@ -109,6 +109,9 @@ func TestScannerRefusesInvalidDocuments(t *testing.T) {
 			_, err := parseDocument([]byte(c.body), paths, true)
 			if got := kindOf(err); got != c.want {
 				t.Errorf("%.60s: %v, want kind %q", c.body, err, c.want)
+			}
+			if _, is := errors.AsType[*canonical.RangeError](err); is != strings.Contains(c.name, "beyond a double") {
+				t.Errorf("%.60s: %v is caused by the range of a number: %t", c.body, err, is)
 			}
 		})
 	}

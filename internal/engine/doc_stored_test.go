@@ -4,12 +4,14 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
@@ -268,9 +270,11 @@ func TestKeysOfEveryGoTypeBecomeComponents(t *testing.T) {
 	if err != nil || !slices.Equal(partitionKey(components), key) {
 		t.Errorf("%v became %+v, %v", key, components, err)
 	}
-	for _, v := range []any{[]byte("a"), map[string]any{}, []any{1}, struct{}{}, math.NaN(), math.Inf(1), json.Number("1e999"), "\xff"} {
+	for _, v := range []any{[]byte("a"), map[string]any{}, []any{1}, struct{}{}, math.NaN(), math.Inf(1), json.Number("1e999"), json.Number("x"), "\xff"} {
 		if got, err := keyComponents(feed.PartitionKey{v}); kindOf(err) != BadKey {
 			t.Errorf("%T %v: %+v, %v", v, v, got, err)
+		} else if _, beyond := errors.AsType[*canonical.RangeError](err); beyond != (v == json.Number("1e999")) {
+			t.Errorf("%T %v: %v is caused by its range: %t", v, v, err, beyond)
 		}
 	}
 }

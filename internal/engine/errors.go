@@ -87,7 +87,8 @@ type BadRequestError struct {
 	// Detail describes the defect and its position.
 	Detail string
 
-	// cause is one of the reasons below, or a *jsonscan.SyntaxError, or nil.
+	// cause is one of the reasons below, a *jsonscan.SyntaxError, a *canonical.RangeError, or
+	// nil.
 	cause error
 }
 
@@ -138,11 +139,13 @@ type BatchError struct {
 	Index int
 	// Err is the operation's error. For an [OpChange] it may be the function's error.
 	Err error
-	// Partition, End and Charge are as in [Result]. Partition is empty if the batch was
-	// refused before it reached a partition.
+	// Partition, End and Charge are as in [Result], of the whole batch. Partition is empty if
+	// the batch was refused before it reached a partition.
 	Partition string
 	End       int64
 	Charge    float64
+	// Charges has the part of each operation in Charge.
+	Charges []float64
 }
 
 func (e *BatchError) Error() string {

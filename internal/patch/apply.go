@@ -162,7 +162,7 @@ func plus(old, by []byte) ([]byte, error) {
 	x, errX := strconv.ParseFloat(strings.TrimSpace(string(old)), 64)
 	y, errY := strconv.ParseFloat(string(by), 64)
 	if err := errors.Join(errX, errY); err != nil || math.IsInf(x+y, 0) {
-		return nil, errors.New("the sum is beyond the range of a float64")
+		return nil, errors.New("the sum is beyond the range of a double")
 	}
 	return canonical.AppendFloat(nil, x+y), nil
 }

@@ -118,7 +118,7 @@ type rawOperation struct {
 // split decodes the body of a patch, which is an object or a list of operations.
 func split(body []byte) (p Patch, raw []rawOperation, err error) {
 	if body, err = canonical.Tolerant(body); err != nil {
-		return p, nil, &Error{-1, err.Error()}
+		return p, nil, &Error{-1, "cannot be read: " + err.Error()}
 	}
 	// The decoder below accepts duplicate names and invalid UTF-8. Both would get into
 	// the document.

@@ -40,7 +40,7 @@ func parameter(name string, given map[string]json.RawMessage) (value.Value, erro
 	}
 	raw, err := canonical.Tolerant(raw)
 	if err != nil {
-		return value.Value{}, &ParameterError{Name: name, Reason: err.Error()}
+		return value.Value{}, &ParameterError{Name: name, Reason: "cannot be read: " + err.Error()}
 	}
 	if !jsontext.Value(raw).IsValid() {
 		return value.Value{}, &ParameterError{Name: name, Reason: "is not a JSON value"}

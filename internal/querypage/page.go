@@ -160,7 +160,7 @@ func New(ctx context.Context, r Request) (*Page, error) {
 	p.selectItems(ctx)
 	var err error
 	p.start = startOf(p.shape)
-	p.binding = bindingOf(ctx, &r, p.start.ordered)
+	p.binding = bindingOf(ctx, p.c, &p.items, r.Query.Identity(), p.start.ordered)
 	if r.Continuation != "" && !p.binding.gone {
 		if p.start, p.progress, err = p.binding.parse(r.Continuation); err != nil {
 			return nil, err

@@ -28,7 +28,7 @@ import (
 //
 // A continuation is good for its query, with the same values of parameters, and for its scope
 // or a part of it: after a split, SDKs send the continuation of a range for each of its parts.
-// Without that bond, a client that sends it with another partition, key or order would miss
+// But a partition key is no part of a range, and the other way round. Without that bond, a client that sends it with another partition, key or order would miss
 // rows and not notice. The number after IEO, which no SDK reads, is a checksum of all of it.
 // It prevents mistakes, but not forgery.
 
@@ -38,6 +38,7 @@ type binding struct {
 	identity  []byte // of the query
 	scope     feed.Range
 	byKey     bool // the scope is one full key
+	key       int  // the number of components of the request's key
 	ordered   bool
 	// gone reports whether the partition of the request is not live. The read returns the
 	// error of that, which tells the client to continue with the new partitions.
@@ -57,16 +58,17 @@ type tokenRange struct {
 	Max string `json:"max"`
 }
 
-// bindingOf returns what the continuations of a request are good for.
-func bindingOf(ctx context.Context, r *Request, ordered bool) binding {
-	b := binding{container: r.Container, identity: r.Query.Identity(), scope: r.Range.OrFull(), ordered: ordered}
-	if len(r.Key) > 0 {
-		if keys, err := r.Container.KeyRange(r.Key); err == nil {
-			b.scope, b.byKey = b.scope.Intersect(keys), len(r.Key) == len(r.Container.KeyPaths())
+// bindingOf returns what the continuations of a request for a selection of documents are good
+// for. identity is that of the query, or nil for all documents of the selection.
+func bindingOf(ctx context.Context, c *engine.Container, r *engine.ItemsRequest, identity []byte, ordered bool) binding {
+	b := binding{container: c, identity: identity, scope: r.Range.OrFull(), ordered: ordered, key: len(r.Key)}
+	if b.key > 0 {
+		if keys, err := c.KeyRange(r.Key); err == nil {
+			b.scope, b.byKey = b.scope.Intersect(keys), b.key == len(c.KeyPaths())
 		}
 	}
 	if r.Partition != "" {
-		all, err := r.Container.Partitions(ctx) // the read returns the error, too
+		all, err := c.Partitions(ctx) // the read returns the error, too
 		i := slices.IndexFunc(all, func(p feed.Partition) bool { return p.ID == r.Partition })
 		if b.gone = err != nil || i < 0; !b.gone {
 			b.scope = b.scope.Intersect(all[i].Range)
@@ -114,7 +116,7 @@ func (b *binding) token(p position, n progress) (string, error) {
 // checksum returns the number after IEO of a continuation whose text begins with head.
 func (b *binding) checksum(head string, keys feed.Range) string {
 	sum := crc32.New(castagnoli)
-	for _, s := range []string{b.container.Identity().ContainerRID, strconv.FormatBool(b.ordered), string(b.identity), head, keys.Min, keys.Max} {
+	for _, s := range []string{b.container.Identity().ContainerRID, strconv.FormatBool(b.ordered), strconv.Itoa(b.key), string(b.identity), head, keys.Min, keys.Max} {
 		_, _ = sum.Write(append([]byte(s), 0)) // never fails
 	}
 	return strconv.FormatUint(uint64(sum.Sum32()), 10)
@@ -122,8 +124,9 @@ func (b *binding) checksum(head string, keys feed.Range) string {
 
 var tokenForm = regexp.MustCompile(`^(-RID:~([^#]+)#RT:(\d{1,18})#TRC:(\d{1,18})(?:#RTD:([^#]*))?#ISV:2#IEO:)(\d+)#QCF:8$`)
 
-// errToken is the service's answer to a continuation that does not belong to the request.
-var errToken = badRequest("Invalid Continuation Token")
+// ErrToken is an *[Error] with the service's answer to a continuation that does not belong to
+// the request.
+var ErrToken = badRequest("Invalid Continuation Token")
 
 // parse returns the position in a continuation. It returns an *[Error] unless the
 // continuation belongs to the query and its scope has that of the request.
@@ -132,14 +135,14 @@ func (b *binding) parse(text string) (p position, n progress, err error) {
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
 		var list []queryToken
 		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
-			return p, n, errToken
+			return p, n, ErrToken
 		}
 		t = list[0]
 	}
 	m := tokenForm.FindStringSubmatch(t.Token)
 	keys := feed.Range{Min: t.Range.Min, Max: t.Range.Max}
 	if m == nil || m[6] != b.checksum(m[1], keys) || !parseCount(m[3], &n.pages) || !parseCount(m[4], &n.rows) {
-		return p, n, errToken
+		return p, n, ErrToken
 	}
 	if m[5] == "" {
 		number, ok := numberOf(m[2], b.container.Identity().ContainerRID)
@@ -149,18 +152,47 @@ func (b *binding) parse(text string) (p position, n progress, err error) {
 		}
 		p = position{limit: -1, after: at.Continuation()}
 		if !ok || p.after == "" || !keys.Contains(b.scope) {
-			return p, n, errToken
+			return p, n, ErrToken
 		}
 		return p, n, nil
 	}
 	rest, err := base64.RawURLEncoding.Strict().DecodeString(m[5])
 	parts := strings.Split(string(rest), "~")
 	if err != nil || len(parts) != 6 || !(feed.Range{Min: parts[4], Max: parts[5]}).Contains(b.scope) {
-		return p, n, errToken
+		return p, n, ErrToken
 	}
 	p, ok := parsePosition(strings.Join(parts[:4], "~"), b.ordered)
 	if !ok {
-		return p, n, errToken
+		return p, n, ErrToken
 	}
 	return p, n, nil
+}
+
+// ReadFeed translates the continuations of documents that are read without a query. They have
+// the form of a query's, and are bound to their scope in the same way.
+type ReadFeed struct {
+	binding  binding
+	progress progress
+}
+
+// NewReadFeed returns the read feed of the documents that r selects. It sets the Continuation
+// of r to the position in text, which is that of the previous page, or empty. It returns an
+// *[Error] unless the text belongs to the selection.
+func NewReadFeed(ctx context.Context, c *engine.Container, r *engine.ItemsRequest, text string) (*ReadFeed, error) {
+	f := &ReadFeed{binding: bindingOf(ctx, c, r, nil, false)}
+	if text == "" || f.binding.gone {
+		return f, nil
+	}
+	p, n, err := f.binding.parse(text)
+	r.Continuation, f.progress = p.after, n
+	return f, err
+}
+
+// Next returns the continuation of the page after page. It is empty if page is the last.
+func (f *ReadFeed) Next(page *engine.ItemsPage) (string, error) {
+	if page.Continuation == "" {
+		return "", nil
+	}
+	n := progress{f.progress.pages + 1, f.progress.rows + int64(len(page.Items))}
+	return f.binding.token(position{limit: -1, after: page.Continuation}, n)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -200,7 +201,11 @@ func (e *storeEngine) keyOf(c feed.Change) (key feed.PartitionKey) {
 		return nil
 	}
 	for _, path := range e.keyPaths {
-		key = append(key, document[strings.TrimPrefix(path, "/")])
+		value, found := document[strings.TrimPrefix(path, "/")]
+		if !found {
+			value = feed.Undefined
+		}
+		key = append(key, value)
 	}
 	return key
 }
@@ -409,4 +414,20 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 		e.dialect = s.dialect
 	}
 	return e, err
+}
+
+// A delete of an expired item and the write that replaces the item are one transaction only
+// if both have the same key, so a missing member must be undefined, and not null.
+func TestKeyOfADocumentIsThatOfItsDelete(t *testing.T) {
+	e := &storeEngine{keyPaths: []string{"/tenant", "/user"}}
+	for document, key := range map[string]feed.PartitionKey{
+		`{"tenant":"t1","user":true}`: {"t1", true},
+		`{"tenant":"t1","user":null}`: {"t1", nil},
+		`{"tenant":"t1"}`:             {"t1", feed.Undefined},
+	} {
+		written, deleted := e.keyOf(feed.Change{Current: []byte(document)}), e.keyOf(feed.Change{Op: feed.Delete, DeletedKey: key})
+		if written.String() != deleted.String() {
+			t.Errorf("%s has the key %s; the delete has %s", document, written, deleted)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +127,49 @@ func TestObserversAreOpenedAndClosedOnce(t *testing.T) {
 		})
 		if broken["order"] != c.want {
 			t.Errorf("%s: the observer's calls break %v; want order among them: %t", name, broken, c.want)
+		}
+	}
+}
+
+// Java's documents hold a start time beside the position. A read from both leaves out the
+// changes that are older than the time, and no others.
+func TestAStartTimeBesideAPositionHidesOnlyOlderChanges(t *testing.T) {
+	start := time.Date(2000, 1, 1, 0, 0, 29, 0, time.UTC)
+	codec, err := lease.NewCodec(lease.JavaLatestVersion, lease.Key{Processor: "p", Identity: feed.Identity{
+		AccountHost: "host.example.com", Database: "d", DatabaseRID: "AAAA==", Container: "c", ContainerRID: "AAAAAAA=",
+	}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := codec.Decode(codec.Encode(lease.Lease{
+		Token: "-FF", Range: feed.Full(), Continuation: continuation(1), Properties: map[string]string{lease.PropertyStart: start.Format(time.RFC3339)},
+	}))
+	if err != nil || !l.Start(feed.Now()).Since().Equal(start) {
+		t.Fatalf("the start is %s, %v", l.Start(feed.Now()), err)
+	}
+	for name, c := range map[string]struct {
+		received []int64
+		want     bool
+	}{
+		"without the older change":     {[]int64{3, 4}, false},
+		"with the older change":        {[]int64{2, 3, 4}, false},
+		"without a change that is due": {[]int64{4}, true},
+	} {
+		broken := judged(t, func(w *world, h *host) {
+			for lsn, at := range map[int64]time.Duration{2: -time.Second, 3: 0, 4: time.Second} {
+				w.ledger.add(&commit{lsn: lsn, at: start.Add(at), epk: fmt.Sprint("0", lsn), writes: []itemWrite{{id: fmt.Sprint("i", lsn), document: map[string]any{}}}})
+			}
+			o := &worker{host: h, lease: l, run: 1}
+			w.ledger.add(o)
+			w.ledger.add(&opened{o, l.Token})
+			b := &batch{worker: o}
+			for _, lsn := range c.received {
+				b.changes = append(b.changes, feed.Change{LSN: lsn, Current: []byte(`{"id":"` + fmt.Sprint("i", lsn) + `"}`)})
+			}
+			w.begins(t.Context(), &use{host: h, token: l.Token, keys: feed.Full(), what: useBatch, batch: b, asked: w.since()})
+		})
+		if broken["order"] != c.want {
+			t.Errorf("%s: the batch breaks %v; want order among them: %t", name, broken, c.want)
 		}
 	}
 }

@@ -310,13 +310,8 @@ func (v *view) isGone(l lease.Lease) bool { return isGone(v.live, l.PartitionID,
 // ancestor reports whether a shadows l: a's range contains that of l, or a is the
 // partition's own lease for the same range.
 func ancestor(a, l lease.Lease) bool {
-	switch {
-	case a.Token == l.Token:
-		return false
-	case a.Range == l.Range:
-		return a.PartitionID != "" && l.PartitionID == ""
-	}
-	return a.Range.Contains(l.Range)
+	own := a.Range == l.Range && a.PartitionID != "" && l.PartitionID == ""
+	return a.Token != l.Token && (own || a.Range != l.Range && a.Range.Contains(l.Range))
 }
 
 // shadowed reports whether the store holds an ancestor of l.

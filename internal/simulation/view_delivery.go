@@ -43,14 +43,19 @@ func (v *view) works(w *worker, ends bool) {
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
 	w := v.workers[b.worker]
-	from, since, fallback := w.position, time.Time{}, feed.Now()
+	from, fallback := w.position, feed.Now()
 	if b.host.foreign {
 		fallback = v.start
 	}
-	if start := b.lease.Start(fallback); w.first && start.Kind() == feed.StartTime {
-		// The start time may have been in the future when the run began. On a merged
-		// partition, the first page may also contain older changes.
-		from, since = 0, start.Time()
+	start := b.lease.Start(fallback)
+	since := start.Since() // which Java's documents hold beside the position
+	if start.Kind() == feed.StartTime {
+		since = start.Time() // a read of Java's leases goes on to leave out what is older
+		if w.first {
+			// The start time may have been in the future when the run began. On a merged
+			// partition, the first page may also contain older changes.
+			from = 0
+		}
 	}
 	m := v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
 		return v.journal.visible(r) && !r.at.Before(since)
