@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // journal contains every change of the monitored container, as its commits tell, and the
@@ -25,6 +26,10 @@ type journal struct {
 	// since is the start time that the source refuses. Changes before it must not be
 	// delivered. Zero means that the source refuses none.
 	since time.Time
+	// beside is the start time that Java's leases hold beside their positions. A read from
+	// both leaves out what is older: a change before a start in the future, or one that was
+	// written after the service's clock had been set back. Zero means that there is none.
+	beside time.Time
 
 	keys     []*keyLog          // sorted by EPK
 	newest   map[string]*record // an item's newest change, by item
@@ -76,6 +81,9 @@ func newJournal(c worldConfig) *journal {
 	j := &journal{mode: c.mode, passes: c.passes, now: c.engine.now, newest: map[string]*record{}}
 	if c.refuses {
 		j.since = c.start.Time()
+	}
+	if c.dialect == lease.JavaLatestVersion {
+		j.beside = c.start.Time()
 	}
 	return j
 }

@@ -16,10 +16,17 @@ import (
 // is alive and names itself "a/1" as an owner.
 func judged(t *testing.T, script func(w *world, h *host)) map[string]bool {
 	t.Helper()
+	return judgedWith(t, worldConfig{start: feed.Beginning()}, script)
+}
+
+// judgedWith judges a script in a world with this configuration.
+func judgedWith(t *testing.T, c worldConfig, script func(w *world, h *host)) map[string]bool {
+	t.Helper()
 	broken := map[string]bool{}
 	synctest.Test(t, func(*testing.T) {
 		e := newMemEngine(newStoreClock(0, 0), memory.Options{Partitions: 1})
-		w := newWorld(worldConfig{times: defaultTimes(), engine: e, start: feed.Beginning()})
+		c.times, c.engine = defaultTimes(), e
+		w := newWorld(c)
 		h := &host{world: w, id: "h1", instance: "a", owner: "a/1", clock: newHostClock(), settings: w.settings()}
 		w.ledger.add(&join{h})
 		script(w, h)
@@ -155,7 +162,7 @@ func TestAStartTimeBesideAPositionHidesOnlyOlderChanges(t *testing.T) {
 		"with the older change":        {[]int64{2, 3, 4}, false},
 		"without a change that is due": {[]int64{4}, true},
 	} {
-		broken := judged(t, func(w *world, h *host) {
+		broken := judgedWith(t, worldConfig{start: feed.At(start), dialect: lease.JavaLatestVersion}, func(w *world, h *host) {
 			for lsn, at := range map[int64]time.Duration{2: -time.Second, 3: 0, 4: time.Second} {
 				w.ledger.add(&commit{lsn: lsn, at: start.Add(at), epk: fmt.Sprint("0", lsn), writes: []itemWrite{{id: fmt.Sprint("i", lsn), document: map[string]any{}}}})
 			}

@@ -120,7 +120,7 @@ var rules = []rule{{
 		"The change feed does not contain the change any more, because a later version has replaced it or its item has expired.",
 		"The source has dropped the change, and Config.OnHistoryLost has allowed to skip it.",
 		"In all versions and deletes mode with a start from now, the change is older than a lease that has replaced a lost one. The lost one was deleted by an operator or by a host of .NET or Java before its partition was gone, or the marker was created late, without it.",
-		"The filter hides the change, or it is older than the start time that the source refuses.",
+		"The filter hides the change, or it is older than a start time that the source refuses, or that Java's leases hold beside their positions.",
 		"Another lease shadows the lease, so that no host uses its position.",
 	},
 }, {

@@ -43,19 +43,14 @@ func (v *view) works(w *worker, ends bool) {
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
 	w := v.workers[b.worker]
-	from, fallback := w.position, feed.Now()
+	from, since, fallback := w.position, time.Time{}, feed.Now()
 	if b.host.foreign {
 		fallback = v.start
 	}
-	start := b.lease.Start(fallback)
-	since := start.Since() // which Java's documents hold beside the position
-	if start.Kind() == feed.StartTime {
-		since = start.Time() // a read of Java's leases goes on to leave out what is older
-		if w.first {
-			// The start time may have been in the future when the run began. On a merged
-			// partition, the first page may also contain older changes.
-			from = 0
-		}
+	if start := b.lease.Start(fallback); w.first && start.Kind() == feed.StartTime {
+		// The start time may have been in the future when the run began. On a merged
+		// partition, the first page may also contain older changes.
+		from, since = 0, start.Time()
 	}
 	m := v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
 		return v.journal.visible(r) && !r.at.Before(since)
@@ -229,7 +224,7 @@ func (v *view) surveys(s *served) {
 
 // visible reports whether a reader of the whole feed would now receive the change.
 func (j *journal) visible(r *record) bool {
-	return !r.lost && (j.passes == nil || j.passes(r.id)) && !r.at.Before(j.since) && j.contains(r)
+	return !r.lost && (j.passes == nil || j.passes(r.id)) && !r.at.Before(j.since) && !r.at.Before(j.beside) && j.contains(r)
 }
 
 func (d delivery) unacknowledged() bool { return !d.acked }
@@ -308,7 +303,7 @@ type unread struct {
 func (j *journal) unread(r feed.Range, from feed.Start) (u unread) {
 	last := lsnAt(from.Continuation())
 	for _, e := range j.between(r, last, math.MaxInt64) {
-		if from.Kind() == feed.StartTime && e.at.Before(from.Time()) || !j.contains(e) {
+		if e.at.Before(from.Time()) || e.at.Before(from.Since()) || !j.contains(e) {
 			continue
 		}
 		if u.transactions == 0 {
