@@ -6,7 +6,7 @@
 //
 //	db := changefeedtest.NewStore(t)
 //	orders := changefeedtest.NewContainer(t, db, "shop",
-//		store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+//		storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 //	...
 //	_, err := orders.Split(ctx, "0", "") // while a processor reads it
 //

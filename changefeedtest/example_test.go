@@ -19,7 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This example splits a partition while a processor reads it, on a store in memory.
@@ -27,8 +27,8 @@ func ExampleNewStore() {
 	// In a test, t is the test's own.
 	run(func(t *testing.T) {
 		db := changefeedtest.NewStore(t)
-		orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-		leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		orders := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		leases := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 		got := make(chan string)
 		p, err := changefeed.New(changefeed.Config{
 			Processor: "test", Source: db.Source(orders), Leases: db.Leases(leases), Start: feed.Beginning(),
@@ -50,7 +50,7 @@ func ExampleNewStore() {
 					t.Fatal(err)
 				}
 			}
-			if _, err := orders.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+			if _, err := orders.Upsert(ctx, nil, []byte(document), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Println("order", <-got)

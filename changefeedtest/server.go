@@ -42,7 +42,7 @@ type Server struct {
 // throttled requests, add a fault.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	return NewServerOver(t, testkit.NewStore(t, store.Options{IgnoreThroughput: true}), server.Options{})
+	return NewServerOver(t, testkit.NewStore(t, store.Options{}), server.Options{})
 }
 
 // NewServerOver starts a server over the caller's store. The caller closes the store

@@ -16,7 +16,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 var _ policy.Transporter = (*http.Client)(nil)
@@ -204,7 +204,7 @@ func TestServersOfOneProcessAreDifferentAccounts(t *testing.T) {
 	if _, err := azure(t, b).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "shop"}, nil); err != nil {
 		t.Errorf("in the other account: %v", err)
 	}
-	if _, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "seen", KeyPaths: []string{"/id"}}); err != nil {
+	if _, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "seen", KeyPaths: []string{"/id"}}); err != nil {
 		t.Errorf("in its store: %v", err)
 	}
 }

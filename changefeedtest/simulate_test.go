@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // projection is a handler like that of a user. It keeps the LSN of each item's newest
@@ -96,8 +97,8 @@ func firstPartition(t *testing.T, c *store.Container) string {
 // Splits on demand lose nothing, and the store is sound at the end.
 func TestStoreSplitsOnDemand(t *testing.T) {
 	db := changefeedtest.NewStore(t)
-	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	orders := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	leases := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	got := make(chan string, 100)
 	p, err := changefeed.New(changefeed.Config{
 		Processor: "test", Source: db.Source(orders), Leases: db.Leases(leases), Start: feed.Beginning(),
@@ -122,7 +123,7 @@ func TestStoreSplitsOnDemand(t *testing.T) {
 	for n := range 6 {
 		id := fmt.Sprint(n)
 		order := fmt.Sprintf(`{"id":%q,"customer":%q}`, id, id)
-		if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
+		if _, err := orders.Upsert(ctx, nil, []byte(order), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if came := <-got; came != id {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/testkit"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // NewStore returns an empty store in memory. When the test ends, every invariant of the
@@ -20,7 +21,7 @@ func NewStore(t testing.TB) *store.DB {
 
 // NewContainer creates a container. It creates the database first if the database does
 // not exist.
-func NewContainer(t testing.TB, db *store.DB, database string, p store.ContainerProperties) *store.Container {
+func NewContainer(t testing.TB, db *store.DB, database string, p storetype.ContainerProperties) *store.Container {
 	t.Helper()
 	return testkit.NewContainer(t, db, database, p)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // lagging returns a world over the protocol whose processor has stopped. Its leases have
@@ -23,8 +24,8 @@ func lagging(t *testing.T, d lease.Dialect, mode feed.Mode, retention time.Durat
 	t.Helper()
 	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
 	s := changefeedtest.NewServer(t)
-	w.items = changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: retention})
-	changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	w.items = changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: retention})
+	changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	var o cosmos.Options
 	o.Transport = s.Client()
 	account, err := cosmos.WithKey(s.Endpoint, s.Key, o)
@@ -144,7 +145,7 @@ func TestLeasesOfARecreatedContainerHaveNoLag(t *testing.T) {
 		if err := w.db.DeleteContainer(w.ctx, "db", "items"); err != nil {
 			t.Fatal(err)
 		}
-		w.items = changefeedtest.NewContainer(t, w.db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: 2})
+		w.items = changefeedtest.NewContainer(t, w.db, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: 2})
 		w.write(50)
 		w.source = &watched{Source: w.account.Source("db", "items", cosmos.SourceOptions{Dialect: lease.JavaHandleChanges})}
 		r := w.report()

@@ -16,7 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func bubble(t *testing.T, test func(t *testing.T)) {
@@ -287,8 +287,8 @@ func TestALoopMayEndEarly(t *testing.T) {
 
 func TestMeasurementsReturnErrors(t *testing.T) {
 	db := changefeedtest.NewStore(t)
-	items := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
-	odd := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "odd", KeyPaths: []string{"/other"}})
+	items := changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
+	odd := changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "odd", KeyPaths: []string{"/other"}})
 	e, err := estimator.New(estimator.Config{Processor: "projector", Source: db.Source(items), Leases: db.Leases(odd)})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // An estimator measures the lag of the processor "projector", which has handled two of
@@ -20,21 +21,21 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	container := func(p store.ContainerProperties) *store.Container {
+	container := func(p storetype.ContainerProperties) *store.Container {
 		c, err := db.CreateContainer(ctx, "shop", p)
 		if err != nil {
 			log.Fatal(err)
 		}
 		return c
 	}
-	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	orders := container(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
+	leases := container(storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
-			if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d"}`, i), store.WriteOptions{}); err != nil {
+			if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d"}`, i), storetype.WriteOptions{}); err != nil {
 				log.Fatal(err)
 			}
 		}

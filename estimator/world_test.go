@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // world is a monitored container and the lease container of its processor. The test uses
@@ -43,8 +44,8 @@ func newWorld(t *testing.T, partitions int, remote bool) *world {
 	} else {
 		db = changefeedtest.NewStore(t)
 	}
-	w.items = changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: partitions})
-	leases := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	w.items = changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: partitions})
+	leases := changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	if !remote {
 		w.source, w.leases = &watched{Source: db.Source(w.items)}, db.Leases(leases)
 		return w
@@ -64,7 +65,7 @@ func (w *world) write(n int) {
 	w.t.Helper()
 	for i := range n {
 		doc := fmt.Appendf(nil, `{"id":"%d","pk":"%d"}`, i, i)
-		if _, err := w.items.Upsert(w.ctx, nil, doc, store.WriteOptions{}); err != nil {
+		if _, err := w.items.Upsert(w.ctx, nil, doc, storetype.WriteOptions{}); err != nil {
 			w.t.Fatal(err)
 		}
 	}

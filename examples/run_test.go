@@ -20,7 +20,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 const key = "ZXhhbXBsZXM="
@@ -30,9 +30,9 @@ const key = "ZXhhbXBsZXM="
 func shop(t *testing.T) (endpoint string, write func(doc string)) {
 	t.Helper()
 	db := changefeedtest.NewStore(t)
-	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2})
+	orders := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2})
 	write = func(doc string) {
-		if _, err := orders.Upsert(context.WithoutCancel(t.Context()), nil, []byte(doc), store.WriteOptions{}); err != nil {
+		if _, err := orders.Upsert(context.WithoutCancel(t.Context()), nil, []byte(doc), storetype.WriteOptions{}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // admin sends a signed request to the admin API and returns the answer. path is the
@@ -38,10 +39,10 @@ const orderPartitions = "dbs/shop/colls/orders/partitions"
 func (ts *testServer) withPartitions(n int) *engine.Container {
 	ts.t.Helper()
 	ctx := ts.t.Context()
-	if _, err := ts.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := ts.db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		ts.t.Fatal(err)
 	}
-	c, err := ts.db.CreateContainer(ctx, "shop", engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}, Partitions: n})
+	c, err := ts.db.CreateContainer(ctx, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}, Partitions: n})
 	if err != nil {
 		ts.t.Fatal(err)
 	}
@@ -119,10 +120,10 @@ func TestAdminRefusesUnsignedRequestsAndReadOnlyKeys(t *testing.T) {
 func TestAdminAcceptsNamesOfAnyKindAndRIDs(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ctx := t.Context()
-	if _, err := ts.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "a b"}); err != nil {
+	if _, err := ts.db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "a b"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := ts.db.CreateContainer(ctx, "a b", engine.ContainerProperties{ID: "ü+%", KeyPaths: []string{"/pk"}})
+	c, err := ts.db.CreateContainer(ctx, "a b", storetype.ContainerProperties{ID: "ü+%", KeyPaths: []string{"/pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestAdminListsTheDocumentsOfEachPartition(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withPartitions(2)
 	for _, body := range []string{`{"id":"1","pk":"ada"}`, `{"id":"2","pk":"ada"}`, `{"id":"2","pk":"bob"}`} {
-		if _, err := c.Upsert(t.Context(), nil, []byte(body), engine.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, []byte(body), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // largestAnswer is the service's limit of a page.
@@ -69,7 +69,7 @@ func TestPagesOfDocumentsHaveAtMost4MiB(t *testing.T) { synctest.Test(t, pagesHa
 
 func pagesHaveAtMost4MiB(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Hour})
 	start := ts.readVersions(after("*")).want(304).header.Get("Etag")
 	sizes := sizesOf(rand.New(rand.NewPCG(1, 1)))
 	for i, size := range sizes {
@@ -130,7 +130,7 @@ func pagesHaveAtMost4MiB(t *testing.T) {
 	want("change feed", len(sizes), pagesOf(t, "change feed", changes("", ts.read)))
 	want("change feed with metadata", len(sizes), pagesOf(t, "change feed with metadata", changes("", ts.read, headers{"x-ms-cosmos-changefeed-wire-format-version": wireFormat})))
 	for i := range len(sizes) {
-		if _, err := c.Delete(t.Context(), []any{"a"}, fmt.Sprintf("%05d", i), engine.WriteOptions{}); err != nil {
+		if _, err := c.Delete(t.Context(), []any{"a"}, fmt.Sprintf("%05d", i), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

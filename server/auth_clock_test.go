@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The store's clock is two days ahead of the wall clock, because an earlier run wrote
@@ -25,12 +26,12 @@ func TestRequestsAreDatedByTheWallClockToo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, dbErr := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"})
-		c, err := db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
+		_, dbErr := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"})
+		c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
 		if err := errors.Join(dbErr, err); err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Create(t.Context(), nil, []byte(`{"id":"1"}`), engine.WriteOptions{})
+		_, err = c.Create(t.Context(), nil, []byte(`{"id":"1"}`), storetype.WriteOptions{})
 		if err := errors.Join(err, db.Close()); err != nil {
 			t.Fatal(err)
 		}

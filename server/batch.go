@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves POST docs with x-ms-cosmos-is-batch-request: several operations in one
@@ -51,7 +52,7 @@ type batch struct {
 
 // batchOp is one parsed operation of a batch.
 type batchOp struct {
-	engine.Operation
+	storetype.Operation
 	// patch is the patch of a Patch operation. The Change of the embedded Operation is
 	// derived from it before the operation runs.
 	patch *itemPatch
@@ -65,7 +66,7 @@ type batchOp struct {
 
 // batchResult is the result of one operation of a batch, or its error.
 type batchResult struct {
-	engine.Result
+	storetype.Result
 	err error
 }
 
@@ -118,10 +119,10 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 		if !known {
 			return b, badRequest("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType)
 		}
-		if kind != engine.OpRead && x.grant == readOnly {
+		if kind != storetype.OpRead && x.grant == readOnly {
 			return b, forbidden("the key that signed the request may only read, but operation %d of the batch is %s", i, e.OperationType)
 		}
-		if kind == engine.OpChange && paths == nil {
+		if kind == storetype.OpChange && paths == nil {
 			paths = unpatchable(c)
 		}
 		b.ops[i] = e.read(kind, paths)
@@ -131,13 +132,13 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 }
 
 // batchKinds maps the lower-case name of an operation type to its kind in the store.
-var batchKinds = map[string]engine.OpKind{
-	"create": engine.OpCreate, "upsert": engine.OpUpsert, "read": engine.OpRead, "replace": engine.OpReplace, "delete": engine.OpDelete,
-	"patch": engine.OpChange,
+var batchKinds = map[string]storetype.OpKind{
+	"create": storetype.OpCreate, "upsert": storetype.OpUpsert, "read": storetype.OpRead, "replace": storetype.OpReplace, "delete": storetype.OpDelete,
+	"patch": storetype.OpChange,
 }
 
-func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
-	o := batchOp{Operation: engine.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
+func (e batchEntry) read(kind storetype.OpKind, unpatchable [][]string) batchOp {
+	o := batchOp{Operation: storetype.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
 	if e.PartitionKey != nil {
 		if o.key, o.err = parseKey(*e.PartitionKey); o.err != nil {
 			o.err = badRequest("the partitionKey of the operation is not a partition key: %s", keyArray)
@@ -148,31 +149,31 @@ func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
 		return o
 	}
 	switch kind {
-	case engine.OpCreate, engine.OpUpsert, engine.OpReplace:
+	case storetype.OpCreate, storetype.OpUpsert, storetype.OpReplace:
 		o.Body = e.ResourceBody
 		if len(o.Body) == 0 {
 			o.err = badRequest("the operation has no resourceBody")
 		}
-	case engine.OpChange:
+	case storetype.OpChange:
 		o.patch, o.err = parsePatch(e.ResourceBody, unpatchable)
-	case engine.OpRead, engine.OpDelete:
+	case storetype.OpRead, storetype.OpDelete:
 	}
 	return o
 }
 
 // status returns the HTTP status of an operation that succeeded: 201 for a created item,
 // 204 for a deleted one, otherwise 200.
-func (o batchOp) status(r engine.Result) int {
+func (o batchOp) status(r storetype.Result) int {
 	switch o.Kind {
-	case engine.OpCreate:
+	case storetype.OpCreate:
 		return http.StatusCreated
-	case engine.OpDelete:
+	case storetype.OpDelete:
 		return http.StatusNoContent
-	case engine.OpUpsert:
+	case storetype.OpUpsert:
 		if r.Created {
 			return http.StatusCreated
 		}
-	case engine.OpReplace, engine.OpRead, engine.OpChange:
+	case storetype.OpReplace, storetype.OpRead, storetype.OpChange:
 	}
 	return http.StatusOK
 }
@@ -197,7 +198,7 @@ func (o batchOp) answer(r batchResult) operationAnswer {
 		return a
 	}
 	a.Status = int32(o.status(r.Result))
-	if o.Kind != engine.OpDelete {
+	if o.Kind != storetype.OpDelete {
 		a.ETag, a.Body = r.ETag, r.Body
 	}
 	return a

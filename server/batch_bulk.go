@@ -9,6 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file carries out bulk requests: batches without x-ms-cosmos-batch-atomic. Their
@@ -101,7 +102,7 @@ func (x *request) bulk(c *engine.Container, b batch) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == engine.OpRead || o.Kind == engine.OpChange }) {
+	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == storetype.OpRead || o.Kind == storetype.OpChange }) {
 		if err := x.acquireSlot(bulkSlots); err != nil { // the items may be much larger than the body of the request
 			return err
 		}
@@ -151,7 +152,7 @@ func chainsOf(ops []batchOp) [][]int {
 	of := map[string]int{}
 	for i, o := range ops {
 		id := o.ID
-		if o.Kind == engine.OpCreate || o.Kind == engine.OpUpsert {
+		if o.Kind == storetype.OpCreate || o.Kind == storetype.OpUpsert {
 			id = idOf(o.Body)
 		}
 		at, known := of[id]
@@ -196,17 +197,17 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	if err := x.permitsKey(key); err != nil {
 		return batchResult{err: err}
 	}
-	if o.Kind == engine.OpRead {
-		if err := x.items.take(engine.MaxDocumentSize); err != nil {
+	if o.Kind == storetype.OpRead {
+		if err := x.items.take(storetype.MaxDocumentSize); err != nil {
 			return batchResult{err: err}
 		}
-		defer x.items.give(engine.MaxDocumentSize)
+		defer x.items.give(storetype.MaxDocumentSize)
 	}
 	result, err := x.perform(c, key, o)
 	if err != nil {
 		result.Body = nil // the answer to a failed patch has no item
 	}
-	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == engine.OpRead {
+	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == storetype.OpRead {
 		result.Body = nil
 		return batchResult{Result: result, err: errBulkAnswer}
 	}
@@ -214,21 +215,21 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 }
 
 // perform calls the method of the store for one operation and returns its result.
-func (x *request) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (engine.Result, error) {
+func (x *request) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (storetype.Result, error) {
 	ctx := x.r.Context()
-	w := engine.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
+	w := storetype.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
 	switch o.Kind {
-	case engine.OpCreate:
+	case storetype.OpCreate:
 		return c.Create(ctx, key, o.Body, w)
-	case engine.OpUpsert:
+	case storetype.OpUpsert:
 		return c.Upsert(ctx, key, o.Body, w)
-	case engine.OpReplace:
+	case storetype.OpReplace:
 		return c.Replace(ctx, key, o.ID, o.Body, w)
-	case engine.OpDelete:
+	case storetype.OpDelete:
 		return c.Delete(ctx, key, o.ID, w)
-	case engine.OpChange:
+	case storetype.OpChange:
 		return x.patchItem(c, key, o.ID, o.patch, w)
-	case engine.OpRead:
+	case storetype.OpRead:
 	}
-	return c.Read(ctx, key, o.ID, engine.ReadOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+	return c.Read(ctx, key, o.ID, storetype.ReadOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // dotnetTransaction and dotnetBulk are the headers of .NET's SDK 3.62 for a transaction
@@ -197,7 +198,7 @@ func TestBulkOfDotNetOfAPartitionThatIsGoneIsRefusedAsAWhole(t *testing.T) {
 
 func TestBulkReportsThrottledOperationsToDotNet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestServer(t, Options{EnforceThroughput: true})
+		ts := newTestServerOver(t, engine.Options{EnforceThroughput: true}, Options{})
 		ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
 		ts.must("POST", "/dbs/shop/colls", headers{"x-ms-offer-throughput": "400"}, `{"id":"orders","partitionKey":{"paths":["/pk"]}}`)
 		var ops []hybridrow.Operation
@@ -308,7 +309,7 @@ func (r rawRow) Append(b []byte) []byte { return append(b, r...) }
 // must have the status 413/3402 and change nothing, so that .NET sends them again.
 func TestAnswersToBulkAreBounded(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	large := strings.Repeat("x", engine.MaxDocumentSize-1000)
+	large := strings.Repeat("x", storetype.MaxDocumentSize-1000)
 	var reads, patches []hybridrow.Operation
 	for i := range 6 {
 		id := fmt.Sprint(i)

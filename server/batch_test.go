@@ -15,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // transaction and inBulk are the headers of the JSON SDKs for a transaction and for a
@@ -142,7 +143,7 @@ func TestTransactionIsOnOneKeyFromHeaderOrOperation(t *testing.T) {
 
 func TestTransactionWhoseAnswerIsTooLargeIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p","x":"`+strings.Repeat("x", engine.MaxDocumentSize-100)+`"}`)
+	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p","x":"`+strings.Repeat("x", storetype.MaxDocumentSize-100)+`"}`)
 	read := strings.Repeat(`,{"operationType":"Read","id":"1"}`, 5)
 	ts.do("POST", orders+"/docs", transaction, `[`+read[1:]+`]`).want(413, 3402)
 }
@@ -303,7 +304,7 @@ func TestBulkStopsReadingWhenItsAnswerIsFull(t *testing.T) {
 	}
 	// Besides the two items that fit, the server may have read the items that bulkItems
 	// allows at once.
-	if most := 2 + bulkItems/engine.MaxDocumentSize; answered != 2 || read > most {
+	if most := 2 + bulkItems/storetype.MaxDocumentSize; answered != 2 || read > most {
 		t.Errorf("%d items of %d were read, more than %d; %d are in the answer, want 2", read, len(ops), most, answered)
 	}
 }
@@ -325,7 +326,7 @@ func TestBulkOfAPartitionThatIsGoneIsRefusedAsAWhole(t *testing.T) {
 
 func TestBulkReportsThrottledOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestServer(t, Options{EnforceThroughput: true})
+		ts := newTestServerOver(t, engine.Options{EnforceThroughput: true}, Options{})
 		ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
 		ts.must("POST", "/dbs/shop/colls", headers{"x-ms-offer-throughput": "400"}, `{"id":"orders","partitionKey":{"paths":["/pk"]}}`)
 		var ops []string

@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file carries out transactions: batches with x-ms-cosmos-batch-atomic: true, on one
@@ -29,7 +30,7 @@ func (x *request) transact(c *engine.Container, b batch) error {
 	if err != nil {
 		return err
 	}
-	prepared := make([]engine.Operation, len(b.ops))
+	prepared := make([]storetype.Operation, len(b.ops))
 	for i, o := range b.ops {
 		switch {
 		case o.err != nil:
@@ -43,11 +44,11 @@ func (x *request) transact(c *engine.Container, b batch) error {
 		prepared[i] = o.Operation
 	}
 	results, err := x.commit(c, key, b.ops, prepared)
-	if failed := (*engine.BatchError)(nil); errors.As(err, &failed) {
-		if large := (*engine.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
+	if failed := (*storetype.BatchError)(nil); errors.As(err, &failed) {
+		if large := (*storetype.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
 			return failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge, "%v", err)
 		}
-		at := engine.Result{Partition: failed.Partition, End: failed.End}
+		at := storetype.Result{Partition: failed.Partition, End: failed.End}
 		return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err}, failed.Charges...)
 	}
 	if err != nil {
@@ -65,7 +66,7 @@ func (x *request) transact(c *engine.Container, b batch) error {
 // Small patches without a condition run in the store's sequencer, which runs one write at
 // a time. If there is any other patch, commit first prepares all changes outside the
 // sequencer. It then commits them, unless a patched item has changed meanwhile.
-func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) ([]engine.Result, error) {
+func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []storetype.Operation) ([]storetype.Result, error) {
 	rehearse := false
 	for i, o := range ops {
 		if o.patch != nil {
@@ -79,7 +80,7 @@ func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batch
 			return results, err
 		}
 	}
-	var contended *engine.BatchError
+	var contended *storetype.BatchError
 	for range maxPatchAttempts {
 		if err := x.prepareChanges(c, key, ops, prepared); err != nil {
 			return nil, err
@@ -99,7 +100,7 @@ func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batch
 // operation when it is committed, unless an item has changed meanwhile. If an earlier
 // operation of the transaction wrote the document, the patch sees the document without
 // its new system properties.
-func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
+func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []storetype.Operation) error {
 	for i, o := range ops {
 		if o.patch != nil {
 			prepared[i].Change = func([]byte) ([]byte, error) { return nil, errContended }
@@ -109,20 +110,20 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 	size := 0
 	for i, o := range ops {
 		switch o.Kind {
-		case engine.OpCreate, engine.OpUpsert:
+		case storetype.OpCreate, storetype.OpUpsert:
 			documents[idOf(o.Body)] = o.Body
-		case engine.OpReplace:
+		case storetype.OpReplace:
 			documents[o.ID] = o.Body
-		case engine.OpDelete:
+		case storetype.OpDelete:
 			documents[o.ID] = nil
-		case engine.OpRead:
-		case engine.OpChange:
+		case storetype.OpRead:
+		case storetype.OpChange:
 			old, written := documents[o.ID]
 			etag := ""
 			if !written {
-				item, err := c.Read(x.r.Context(), key, o.ID, engine.ReadOptions{})
+				item, err := c.Read(x.r.Context(), key, o.ID, storetype.ReadOptions{})
 				x.charge += item.Charge
-				if bad := (*engine.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
+				if bad := (*storetype.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
 					return nil // the commit fails at this operation, too
 				} else if err != nil {
 					return ownerError(err)

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The server copies the stored bytes of a page to the answer. If it decoded, encoded or
@@ -18,7 +18,7 @@ import (
 // must make no more allocations than a page of 10.
 func TestAPageCostsNoAllocationForADocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Hour})
 	beginning := ts.read(headers{"If-None-Match": "*"}, headers{wire.HeaderAIM: wire.AIMFullFidelity}).header.Get("Etag")
 	const documents = 1000
 	for i := range documents {

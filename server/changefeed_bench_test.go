@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // pageDocuments is the number of documents in a page of these benchmarks. Each document
@@ -24,7 +25,7 @@ const pageDocuments = 1000
 func withPage(b *testing.B) (*testServer, *engine.Container) {
 	b.Helper()
 	ts := newTestServer(b, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range pageDocuments {
 		body := fmt.Sprintf(`{"id":"%06d","pk":"k%d","text":"`, i, i%50)
 		body += strings.Repeat("x", 800-len(body)) + `"}` // plus about 230 bytes of system properties

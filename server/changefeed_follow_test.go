@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // follower reads a change feed as SDKs do. It has a list of key ranges, each with an
@@ -122,7 +122,7 @@ func TestAReaderThatFollowsSplitsAndMergesMissesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ts := newTestServer(t, Options{})
-			c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2, Retention: 1 << 40})
+			c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2, Retention: 1 << 40})
 			f := newFollower(ts, mode)
 			r := rand.New(rand.NewPCG(3, uint64(len(name))))
 			last := map[string]int{}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // latest returns the headers of a change feed request in latest version mode, merged with
@@ -95,7 +95,7 @@ func (ts *testServer) drain(h ...headers) (all []feedItem, etag string) {
 
 func TestAFeedPageHasTheStoredBytesAndAllHeaders(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	put(t, c, `{"id":"1","pk":"a","v": 1.50, "x":"é<&>\u00fc"}`)
 	last := put(t, c, `{"id":"2","pk":"b","v":2}`)
 	a := ts.read().want(200)
@@ -113,7 +113,7 @@ func TestAFeedPageHasTheStoredBytesAndAllHeaders(t *testing.T) {
 // its place, and reads and queries see no other.
 func TestAMemberLSNOfADocumentIsKeptBesideTheFeeds(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Hour})
 	etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
 	put(t, c, `{"id":"0","pk":"a"}`)
 	put(t, c, `{"id":"1","_lsn":"mine","pk":"a"}`)
@@ -136,7 +136,7 @@ func TestAMemberLSNOfADocumentIsKeptBesideTheFeeds(t *testing.T) {
 
 func TestTheModeIsReadWithoutRegardToCase(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	put(t, ts.made(engine.ContainerProperties{ID: "orders"}), `{"id":"1","pk":"a"}`)
+	put(t, ts.made(storetype.ContainerProperties{ID: "orders"}), `{"id":"1","pk":"a"}`)
 	for _, mode := range []string{"Incremental Feed", "Incremental feed", "incremental feed", " INCREMENTAL  FEED "} {
 		ts.read(headers{"A-IM": mode}).want(200)
 	}
@@ -146,7 +146,7 @@ func TestTheModeIsReadWithoutRegardToCase(t *testing.T) {
 
 func TestAnEmptyFeedIs304WithAPosition(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for _, start := range []headers{nil, after("*"), {"If-Modified-Since": "Fri, 20 Nov 2020 18:45:41 GMT"}} {
 		etag := ts.read(start).want(304).header.Get("Etag")
 		if etag == "" {
@@ -162,7 +162,7 @@ func TestAnEmptyFeedIs304WithAPosition(t *testing.T) {
 
 func TestStartNowIsTheRequestAndNotTheFirstChange(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for _, scope := range []headers{nil, inRange("0"), inRange("1"), pk(`["b"]`), {"x-ms-start-epk": "10", "x-ms-end-epk": "30"}} {
 		etag := ts.read(after("*"), scope).want(304).header.Get("Etag")
@@ -180,7 +180,7 @@ func TestStartNowIsTheRequestAndNotTheFirstChange(t *testing.T) {
 
 func TestPagesHaveTheRequestedSizeAndLoseNothing(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 3})
 	for i := range 250 {
 		put(t, c, `{"id":"%d","pk":"k%d","v":%d}`, i, i%17, i)
 	}
@@ -225,10 +225,10 @@ func TestPagesHaveTheRequestedSizeAndLoseNothing(t *testing.T) {
 
 func TestATransactionIsNeverCut(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
-	ops := make([]engine.Operation, 5)
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
+	ops := make([]storetype.Operation, 5)
 	for i := range ops {
-		ops[i] = engine.Operation{Kind: engine.OpCreate, Body: fmt.Appendf(nil, `{"id":"%d","pk":"a"}`, i)}
+		ops[i] = storetype.Operation{Kind: storetype.OpCreate, Body: fmt.Appendf(nil, `{"id":"%d","pk":"a"}`, i)}
 	}
 	if _, err := c.Batch(t.Context(), feed.PartitionKey{"a"}, ops); err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestATransactionIsNeverCut(t *testing.T) {
 func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(engine.ContainerProperties{ID: "orders"})
+		c := ts.made(storetype.ContainerProperties{ID: "orders"})
 		put(t, c, `{"id":"before","pk":"a"}`)
 		time.Sleep(10 * time.Second)
 		at := ts.db.Now()
@@ -276,7 +276,7 @@ func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+		c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 		old := headers{"x-ms-version": "2016-07-11"}
 		put(t, c, `{"id":"before","pk":"a"}`)
 		time.Sleep(10 * time.Second)
@@ -316,7 +316,7 @@ func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 // hide that the log has lost changes. The answer's etag is the end of the log.
 func TestAnEtagAfterTheEndOfTheLogIsLostHistory(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Hour})
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for _, more := range []headers{nil, {"A-IM": "Full-Fidelity Feed"}, inRange("0"), {"x-ms-documentdb-partitionkey": `["a"]`}} {
 		ts.read(after(`"1000"`), more).want(404, 1002).wantHeader("Etag", `"1"`).wantBody("before the position 1000")
@@ -326,7 +326,7 @@ func TestAnEtagAfterTheEndOfTheLogIsLostHistory(t *testing.T) {
 
 func TestEtagsThatAreNoPositionAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for _, tag := range []string{`"x"`, `"00000000-0000-0000-0000-000000000000"`, `"-1"`, `"1e3"`, `"99999999999999999999"`, `W/"1"`} {
 		ts.read(after(tag)).want(400).wantBody("continuation")
@@ -342,7 +342,7 @@ func TestEtagsThatAreNoPositionAreRefused(t *testing.T) {
 
 func TestAFeedOfARangeThatIsGone(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	rid := c.Identity().ContainerRID
 	put(t, c, `{"id":"1","pk":"a"}`)
 	ts.read(inRange(rid + ",0")).want(200)
@@ -357,7 +357,7 @@ func TestAFeedOfARangeThatIsGone(t *testing.T) {
 
 func TestFeedsOfKeysPrefixesAndRangesOfKeys(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Partitions: 2})
 	put(t, c, `{"id":"1","t":"t1","u":"u1"}`)
 	put(t, c, `{"id":"2","t":"t1","u":"u2"}`)
 	put(t, c, `{"id":"3","t":"t2","u":"u1"}`)
@@ -394,7 +394,7 @@ func TestFeedsOfKeysPrefixesAndRangesOfKeys(t *testing.T) {
 
 func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	ends := map[string]int64{}
 	for i := range 20 {
 		r := put(t, c, `{"id":"%d","pk":"k%d"}`, i, i)
@@ -414,7 +414,7 @@ func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 
 func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	byPartition := map[string][]int{} // the numbers of the documents in each partition
 	for i := range 20 {
 		r := put(t, c, `{"id":"%d","pk":"k%d"}`, i, i)
@@ -435,7 +435,7 @@ func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
 
 func TestTheWireFormatInLatestVersionMode(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	r := put(t, c, `{"id":"1","pk":"a","v":1}`)
 	a := ts.read(headers{"x-ms-cosmos-changefeed-wire-format-version": "2021-09-15"}).want(200)
 	var body struct{ Documents []version }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // readVersions requests one page of the change feed of orders, in all versions and
@@ -37,12 +37,12 @@ func (a response) versions() []version {
 func TestEveryVersionAndDeleteIsShownWithItsMetadata(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Retention: time.Hour, DefaultTTL: -1})
+		c := ts.made(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Retention: time.Hour, DefaultTTL: -1})
 		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
 		created := put(t, c, `{"id":"o\"1","t":"t1","u":2,"v":1}`)
 		time.Sleep(2 * time.Second)
 		replaced := put(t, c, `{"id":"o\"1","t":"t1","u":2,"v":2}`)
-		deleted, err := c.Delete(t.Context(), feed.PartitionKey{"t1", 2}, `o"1`, engine.WriteOptions{})
+		deleted, err := c.Delete(t.Context(), feed.PartitionKey{"t1", 2}, `o"1`, storetype.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,11 +79,11 @@ func TestEveryVersionAndDeleteIsShownWithItsMetadata(t *testing.T) {
 func TestMetadataHasTheServicesOrderAndDeletesHavePreviousImagesByOption(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		ts := newTestServer(t, Options{DeletesWithoutPrevious: without})
-		c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
+		c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Hour})
 		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
 		put(t, c, `{"id":"1","pk":"a","v":1}`)
 		put(t, c, `{"id":"1","pk":"a","v":2}`)
-		if _, err := c.Delete(t.Context(), feed.PartitionKey{"a"}, "1", engine.WriteOptions{}); err != nil {
+		if _, err := c.Delete(t.Context(), feed.PartitionKey{"a"}, "1", storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		a := ts.readVersions(after(etag)).want(200)
@@ -115,7 +115,7 @@ func TestMetadataHasTheServicesOrderAndDeletesHavePreviousImagesByOption(t *test
 
 func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour, Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Hour, Partitions: 2})
 	etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
 	for i := range 30 {
 		put(t, c, `{"id":"%d","pk":"k%d","v":%d}`, i%10, i%10, i)
@@ -161,7 +161,7 @@ func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 func TestInvalidStartsOfVersionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Minute})
+		c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Minute})
 		ts.readVersions().want(400).wantBody("If-None-Match: *")
 		ts.readVersions(headers{"If-Modified-Since": "Fri, 20 Nov 2026 18:45:41 GMT"}).want(400).wantBody("If-None-Match: *")
 		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
@@ -172,7 +172,7 @@ func TestInvalidStartsOfVersionsAreRefused(t *testing.T) {
 		ts.readVersions(after(etag)).want(400).wantBody("older than the container's history")
 		ts.readVersions(after("*")).want(304)
 
-		plain := ts.made(engine.ContainerProperties{ID: "plain"})
+		plain := ts.made(storetype.ContainerProperties{ID: "plain"})
 		ts.do("GET", "/dbs/shop/colls/"+plain.Identity().Container+"/docs", headers{"A-IM": "Full-Fidelity Feed", "If-None-Match": "*"}, "").
 			want(400).wantBody("changeFeedPolicy.retentionDuration")
 	})

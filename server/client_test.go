@@ -35,7 +35,7 @@ type testServer struct {
 // store is checked for consistency and closed. It may be called inside a synctest bubble.
 func newTestServer(t testing.TB, o Options) *testServer {
 	t.Helper()
-	return newTestServerOver(t, engine.Options{IgnoreThroughput: !o.EnforceThroughput}, o)
+	return newTestServerOver(t, engine.Options{}, o)
 }
 
 // newTestServerOver is like newTestServer, but opens the store with the options so.

@@ -9,6 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves /dbs/<id>/colls and /dbs/<id>/colls/<id>. Supported: create, read,
@@ -18,7 +19,7 @@ import (
 // (container_properties.go), and drops others. The store uses four of them: the partition key, unique keys,
 // the default time to live and the retention of versions. A partition key without a
 // version has version 1 of the hash. A client of an old version of the REST API may leave
-// out the partition key. The container then has a system key (engine.ContainerProperties),
+// out the partition key. The container then has a system key (storetype.ContainerProperties),
 // which only newer clients see. Throughput at creation creates
 // an offer and determines the number of physical partitions. Settings of indexes,
 // computed properties, vectors and full text have no effect.
@@ -53,7 +54,7 @@ func (s *Server) createContainer(x *request) error {
 	if err != nil {
 		return err
 	}
-	if version := x.header(wire.HeaderVersion); p.KeyVersion == engine.MultiHash && version != "" && version <= lastFlatKeys {
+	if version := x.header(wire.HeaderVersion); p.KeyVersion == storetype.MultiHash && version != "" && version <= lastFlatKeys {
 		return refuse(byBackend, http.StatusBadRequest, wire.SubNone,
 			"The 'kind' value 'MultiHash' specified in the partition key definition is invalid. Please choose 'Hash' partition type.")
 	}
@@ -92,7 +93,7 @@ func (s *Server) replaceContainer(x *request) error {
 	if err != nil {
 		return err
 	}
-	err = x.changeContainer(c, func(p *engine.ContainerProperties) error {
+	err = x.changeContainer(c, func(p *storetype.ContainerProperties) error {
 		if id != p.ID {
 			return badRequest("the id of a container cannot be changed: it is %q, not %.300q", p.ID, id)
 		}
@@ -112,7 +113,7 @@ func (s *Server) replaceContainer(x *request) error {
 // stores the result. If another request stores other properties in between, it starts
 // again, so that no change is lost. It returns an error if the If-Match of the request
 // does not hold.
-func (x *request) changeContainer(c *engine.Container, change func(*engine.ContainerProperties) error) error {
+func (x *request) changeContainer(c *engine.Container, change func(*storetype.ContainerProperties) error) error {
 	for {
 		p, err := c.Properties(x.r.Context())
 		if err != nil {
@@ -125,7 +126,7 @@ func (x *request) changeContainer(c *engine.Container, change func(*engine.Conta
 			return err
 		}
 		_, err = x.s.db.ReplaceContainer(x.r.Context(), c.Identity().Database, p)
-		if !errors.Is(err, engine.ErrPreconditionFailed) {
+		if !errors.Is(err, storetype.ErrPreconditionFailed) {
 			return err
 		}
 	}
@@ -152,7 +153,7 @@ func (s *Server) deleteContainer(x *request) error {
 
 // parent returns the database in the path. It also sets the answer's headers that name
 // the owner resource.
-func (x *request) parent() (engine.DatabaseProperties, error) {
+func (x *request) parent() (storetype.DatabaseProperties, error) {
 	d, err := x.database()
 	if err != nil {
 		return d, ownerError(err)

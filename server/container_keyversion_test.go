@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Without a version, the partition key of a container has version 1, as in the service.
@@ -78,7 +78,7 @@ func testOneLogicalPartition(ts *testServer) {
 // The embedded store's own default stays version 2, which hashes whole strings.
 func TestTheStoreDistinguishesKeysByDefault(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	ts.made(engine.ContainerProperties{ID: "orders"})
+	ts.made(storetype.ContainerProperties{ID: "orders"})
 	long := strings.Repeat("x", 101)
 	for _, key := range []string{long + "a", long + "b"} {
 		ts.do("POST", orders+"/docs", pk(`["`+key+`"]`), `{"id":"1","pk":"`+key+`"}`).want(201)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file converts between the JSON of a container and the properties in the store.
@@ -49,7 +50,7 @@ const keyForm = `{"paths":["/name"],"kind":"Hash","version":2}`
 // newContainer returns the store's properties for the JSON m of a new container. It also
 // adds missing members to the partition key in m. versions is the retention of a
 // container that sets none. keyless reports whether the partition key may be missing.
-func newContainer(m *object, versions time.Duration, keyless bool) (p engine.ContainerProperties, err error) {
+func newContainer(m *object, versions time.Duration, keyless bool) (p storetype.ContainerProperties, err error) {
 	key := m.get("partitionKey")
 	if key == nil && keyless {
 		key = jsontext.Value(systemKey)
@@ -73,7 +74,7 @@ const systemKey = `{"paths":["` + engine.SystemKeyPath + `"],"kind":"Hash","vers
 // readKeyDefinition returns the paths and the version in the JSON of a partition key, and
 // whether it is a system key. Without a version in the JSON, the version of the kind Hash
 // is 1, as in the service.
-func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion, system bool, err error) {
+func readKeyDefinition(v jsontext.Value) (paths []string, hash storetype.KeyVersion, system bool, err error) {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
 		return nil, 0, false, badRequest("partitionKey is %.60s; send an object of the form %s", v, keyForm)
@@ -84,14 +85,14 @@ func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion
 	if hash, err = def.hash(); err != nil {
 		return nil, 0, false, err
 	}
-	if def.SystemKey && (!slices.Equal(def.Paths, []string{engine.SystemKeyPath}) || hash == engine.MultiHash) {
+	if def.SystemKey && (!slices.Equal(def.Paths, []string{engine.SystemKeyPath}) || hash == storetype.MultiHash) {
 		return nil, 0, false, badRequest("the system key of a container is %s; leave out systemKey for another partition key", systemKey)
 	}
 	return def.Paths, hash, def.SystemKey, nil
 }
 
 // hash returns the version in a partition key.
-func (def keyDefinition) hash() (engine.KeyVersion, error) {
+func (def keyDefinition) hash() (storetype.KeyVersion, error) {
 	version := keyVersion(1)
 	switch {
 	case def.Version != nil:
@@ -101,7 +102,7 @@ func (def keyDefinition) hash() (engine.KeyVersion, error) {
 	}
 	switch {
 	case def.Kind == "MultiHash" && version == 2:
-		return engine.MultiHash, nil
+		return storetype.MultiHash, nil
 	case def.Kind == "MultiHash":
 		return 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
 	case def.Kind != "" && def.Kind != "Hash":
@@ -109,9 +110,9 @@ func (def keyDefinition) hash() (engine.KeyVersion, error) {
 	case len(def.Paths) > 1:
 		return 0, badRequest("a partition key of the kind Hash has one path, not %d: use the kind MultiHash for several", len(def.Paths))
 	case version == 1:
-		return engine.HashV1, nil
+		return storetype.HashV1, nil
 	case version == 2:
-		return engine.HashV2, nil
+		return storetype.HashV2, nil
 	}
 	return 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
 }
@@ -145,7 +146,7 @@ func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 // completeKey returns the JSON of a partition key with its kind, and the version as a
 // number. Like the service, it does not add a version 1 that the client left out. SDKs
 // then hash with the version that they take for the default, as they do with the service.
-func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
+func completeKey(v jsontext.Value, hash storetype.KeyVersion) jsontext.Value {
 	m, err := parseObject(v)
 	if err != nil {
 		return v // readKeyDefinition has parsed it before, so it cannot fail
@@ -160,11 +161,11 @@ func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	return m.json()
 }
 
-func kindOf(hash engine.KeyVersion) (kind string, version keyVersion) {
+func kindOf(hash storetype.KeyVersion) (kind string, version keyVersion) {
 	switch hash {
-	case engine.MultiHash:
+	case storetype.MultiHash:
 		return "MultiHash", 2
-	case engine.HashV1:
+	case storetype.HashV1:
 		return "Hash", 1
 	default:
 		return "Hash", 2
@@ -173,7 +174,7 @@ func kindOf(hash engine.KeyVersion) (kind string, version keyVersion) {
 
 // readSettings reads the properties of a container that can be replaced, from its JSON m
 // into p. versions is the retention of a container that sets none.
-func readSettings(m object, p *engine.ContainerProperties, versions time.Duration) error {
+func readSettings(m object, p *storetype.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
 		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 || p.DefaultTTL < -1 || p.DefaultTTL > math.MaxInt32 {
@@ -225,7 +226,7 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 
 // replaceProperties replaces the properties of a container by those in the JSON m. The
 // partition key always stays the same.
-func replaceProperties(p *engine.ContainerProperties, m object, versions time.Duration) error {
+func replaceProperties(p *storetype.ContainerProperties, m object, versions time.Duration) error {
 	m = slices.Clone(m)
 	e := readExtra(p.Extra)
 	sent := e.sent()
@@ -268,7 +269,7 @@ func sameUniqueKeys(a, b [][]string) bool {
 
 // sameKey returns an error if the JSON v of a partition key differs from the container's
 // own key. Members that v does not have are not compared.
-func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value) error {
+func sameKey(v jsontext.Value, p storetype.ContainerProperties, key jsontext.Value) error {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
 		return badRequest("partitionKey is %.60s; send an object of the form %s", v, keyForm)
@@ -282,7 +283,7 @@ func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value)
 
 // keyOf returns the JSON of a container's partition key, as the client sent it. If the
 // container was created without the server, it derives the JSON from the properties.
-func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
+func keyOf(p storetype.ContainerProperties, sent object) jsontext.Value {
 	if v := sent.get("partitionKey"); v != nil {
 		return v
 	}
@@ -292,7 +293,7 @@ func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 
 // uniquePolicyOf returns the JSON of a container's unique keys, as the client sent it or
 // else derived from the properties. It returns nil if the container has no unique keys.
-func uniquePolicyOf(p engine.ContainerProperties, sent object) jsontext.Value {
+func uniquePolicyOf(p storetype.ContainerProperties, sent object) jsontext.Value {
 	if len(p.UniqueKeys) == 0 {
 		return nil
 	}
@@ -336,7 +337,7 @@ var containerMembers = []string{
 // the client sent, and defaults for missing ones. Members that the store also holds have
 // the value in the store, because a program can change them without the server.
 // A system key is left out for clients that do not know it.
-func (x *request) containerBody(database string, p engine.ContainerProperties) []byte {
+func (x *request) containerBody(database string, p storetype.ContainerProperties) []byte {
 	all := readExtra(p.Extra).sent()
 	policy := all.get("changeFeedPolicy")
 	all.set("changeFeedPolicy", jsontext.Value("null"))

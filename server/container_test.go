@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestDatabaseLifeCycle(t *testing.T) {
@@ -142,7 +142,7 @@ func TestRetentionAsAnObjectIsAcceptedAndShownAsANumber(t *testing.T) {
 func TestContainersMadeAndChangedWithoutTheServerAreShown(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ctx := t.Context()
-	_, err := ts.db.CreateContainer(ctx, "shop", engine.ContainerProperties{ID: "own", KeyPaths: []string{"/a", "/b"}, Retention: time.Hour, Throughput: 500})
+	_, err := ts.db.CreateContainer(ctx, "shop", storetype.ContainerProperties{ID: "own", KeyPaths: []string{"/a", "/b"}, Retention: time.Hour, Throughput: 500})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 const uniqueUsers = "/dbs/shop/colls/users"
@@ -97,7 +98,7 @@ func TestUniqueKeyPoliciesAreValidatedAndCannotBeChanged(t *testing.T) {
 	ts.do("GET", uniqueUsers, nil, "").want(200).wantBody(kept)
 	// A program creates this container through the store. The server must show its unique
 	// keys, although no client has sent a unique key policy.
-	_, err := ts.db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "own", KeyPaths: []string{"/pk"}, UniqueKeys: [][]string{{"/a", "/b"}}})
+	_, err := ts.db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "own", KeyPaths: []string{"/pk"}, UniqueKeys: [][]string{{"/a", "/b"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves /dbs and /dbs/<id>. Supported: create, read, list, delete. Throughput
@@ -42,7 +42,7 @@ func (s *Server) createDatabase(x *request) error {
 	if err != nil {
 		return err
 	}
-	d, err := s.db.CreateDatabase(x.r.Context(), engine.DatabaseProperties{ID: id, Throughput: t.rate, Extra: e})
+	d, err := s.db.CreateDatabase(x.r.Context(), storetype.DatabaseProperties{ID: id, Throughput: t.rate, Extra: e})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (x *request) sendResource(status int, etag string, body []byte) error {
 	if x.r.Method == http.MethodGet {
 		if tag := x.header("If-None-Match"); tag == "*" || tag == etag {
 			x.charge = metadataReadCharge
-			return engine.ErrNotModified
+			return storetype.ErrNotModified
 		}
 		x.charge = metadataReadCharge
 	}
@@ -106,7 +106,7 @@ func (x *request) sendDeleted() error {
 }
 
 // databaseBody returns the JSON of a database for an answer.
-func databaseBody(d engine.DatabaseProperties) []byte {
+func databaseBody(d storetype.DatabaseProperties) []byte {
 	return object{
 		{"id", jsonString(d.ID)},
 		{"_rid", jsonString(d.RID)},
@@ -150,7 +150,7 @@ func (x *request) resource() (m object, id string, err error) {
 // between this check and the deletion is not noticed.
 func (x *request) checkIfMatch(etag string) error {
 	if tag := x.header("If-Match"); tag != "" && tag != "*" && tag != etag {
-		return fmt.Errorf("If-Match: %w", engine.ErrPreconditionFailed)
+		return fmt.Errorf("If-Match: %w", storetype.ErrPreconditionFailed)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves requests for one document: POST docs (create, upsert), and GET, PUT
@@ -29,7 +30,7 @@ import (
 // maxDocumentBody limits the body of a request with a document, in bytes. It exceeds the
 // store's limit of a document, so that a slightly too large document gets the store's
 // error message. A longer body is not read to its end.
-const maxDocumentBody = engine.MaxDocumentSize + 64<<10
+const maxDocumentBody = storetype.MaxDocumentSize + 64<<10
 
 // documentBodies is a pool of buffers for the bodies of requests with documents. The
 // store keeps no reference to a body after a write has returned, so a buffer can be
@@ -109,18 +110,18 @@ func (s *Server) readDocument(x *request) error {
 	// The read ignores If-Match, which is a condition of writes. Java's change feed
 	// processor sends If-Match when it reads a lease to find the lease's new owner. If
 	// that read failed with 412, the processor would lose the lease.
-	o := engine.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
+	o := storetype.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
 	if err := x.acquireSlot(readSlots); err != nil {
 		return err
 	}
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (storetype.Result, error) {
 		return c.Read(x.r.Context(), key, id, o)
 	})
 	if late := x.checkSession(engine.PartitionEnd{ID: r.Partition, End: r.End}); late != nil {
 		return x.setFailure(r, late)
 	}
 	if err != nil {
-		if errors.Is(err, engine.ErrNotModified) && o.IfNoneMatch != "*" {
+		if errors.Is(err, storetype.ErrNotModified) && o.IfNoneMatch != "*" {
 			x.etag = o.IfNoneMatch
 		}
 		return x.setFailure(r, err)
@@ -140,7 +141,7 @@ func (s *Server) replaceDocument(x *request) error {
 		return err
 	}
 	o := x.writeOptions()
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (storetype.Result, error) {
 		return c.Replace(x.r.Context(), key, id, body.text, o)
 	})
 	return x.sendWritten(r, err)
@@ -152,7 +153,7 @@ func (s *Server) deleteDocument(x *request) error {
 		return err
 	}
 	o := x.writeOptions()
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (storetype.Result, error) {
 		return c.Delete(x.r.Context(), key, id, o)
 	})
 	if err != nil {
@@ -187,35 +188,35 @@ func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 // ones.
 const versionOfGo = "2020-11-05"
 
-func (x *request) writeOptions() engine.WriteOptions {
-	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
+func (x *request) writeOptions() storetype.WriteOptions {
+	return storetype.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
 }
 
 // onDocument calls do for the document that the path addresses by its ID. If the
 // container is addressed by its rid and has no document with this ID, the ID may be a
 // document's rid.
 func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
-	do func(key feed.PartitionKey, id string) (engine.Result, error),
-) (engine.Result, error) {
+	do func(key feed.PartitionKey, id string) (storetype.Result, error),
+) (storetype.Result, error) {
 	ctx, id := x.r.Context(), x.path.IDs[2]
 	if !x.byRID(c) {
 		return do(key, id)
 	}
 	if key != nil {
-		if _, err := c.Read(ctx, key, id, engine.ReadOptions{}); err == nil {
+		if _, err := c.Read(ctx, key, id, storetype.ReadOptions{}); err == nil {
 			return do(key, id)
 		}
 	}
 	found, err := c.ItemByRID(ctx, key, id)
 	if err != nil {
-		return engine.Result{}, err
+		return storetype.Result{}, err
 	}
 	return do(found.Key, found.ID)
 }
 
 // sendWritten answers a write of one document: 201 if the document was created, 200
 // otherwise.
-func (x *request) sendWritten(r engine.Result, err error) error {
+func (x *request) sendWritten(r storetype.Result, err error) error {
 	if err != nil {
 		return x.setFailure(r, err)
 	}
@@ -232,7 +233,7 @@ func (x *request) sendWritten(r engine.Result, err error) error {
 
 // setFailure sets the headers of an error answer: the charge, the partition and the
 // session token. SDKs use the session token also of a 404, 409 or 412. It returns err.
-func (x *request) setFailure(r engine.Result, err error) error {
+func (x *request) setFailure(r storetype.Result, err error) error {
 	x.charge += r.Charge
 	x.setPartition(r.Partition, r.End)
 	return err

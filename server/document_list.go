@@ -4,6 +4,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves GET docs without the header A-IM: the read feed, which returns all
@@ -12,7 +13,7 @@ import (
 // Supported: x-ms-max-item-count; x-ms-continuation, which remains valid after splits and
 // merges, for its selection or a part of it as in a query; and a selection of documents. A selection may name a partition, a range of
 // effective partition keys, and a logical key or a prefix of one, in any combination.
-// Documents come in the order of [engine.ItemsPage], which is that of their first write
+// Documents come in the order of [storetype.ItemsPage], which is that of their first write
 // within a physical partition, and no page spans two partitions. A document that exists
 // throughout the reading is returned exactly once.
 
@@ -25,7 +26,7 @@ func (s *Server) readDocuments(x *request) error {
 	if err != nil {
 		return err
 	}
-	r := engine.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
+	r := engine.ItemsRequest{ItemsRequest: storetype.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}}
 	tokens, err := querypage.NewReadFeed(x.r.Context(), c, &r, x.header(wire.HeaderContinuation))
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves PATCH docs/<id>, which changes a part of a document.
@@ -54,7 +55,7 @@ func (s *Server) patchDocument(x *request) error {
 	}
 	x.conditions = &requestConditions{}
 	o := x.writeOptions()
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (storetype.Result, error) {
 		return x.patchItem(c, key, id, p, o)
 	})
 	return x.sendWritten(r, err)
@@ -113,7 +114,7 @@ func (p *itemPatch) inline(old []byte) ([]byte, error) {
 // patchItem patches an item. A small patch without a condition runs in the store's
 // sequencer. Any other patch is prepared outside the sequencer by attemptPatch, up to
 // maxPatchAttempts times.
-func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (engine.Result, error) {
+func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o storetype.WriteOptions) (storetype.Result, error) {
 	if p.condition == nil {
 		r, err := c.Change(x.r.Context(), key, id, p.inline, o)
 		if !errors.Is(err, errNotInline) {
@@ -129,7 +130,7 @@ func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id strin
 			return r, err
 		}
 	}
-	return engine.Result{Charge: charge}, errContended
+	return storetype.Result{Charge: charge}, errContended
 }
 
 // patchCopies is the number of copies of an item that a patch holds in memory: the old
@@ -138,13 +139,13 @@ const patchCopies = 3
 
 // attemptPatch applies a patch to the current version of an item and writes the result.
 // again reports that another request wrote the item in between, so nothing was written.
-func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (r engine.Result, again bool, err error) {
-	held := patchCopies * engine.MaxDocumentSize
+func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o storetype.WriteOptions) (r storetype.Result, again bool, err error) {
+	held := patchCopies * storetype.MaxDocumentSize
 	if err := x.items.take(held); err != nil {
 		return r, false, err
 	}
 	defer func() { x.items.give(held) }()
-	item, err := c.Read(x.r.Context(), key, id, engine.ReadOptions{IfMatch: o.IfMatch})
+	item, err := c.Read(x.r.Context(), key, id, storetype.ReadOptions{IfMatch: o.IfMatch})
 	if err != nil {
 		return item, false, err
 	}
@@ -153,15 +154,15 @@ func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id st
 		held = most
 	}
 	if o.IfNoneMatch == "*" || o.IfNoneMatch == item.ETag {
-		return item, false, fmt.Errorf("%w: item %q exists", engine.ErrPreconditionFailed, id)
+		return item, false, fmt.Errorf("%w: item %q exists", storetype.ErrPreconditionFailed, id)
 	}
 	after, err := x.patched(p, item.Body)
 	if err != nil {
 		return item, false, err
 	}
-	r, err = c.Replace(x.r.Context(), key, id, after, engine.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody})
+	r, err = c.Replace(x.r.Context(), key, id, after, storetype.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody})
 	r.Charge += item.Charge
-	return r, errors.Is(err, engine.ErrPreconditionFailed), err
+	return r, errors.Is(err, storetype.ErrPreconditionFailed), err
 }
 
 // patched returns the document old with the patch applied. It returns errCondition if the

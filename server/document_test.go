@@ -16,6 +16,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestACreatedDocumentHasItsSystemProperties(t *testing.T) {
@@ -218,8 +219,8 @@ func TestDocumentsLargerThanTheLimitAreRefused(t *testing.T) {
 		head := `{"id":"1","pk":"p","x":"`
 		return head + strings.Repeat("x", n-len(head)-2) + `"}`
 	}
-	ts.do("POST", orders+"/docs", pk(`["p"]`), body(engine.MaxDocumentSize)).want(201)
-	ts.do("PUT", orders+"/docs/1", pk(`["p"]`), body(engine.MaxDocumentSize+1)).want(413)
+	ts.do("POST", orders+"/docs", pk(`["p"]`), body(storetype.MaxDocumentSize)).want(201)
+	ts.do("PUT", orders+"/docs/1", pk(`["p"]`), body(storetype.MaxDocumentSize+1)).want(413)
 	ts.do("PUT", orders+"/docs/1", pk(`["p"]`), body(maxDocumentBody+1)).want(413)
 }
 
@@ -320,7 +321,7 @@ func TestReadFeedHasEveryDocumentOnceOverASplit(t *testing.T) {
 
 func TestThroughputIsEnforcedIfEnabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestServer(t, Options{EnforceThroughput: true})
+		ts := newTestServerOver(t, engine.Options{EnforceThroughput: true}, Options{})
 		ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
 		ts.must("POST", "/dbs/shop/colls", headers{"x-ms-offer-throughput": "400"}, `{"id":"orders","partitionKey":{"paths":["/pk"]}}`)
 		var refused response
@@ -379,7 +380,7 @@ func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
 
 func TestMemoryOfLargeBodiesIsNotKept(t *testing.T) {
 	x := &request{w: httptest.NewRecorder(), memory: &unlimited}
-	for _, size := range []int{10, keptBody, engine.MaxDocumentSize} {
+	for _, size := range []int{10, keptBody, storetype.MaxDocumentSize} {
 		for _, length := range []int64{int64(size), -1} {
 			x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("x", size)))
 			x.r.ContentLength = length

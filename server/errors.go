@@ -16,6 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // statusError is an error that determines the answer to the client: the status, the
@@ -99,13 +100,13 @@ func answerTo(err error, onItem bool) statusError {
 func statusOf(err error, onItem bool) statusError {
 	var (
 		status    *statusError
-		bad       *engine.BadRequestError
-		large     *engine.TooLargeError
+		bad       *storetype.BadRequestError
+		large     *storetype.TooLargeError
 		throttled *feed.ThrottledError
 		gone      *feed.GoneError
 		lost      *feed.HistoryLostError
-		unique    *engine.UniqueKeyError
-		disk      *engine.DiskError
+		unique    *storetype.UniqueKeyError
+		disk      *storetype.DiskError
 		token     *aad.TokenError
 		wrong     *querypage.Error
 	)
@@ -136,17 +137,17 @@ func statusOf(err error, onItem bool) statusError {
 		return statusError{by: byBackend, status: http.StatusGone, substatus: wire.SubPartitionGone}
 	case errors.As(err, &lost):
 		return statusError{by: byBackend, status: http.StatusBadRequest}
-	case errors.As(err, &unique), errors.Is(err, engine.ErrConflict):
+	case errors.As(err, &unique), errors.Is(err, storetype.ErrConflict):
 		if !onItem {
 			return statusError{by: byBackend, status: http.StatusConflict, message: "Resource with specified id, name, or unique index already exists."}
 		}
 		return statusError{by: byDocuments, status: http.StatusConflict, message: "Entity with the specified id already exists in the system."}
-	case errors.Is(err, engine.ErrPreconditionFailed):
+	case errors.Is(err, storetype.ErrPreconditionFailed):
 		return statusError{
 			by: byDocuments, status: http.StatusPreconditionFailed,
 			message: "Operation cannot be performed because one of the specified precondition is not met.",
 		}
-	case errors.Is(err, engine.ErrNotModified):
+	case errors.Is(err, storetype.ErrNotModified):
 		return statusError{by: byBackend, status: http.StatusNotModified}
 	case errors.Is(err, feed.ErrNotFound):
 		if !onItem {
@@ -158,7 +159,7 @@ func statusOf(err error, onItem bool) statusError {
 		}
 	case errors.Is(err, feed.ErrUnsupported):
 		return statusError{status: http.StatusBadRequest}
-	case errors.As(err, &disk), errors.Is(err, engine.ErrClosed):
+	case errors.As(err, &disk), errors.Is(err, storetype.ErrClosed):
 		return statusError{status: http.StatusServiceUnavailable}
 	case errors.Is(err, context.Canceled):
 		return statusError{status: statusClientClosed}
@@ -180,7 +181,7 @@ var tooLarge = statusError{status: http.StatusRequestEntityTooLarge, message: "R
 
 // badRequestAnswer returns the answer to a request that the store refuses as invalid. Where
 // no text of the service is known, it has the store's own.
-func badRequestAnswer(bad *engine.BadRequestError) statusError {
+func badRequestAnswer(bad *storetype.BadRequestError) statusError {
 	a := statusError{by: byBackend, status: http.StatusBadRequest}
 	var (
 		syntax *jsonscan.SyntaxError
@@ -189,7 +190,7 @@ func badRequestAnswer(bad *engine.BadRequestError) statusError {
 	switch {
 	case errors.Is(bad, engine.ErrFewComponents):
 		return *errNoKey.(*statusError) //nolint:errcheck,errorlint // refuse returns no other type
-	case bad.Kind == engine.KeyMismatch:
+	case bad.Kind == storetype.KeyMismatch:
 		a.substatus = wire.SubPartitionKeyMismatch
 		a.message = "PartitionKey extracted from document doesn't match the one specified in the header. " +
 			"Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
@@ -150,7 +150,7 @@ func TestHeldWriteEndsWhenItsClientLeaves(t *testing.T) {
 	if err := <-left; err == nil {
 		t.Error("the request ended, but not because its client left")
 	}
-	if _, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", engine.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+	if _, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", storetype.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("it was carried out: %v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestAPanicIsAnsweredWithAnActivityIDAndTheServerContinues(t *testing.T) {
@@ -86,7 +86,7 @@ func TestHugeAndDeepBodiesAreRefused(t *testing.T) {
 		"deep query":         `{"query":"SELECT * FROM c WHERE ` + nested(depth, "(", "1=1", ")") + `"}`,
 		"long query":         `{"query":"SELECT * FROM c WHERE c.a = 1` + strings.Repeat(" OR c.a = 1", depth) + `"}`,
 		"deep parameter":     `{"query":"SELECT @p","parameters":[{"name":"@p","value":` + nested(depth, "[", "", "]") + `}]}`,
-		"a long string":      `{"id":"1","pk":"p","x":"` + strings.Repeat("x", engine.MaxDocumentSize+1) + `"}`,
+		"a long string":      `{"id":"1","pk":"p","x":"` + strings.Repeat("x", storetype.MaxDocumentSize+1) + `"}`,
 		"nothing":            "",
 		"no JSON":            "\x00\xff{",
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves /offers and /offers/<rid>. Clients list, read and replace the
@@ -23,7 +24,7 @@ import (
 // A replacement takes effect immediately and does not change the number of partitions.
 // The content determines the kind (manual or autoscale). The headers by which some SDKs
 // request the other kind are supported, too. An offer is created and deleted with its
-// resource, so POST and DELETE are not supported. Options.EnforceThroughput enforces
+// resource, so POST and DELETE are not supported. store.Options.EnforceThroughput enforces
 // throughput.
 
 // offer is the throughput of one database or container, as clients read and replace it.
@@ -36,7 +37,7 @@ type offer struct {
 	modified         int64
 	// database or container is set, and the other is nil. It is the resource that has the
 	// throughput.
-	database  *engine.DatabaseProperties
+	database  *storetype.DatabaseProperties
 	container *engine.Container
 }
 
@@ -63,7 +64,7 @@ func offerRID(owner string) (string, error) {
 
 // databaseOffer returns the offer of a database, or nil if the database was created
 // without throughput.
-func databaseOffer(d engine.DatabaseProperties) (*offer, error) {
+func databaseOffer(d storetype.DatabaseProperties) (*offer, error) {
 	if d.Throughput == 0 {
 		return nil, nil //nolint:nilnil // a database without an offer is not an error
 	}
@@ -173,7 +174,7 @@ func (s *Server) replaceOffer(x *request) error {
 	if o.database != nil {
 		err = x.changeDatabase(*o.database, t)
 	} else {
-		err = x.changeContainer(o.container, func(p *engine.ContainerProperties) error {
+		err = x.changeContainer(o.container, func(p *storetype.ContainerProperties) error {
 			e := readExtra(p.Extra)
 			e.Autoscale, p.Throughput = t.autoscale, t.rate
 			p.Extra, err = e.json()
@@ -224,7 +225,7 @@ func (x *request) replacement(old *offer, m object) (throughput, error) {
 // changeDatabase stores a new throughput of a database. If another request changes the
 // database in between, it tries again. It returns an error if the If-Match of the request
 // does not hold.
-func (x *request) changeDatabase(d engine.DatabaseProperties, t throughput) error {
+func (x *request) changeDatabase(d storetype.DatabaseProperties, t throughput) error {
 	for {
 		if err := x.checkIfMatch(d.ETag); err != nil {
 			return err
@@ -235,7 +236,7 @@ func (x *request) changeDatabase(d engine.DatabaseProperties, t throughput) erro
 		if d.Extra, err = e.json(); err != nil {
 			return err
 		}
-		if _, err = x.s.db.ReplaceDatabase(x.r.Context(), d); !errors.Is(err, engine.ErrPreconditionFailed) {
+		if _, err = x.s.db.ReplaceDatabase(x.r.Context(), d); !errors.Is(err, storetype.ErrPreconditionFailed) {
 			return err
 		}
 		if d, err = x.s.db.Database(x.r.Context(), d.ID); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // permittedResource is the part of a database that a permission permits: a database, a
@@ -106,7 +107,7 @@ func isNamed(segment, id, rid string) bool {
 
 // linked returns the container of the database d that a segment of a link names by its
 // name, its escaped name or its rid.
-func (x *request) linked(d engine.DatabaseProperties, segment string) (*engine.Container, error) {
+func (x *request) linked(d storetype.DatabaseProperties, segment string) (*engine.Container, error) {
 	c, err := x.containerIn(d, segment)
 	if plain, escErr := url.PathUnescape(segment); errors.Is(err, feed.ErrNotFound) && escErr == nil && plain != segment {
 		return x.s.db.Container(x.r.Context(), d.ID, plain)
@@ -162,7 +163,7 @@ func (x *request) resolveItem(c *engine.Container, key feed.PartitionKey, segmen
 	if plain, err := url.PathUnescape(segment); err == nil && plain != segment {
 		// Some SDKs escape links. But an ID may contain a percent sign itself, so the
 		// unescaped ID is used only if no item has the ID as it is.
-		if _, err := c.Read(x.r.Context(), key, segment, engine.ReadOptions{}); key == nil || errors.Is(err, feed.ErrNotFound) {
+		if _, err := c.Read(x.r.Context(), key, segment, storetype.ReadOptions{}); key == nil || errors.Is(err, feed.ErrNotFound) {
 			r.Item = plain
 		}
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // made creates a container of the database shop directly in the store.
-func (ts *testServer) made(p engine.ContainerProperties) *engine.Container {
+func (ts *testServer) made(p storetype.ContainerProperties) *engine.Container {
 	ts.t.Helper()
 	if _, err := ts.db.Database(ts.t.Context(), "shop"); err != nil {
-		if _, err := ts.db.CreateDatabase(ts.t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := ts.db.CreateDatabase(ts.t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			ts.t.Fatal(err)
 		}
 	}
@@ -33,9 +34,9 @@ func (ts *testServer) made(p engine.ContainerProperties) *engine.Container {
 
 // put writes a document to a container through the store. format and args are the
 // document's JSON.
-func put(t testing.TB, c *engine.Container, format string, args ...any) engine.Result {
+func put(t testing.TB, c *engine.Container, format string, args ...any) storetype.Result {
 	t.Helper()
-	r, err := c.Upsert(context.Background(), nil, fmt.Appendf(nil, format, args...), engine.WriteOptions{})
+	r, err := c.Upsert(context.Background(), nil, fmt.Appendf(nil, format, args...), storetype.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func (a response) ids() []string {
 
 func TestKeyRangesTileTheKeySpaceWithEqualBorders(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 3})
 	split(t, c, "1")
 	var list keyRanges
 	ts.do("GET", ordersRanges, nil, "").want(200).decode(&list)
@@ -117,7 +118,7 @@ func TestKeyRangesTileTheKeySpaceWithEqualBorders(t *testing.T) {
 // the byte that marks a partition. SDKs parse it.
 func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 40})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 40})
 	var list keyRanges
 	ts.do("GET", ordersRanges, nil, "").want(200).decode(&list)
 	owner, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(c.Identity().ContainerRID, "-", "/"))
@@ -141,7 +142,7 @@ func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 // read a thousand times and .NET forever.
 func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	first := ts.do("GET", ordersRanges, incremental(""), "").want(200)
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for range 2 {
@@ -154,7 +155,7 @@ func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 
 func TestKeyRangesSinceAnEtagAreThoseMadeAfterItWithAllTheirAncestors(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	e0 := ts.do("GET", ordersRanges, incremental(""), "").want(200).header.Get("Etag")
 	split(t, c, "1") // creates the partitions 2 and 3
 	e1 := ts.do("GET", ordersRanges, incremental(e0), "").want(200).header.Get("Etag")
@@ -195,12 +196,12 @@ func TestKeyRangesSinceAnEtagAreThoseMadeAfterItWithAllTheirAncestors(t *testing
 
 func TestUnknownEtagOfKeyRangesIsIgnored(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	etag := ts.do("GET", ordersRanges, nil, "").want(200).header.Get("Etag")
 	if err := ts.db.DeleteContainer(t.Context(), "shop", "orders"); err != nil {
 		t.Fatal(err)
 	}
-	other := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	other := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	if other.Identity().ContainerRID == c.Identity().ContainerRID {
 		t.Fatal("the recreated container has the old rid")
 	}
@@ -215,7 +216,7 @@ func TestUnknownEtagOfKeyRangesIsIgnored(t *testing.T) {
 // container's rid, in lower case.
 func TestKeyRangesByRid(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 	id := c.Identity()
 	date := wire.FormatTime(ts.db.Now())
 	sig := ts.key.Sign(wire.Payload("GET", "pkranges", strings.ToLower(id.ContainerRID), date, ""))
@@ -230,7 +231,7 @@ func TestKeyRangesByRid(t *testing.T) {
 
 func TestKeyRangesOfNoContainer(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	ts.made(engine.ContainerProperties{ID: "orders"})
+	ts.made(storetype.ContainerProperties{ID: "orders"})
 	ts.do("GET", "/dbs/shop/colls/none/pkranges", nil, "").want(404, 0)
 	ts.do("GET", "/dbs/none/colls/orders/pkranges", nil, "").want(404, 0)
 }
@@ -239,7 +240,7 @@ func TestKeyRangesOfNoContainer(t *testing.T) {
 // reads next must already have both children, because SDKs retry at once.
 func TestTheSuccessorsOfARangeAreListedAfterA410(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	done := make(chan error, 1)
 	go func() {
 		id := "0"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // lookedAt returns the number of documents that the server read for a query, from the
@@ -54,7 +54,7 @@ func (ts *testServer) total(text string, params ...any) (rows, looked int, charg
 // and the number of documents read.
 func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 3})
 	for i := range 200 {
 		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"x":%q}`, i, i%10, i, strings.Repeat("x", 4000))
 	}
@@ -108,7 +108,7 @@ func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 // documents that are read. If the header has a key, too, both apply.
 func TestCompleteHierarchicalKeysNarrowQueries(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/tenant", "/user/id"}})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/tenant", "/user/id"}})
 	for i := range 60 {
 		put(t, c, `{"id":"%02d","tenant":"t%d","user":{"id":%d},"v":%d}`, i, i%3, i%4, i)
 	}
@@ -139,7 +139,7 @@ func TestCompleteHierarchicalKeysNarrowQueries(t *testing.T) {
 // condition on another member, it must read the documents.
 func TestCountsReadNoDocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 50 {
 		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"x":%q}`, i, i%5, i, strings.Repeat("x", 4000))
 	}
@@ -210,7 +210,7 @@ func TestPagesByKeysAndIDsEqualThoseOfAScan(t *testing.T) {
 // the text of a row nor a condition may contain it.
 func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 20 {
 		put(t, c, `{"id":"%03d","pk":"k","v":%d,"list":[{"_lsn":1}]}`, i, i)
 	}
@@ -240,7 +240,7 @@ func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 // for each document.
 func TestHalfOfTheItemsHaveRANDBelowAHalf(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 1})
 	const n = 1000
 	for i := range n {
 		put(t, c, `{"id":"%d","pk":"k"}`, i)

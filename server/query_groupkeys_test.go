@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A query groups documents by values of every JSON type. Each row must have the key of
@@ -26,7 +26,7 @@ func TestEveryGroupHasItsOwnKeyOfAnyKind(t *testing.T) {
 	}
 	for _, partitions := range []int{1, 5} {
 		ts := newTestServer(t, Options{ServeAllQueries: true})
-		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
+		c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: partitions})
 		for i, v := range values {
 			if v != "" {
 				v = `,"v":` + v

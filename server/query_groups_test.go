@@ -12,13 +12,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // withGroups creates the container orders with 120 documents of key a and 120 of key b.
 // Each key has 13 groups by the member g; the documents of one group have no g.
 func (ts *testServer) withGroups(partitions int) *engine.Container {
 	ts.t.Helper()
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: partitions})
 	for i := range 120 {
 		g := fmt.Sprintf(`"g":"g%02d",`, i%13)
 		if i%13 == 12 {
@@ -95,7 +96,7 @@ func TestPagesOfGroupsResumeAfterTheLastKey(t *testing.T) {
 		"SELECT DISTINCT VALUE c.long FROM c WHERE c.stays",
 	} {
 		ts := newTestServer(t, Options{ServeAllQueries: true})
-		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+		c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 		for i := range 60 {
 			put(t, c, `{"id":"%03d","pk":"k%d","g":%d,"stays":true,"long":"%s%d"}`, i, i%7, i%20*10, strings.Repeat("long", 100), i%20)
 		}
@@ -134,7 +135,7 @@ func TestPagesOfGroupsResumeAfterTheLastKey(t *testing.T) {
 // over both must be correct.
 func TestGroupsOfARangeResumeInItsChildren(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 200 {
 		put(t, c, `{"id":"%03d","pk":"k%d","g":%d}`, i, i, i%20)
 	}
@@ -167,7 +168,7 @@ func TestGroupsOfARangeResumeInItsChildren(t *testing.T) {
 // expect. So must an aggregate over undefined values.
 func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	const avg, lowest = `{"sum": SUM(c.v), "count": COUNT(c.v)}`, `{"item": MIN(c.v), "item2": {"min": MIN(c.v), "count": COUNT(c.v)}}`
 	texts := map[string][3]string{ // the rows for no document, for an undefined value, and for a string
 		`SELECT VALUE [{"item": COUNT(1)}] FROM c`:                                        {`[{"item":0}]`, `[{"item":1}]`, `[{"item":2}]`},
@@ -198,7 +199,7 @@ func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 		t.Skip("checks how much memory is used, which the race detector cannot judge")
 	}
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	long := strings.Repeat("x", 1<<20)
 	for i := range 40 {
 		put(t, c, `{"id":"%02d","pk":"k","g":%d,"long":"%d%s"}`, i, i, i, long)
@@ -224,7 +225,7 @@ func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 // keys must be in the same order by both.
 func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 300 {
 		put(t, c, `{"id":"%03d","pk":"k%d","n":3}`, (i*7)%300, i%5)
 	}
@@ -283,7 +284,7 @@ func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 
 func TestInvalidExpressionsOfGroupsAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	put(t, c, `{"id":"1","pk":"k","s":"%s"}`, strings.Repeat("s", 1<<20))
 	ts.ask(pk(`["k"]`), "SELECT CONCAT(MAX(c.s), MIN(c.s), MAX(c.s), MIN(c.s), MAX(c.s)) AS much FROM c").want(400).wantBody("CONCAT")
 	ts.ask(pk(`["k"]`), "SELECT CONCAT(c.s, c.s, c.s, c.s, c.s) AS much FROM c GROUP BY c.s").want(400).wantBody("CONCAT")

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // withLists creates the container orders with n documents. Document i has the array xs
 // with i strings.
 func (ts *testServer) withLists(partitions, n int) *engine.Container {
 	ts.t.Helper()
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: partitions})
 	for i := range n {
 		put(ts.t, c, `{"id":"%03d","pk":"k%d","v":%d,"xs":[%s]}`, i, i%3, i, elements(i))
 	}
@@ -104,7 +105,7 @@ func TestAJoinResumesInItsItemAfterWritesAndDeletes(t *testing.T) {
 						return
 					}
 					if name != "stays" {
-						if _, err := c.Delete(t.Context(), []any{"k2"}, "002", engine.WriteOptions{}); err != nil {
+						if _, err := c.Delete(t.Context(), []any{"k2"}, "002", storetype.WriteOptions{}); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // These are the values of the header in which each SDK lists its supported query
@@ -100,7 +100,7 @@ func (ts *testServer) pages(partition, text string, size int) []string {
 // the rows of each partition.
 func TestServedAndMergedQueriesAreTheSame(t *testing.T) {
 	ts := newTestServer(t, Options{ServeAllQueries: true})
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 3})
 	for i := range 90 {
 		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"g":"g%d","s":%s}`, i, i%17, i, i%7, []string{`"a"`, "3", "null", "[1]", `{"x":1}`, "true"}[i%6])
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // queryBody returns the JSON body of a query. params alternates the names and the values
@@ -90,7 +91,7 @@ func (ts *testServer) askAll(h headers, between func(page int), text string, par
 // keys.
 func (ts *testServer) withItems(partitions, n, k int) *engine.Container {
 	ts.t.Helper()
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: partitions})
 	for i := range n {
 		put(ts.t, c, `{"id":"%03d","pk":"k%d","v":%d,"odd":%t}`, i, i%k, i, i%2 == 1)
 	}
@@ -155,7 +156,7 @@ func TestQueriesAreRecognizedInEveryFormThatSDKsSend(t *testing.T) {
 // change feeds show.
 func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	r := put(t, c, `{"id":"1","pk":"a","v": 1.50,"x":"é<&>\u00fc"}`)
 	if got := ts.ask(nil, "SELECT * FROM c").rows(); len(got) != 1 || got[0] != string(r.Body) {
 		t.Errorf("row %v, document %s", got, r.Body)
@@ -165,7 +166,7 @@ func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 // These are the queries that Java's change feed processor sends to its lease container.
 func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})
 	put(t, c, `{"id":"app..0","Owner":"h","ContinuationToken":"\"7\""}`)
 	put(t, c, `{"id":"app..1","Owner":"h","ContinuationToken":null}`)
 	put(t, c, `{"id":"app..2","Owner":"h"}`)
@@ -234,7 +235,7 @@ func TestPagesOfAQueryHaveTheRequestedSizeAndEveryRowOnce(t *testing.T) {
 
 func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 60 {
 		// The documents have six values of n, or none, so that many rows have equal sort
 		// keys.
@@ -314,7 +315,7 @@ func TestQueryOverAllPartitionsNeedsItsHeader(t *testing.T) {
 // query only one partition.
 func TestPlanOfAKeyPrefixIsNotAPoint(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
+	ts.made(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
 	planned := headers{wire.HeaderQueryPlan: "True", wire.HeaderQueryFeatures: java}
 	for key, point := range map[string]bool{`["x"]`: false, `["x","y"]`: false, `["x","y","z"]`: true} {
 		for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.v", "SELECT * FROM c WHERE c.a = 'x' AND c.b = 'y'"} {
@@ -392,7 +393,7 @@ func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 		"SELECT VALUE c.v FROM c WHERE c.pk = 'k1' ORDER BY c.w DESC",
 	} {
 		ts := newTestServer(t, Options{})
-		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
+		c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 2})
 		r := rand.New(rand.NewPCG(7, uint64(len(text))))
 		for i := range 100 {
 			put(t, c, `{"id":"stays%03d","pk":"k%d","v":%d,"w":%d,"odd":%t}`, i, i%4, i, r.IntN(5), i%2 == 1)
@@ -401,7 +402,7 @@ func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 		change := func(page int) {
 			put(t, c, `{"id":"new%d","pk":"k%d","v":-1,"w":%d}`, page, page%4, page%5)
 			if page > 3 {
-				if _, err := c.Delete(t.Context(), []any{fmt.Sprintf("k%d", (page-3)%4)}, fmt.Sprintf("new%d", page-3), engine.WriteOptions{}); err != nil {
+				if _, err := c.Delete(t.Context(), []any{fmt.Sprintf("k%d", (page-3)%4)}, fmt.Sprintf("new%d", page-3), storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -445,7 +446,7 @@ func TestTheContinuationOfARangeIsValidForItsChildren(t *testing.T) {
 
 func TestTheChargeOfAQueryGrowsWithTheDocumentsItReads(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 200 {
 		put(t, c, `{"id":"%d","pk":"k%d","x":"%s"}`, i, i%10, strings.Repeat("x", 1000))
 	}
@@ -466,7 +467,7 @@ func TestTheChargeOfAQueryGrowsWithTheDocumentsItReads(t *testing.T) {
 // does not use too much memory.
 func TestAPageOfLargeRowsIsShort(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 8 {
 		put(t, c, `{"id":"%02d","pk":"a","v":%d,"x":"%s"}`, i, i, strings.Repeat("x", 1_000_000))
 	}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // withProducts creates the container orders with three items whose joins have 22,500 rows
 // each, and three small items between them.
 func (ts *testServer) withProducts() *engine.Container {
 	ts.t.Helper()
-	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
+	c := ts.made(storetype.ContainerProperties{ID: "orders", Partitions: 1})
 	var list strings.Builder
 	for i := range 150 {
 		fmt.Fprintf(&list, "%d,", i)
@@ -80,7 +81,7 @@ func TestAPageEndsWithinAnItemAtItsTimeLimitAndTheNextResumesThere(t *testing.T)
 				return
 			}
 			if gone {
-				if _, err := c.Delete(t.Context(), []any{"k"}, "0", engine.WriteOptions{}); err != nil {
+				if _, err := c.Delete(t.Context(), []any{"k"}, "0", storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file finds the database and the container that a path names. A path may contain
@@ -15,7 +16,7 @@ import (
 
 // database returns the database in the path, by its name or its rid. If the request
 // addresses a resource in the database, the caller must pass the error to ownerError.
-func (x *request) database() (engine.DatabaseProperties, error) {
+func (x *request) database() (storetype.DatabaseProperties, error) {
 	d, err := x.s.db.Database(x.r.Context(), x.path.IDs[0])
 	if errors.Is(err, feed.ErrNotFound) {
 		if byRID, ridErr := x.s.db.DatabaseByRID(x.r.Context(), x.path.IDs[0]); ridErr == nil {
@@ -40,7 +41,7 @@ func (x *request) container() (*engine.Container, error) {
 }
 
 // containerIn returns the container of the database d whose name or rid is id.
-func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.Container, error) {
+func (x *request) containerIn(d storetype.DatabaseProperties, id string) (*engine.Container, error) {
 	c, err := x.s.db.Container(x.r.Context(), d.ID, id)
 	if errors.Is(err, feed.ErrNotFound) {
 		if byRID, ridErr := x.s.db.ContainerByRID(x.r.Context(), id); ridErr == nil && byRID.Identity().DatabaseRID == d.RID {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // setResult sets the headers of the answer from the result of an operation on an item:
 // the charge, the etag and the partition.
-func (x *request) setResult(r engine.Result) {
+func (x *request) setResult(r storetype.Result) {
 	x.charge += r.Charge
 	x.etag = r.ETag
 	if x.r.Method == http.MethodGet {
@@ -86,7 +87,7 @@ func (x *request) fail(err error) {
 	}
 	// An error of the disk makes very many requests fail. The store logs it, so it is not
 	// logged again for each request.
-	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
+	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*storetype.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
 	x.releaseSlot()

@@ -20,6 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Options configures a server. The zero value of a field means its default.
@@ -39,11 +40,6 @@ type Options struct {
 	// Partitions is the least number of physical partitions of a new container. If zero,
 	// 1 is used.
 	Partitions int
-	// EnforceThroughput makes the server answer 429 when the provisioned throughput of a
-	// container is used up, or that of its database, which containers without throughput
-	// of their own share. The store must also be opened to enforce it. If false, throughput
-	// is only stored and shown.
-	EnforceThroughput bool
 	// Versions is the time for which a container keeps all versions if its properties do
 	// not set a retention. It must be a whole number of minutes. It corresponds to an
 	// account with continuous backup, where every container can be read in all versions
@@ -156,8 +152,8 @@ func New(st *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	db := (*engine.DB)(st)
 	s := &Server{db: db, o: o, draining: make(chan struct{}), conditionSlots: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
-	if o.Partitions < 0 || o.Partitions > engine.MaxPartitions {
-		return nil, fmt.Errorf("server: Partitions is %d; it must be 1 to %d", o.Partitions, engine.MaxPartitions)
+	if o.Partitions < 0 || o.Partitions > storetype.MaxPartitions {
+		return nil, fmt.Errorf("server: Partitions is %d; it must be 1 to %d", o.Partitions, storetype.MaxPartitions)
 	}
 	if o.MemoryLimit < 0 || o.MemoryLimit > 0 && o.MemoryLimit < MinMemoryLimit {
 		return nil, fmt.Errorf("server: MemoryLimit is %d; it must be at least %d bytes, or 0 for no limit", o.MemoryLimit, MinMemoryLimit)
@@ -245,7 +241,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	if err := s.serve(x); err != nil {
 		x.fail(err)
-	} else if s.o.EnforceThroughput && x.c != nil {
+	} else if s.db.EnforcesThroughput() && x.c != nil {
 		s.costs.learn(x.c, x.op, x.charge)
 	}
 	if s.o.Logger.Enabled(r.Context(), slog.LevelDebug) { // each value of the line is an allocation

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A session token ahead of the partition that serves a read is 404/1002. Every token that an
 // answer of the server had stays good: also that of a parent, and one of several partitions.
 func TestASessionTokenAheadOfTheServerIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
 	for i := range 9 {
 		put(t, c, `{"id":"%d","pk":"a"}`, i)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file serves /dbs/<id>/users and /dbs/<id>/users/<id>. Supported: create, upsert,
@@ -34,7 +35,7 @@ type user struct {
 
 	// database is the user's database. record is the record that holds the user, under
 	// the user's name.
-	database engine.DatabaseProperties
+	database storetype.DatabaseProperties
 	record   engine.Record
 }
 
@@ -72,7 +73,7 @@ func (u *user) body() []byte {
 }
 
 // readUser decodes the user in the record r of the database d.
-func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
+func readUser(d storetype.DatabaseProperties, r engine.Record) (*user, error) {
 	u := &user{database: d, record: r}
 	if err := json.Unmarshal(r.Value, u); err != nil {
 		return nil, fmt.Errorf("cannot read user %q of database %q: %w", r.Name, d.ID, err)
@@ -99,7 +100,7 @@ func (x *request) user() (*user, error) {
 
 // userNumber returns the record number in the rid of a user of the database d. ok is
 // false if the text is not such a rid.
-func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool) {
+func userNumber(d storetype.DatabaseProperties, rid string) (number uint32, ok bool) {
 	b, err := engine.RIDEncoding.DecodeString(rid)
 	if err != nil || len(b) != 8 || engine.RIDEncoding.EncodeToString(b[:4]) != d.RID {
 		return 0, false
@@ -129,10 +130,10 @@ func (x *request) changeUser(change func(u *user) (name string, err error)) (*us
 			return nil, fmt.Errorf("encode the user: %w", err)
 		}
 		r, err := x.s.db.ReplaceRecord(x.r.Context(), u.database.ID, old, u.record)
-		if large := (*engine.TooLargeError)(nil); errors.As(err, &large) {
+		if large := (*storetype.TooLargeError)(nil); errors.As(err, &large) {
 			return nil, failure(http.StatusRequestEntityTooLarge, wire.SubNone, "user %s has too many permissions for this server: %d bytes, at most %d; give further ones to another user", name, large.Size, large.Limit)
 		}
-		if !errors.Is(err, engine.ErrPreconditionFailed) {
+		if !errors.Is(err, storetype.ErrPreconditionFailed) {
 			u.record = r
 			return u, err
 		}
@@ -155,7 +156,7 @@ func (s *Server) postUser(x *request) error {
 		return fmt.Errorf("encode the user: %w", err)
 	}
 	u.record, err = s.db.CreateRecord(x.r.Context(), d.ID, engine.Record{Name: id, Value: value})
-	if isUpsert(x) && errors.Is(err, engine.ErrConflict) {
+	if isUpsert(x) && errors.Is(err, storetype.ErrConflict) {
 		x.path = wire.Path{Types: []string{"dbs", "users"}, IDs: []string{x.path.IDs[0], id}}
 		return x.putUser(id)
 	}
@@ -207,7 +208,7 @@ func (s *Server) deleteUser(x *request) error {
 			return err
 		}
 		err = s.db.DeleteRecord(x.r.Context(), u.database.ID, u.id(), u.record.ETag)
-		if errors.Is(err, engine.ErrPreconditionFailed) {
+		if errors.Is(err, storetype.ErrPreconditionFailed) {
 			continue // another request changed a permission of the user in between
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // newContainer opens a new store in memory and returns it with a container of two
@@ -24,10 +25,10 @@ func newContainer(t *testing.T) (*store.DB, *store.Container) {
 			t.Error(err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop", Extra: []byte(`{"a":1}`)}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop", Extra: []byte(`{"a":1}`)}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{
+	c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{
 		ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2, DefaultTTL: -1,
 	})
 	if err != nil {
@@ -55,7 +56,7 @@ func TestPropertiesAreReturned(t *testing.T) {
 	if err != nil || replaced != c {
 		t.Fatalf("replace the container: %v, %v", replaced, err)
 	}
-	if _, err := db.ReplaceContainer(t.Context(), "shop", p); !errors.Is(err, store.ErrPreconditionFailed) {
+	if _, err := db.ReplaceContainer(t.Context(), "shop", p); !errors.Is(err, storetype.ErrPreconditionFailed) {
 		t.Errorf("replace by an old ETag: %v", err)
 	}
 	if _, err := db.Container(t.Context(), "shop", "missing"); !errors.Is(err, feed.ErrNotFound) {
@@ -66,24 +67,24 @@ func TestPropertiesAreReturned(t *testing.T) {
 func TestBatchAndPagesReturnTheItems(t *testing.T) {
 	_, c := newContainer(t)
 	key := feed.PartitionKey{"ada"}
-	var ops []store.Operation
+	var ops []storetype.Operation
 	for i := range 5 {
-		ops = append(ops, store.Operation{Kind: store.OpCreate, Body: fmt.Appendf(nil, `{"id":"%d","customer":"ada"}`, i)})
+		ops = append(ops, storetype.Operation{Kind: storetype.OpCreate, Body: fmt.Appendf(nil, `{"id":"%d","customer":"ada"}`, i)})
 	}
 	results, err := c.Batch(t.Context(), key, ops)
 	if err != nil || len(results) != 5 || results[4].LSN != results[0].LSN || results[4].Charge <= 0 {
 		t.Fatalf("batch: %+v, %v", results, err)
 	}
-	var failed *store.BatchError
-	if _, err := c.Batch(t.Context(), key, ops[3:]); !errors.As(err, &failed) || failed.Index != 0 || !errors.Is(err, store.ErrConflict) {
+	var failed *storetype.BatchError
+	if _, err := c.Batch(t.Context(), key, ops[3:]); !errors.As(err, &failed) || failed.Index != 0 || !errors.Is(err, storetype.ErrConflict) {
 		t.Errorf("the same creations again: %v", err)
 	}
-	r, err := c.Read(t.Context(), key, "3", store.ReadOptions{})
+	r, err := c.Read(t.Context(), key, "3", storetype.ReadOptions{})
 	if err != nil || r.ETag != results[3].ETag || !bytes.Equal(r.Body, results[3].Body) || r.Created {
 		t.Errorf("read: %+v, %v; want %+v", r, err, results[3])
 	}
 	var read, visited []string
-	for request := (store.ItemsRequest{MaxItems: 2}); ; {
+	for request := (storetype.ItemsRequest{MaxItems: 2}); ; {
 		page, err := c.Items(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +96,7 @@ func TestBatchAndPagesReturnTheItems(t *testing.T) {
 			break
 		}
 	}
-	page, err := c.VisitItems(t.Context(), store.ItemsRequest{Key: key}, func(body []byte) (bool, error) {
+	page, err := c.VisitItems(t.Context(), storetype.ItemsRequest{Key: key}, func(body []byte) (bool, error) {
 		visited = append(visited, string(body))
 		return true, nil
 	})

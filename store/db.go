@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // DB is an open store. It is safe for concurrent use.
@@ -30,9 +30,11 @@ type Options struct {
 	// items and versions past their retention. The store returns neither of them, even
 	// before the purge. If zero, 1 s is used. If -1, the purge is disabled.
 	PurgeInterval time.Duration
-	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput. No
-	// request then returns a *feed.ThrottledError.
-	IgnoreThroughput bool
+	// EnforceThroughput makes a request return a *feed.ThrottledError when the provisioned
+	// throughput of its container is used up, or that of the database, which containers
+	// without throughput of their own share. A server in front of the store answers 429
+	// then. If false, throughput is only stored and shown.
+	EnforceThroughput bool
 	// Logger logs background events. If nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -43,12 +45,12 @@ type Options struct {
 // restricts it and logs that. Open does not change a directory of another owner, but logs
 // a warning.
 //
-// Open returns a *[LockedError] if a process has the directory open, a *[FormatError] if
-// another release wrote it in another format, and a *[CorruptError] if a file is damaged
+// Open returns a *[storetype.LockedError] if a process has the directory open, a *[storetype.FormatError] if
+// another release wrote it in another format, and a *[storetype.CorruptError] if a file is damaged
 // or missing. If the disk refuses to write, Open returns an error that wraps the disk's.
 // On a full disk the error names the room that Open needs. Open may then be called again.
 //
-// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads
+// If the disk refuses writes later, every write returns a *[storetype.DiskError] at once, and reads
 // are served. The store retries and resumes writes when the disk accepts them. No
 // acknowledged write is lost.
 func Open(dir string, o Options) (*DB, error) {
@@ -65,7 +67,7 @@ func OpenMemory(o Options) (*DB, error) {
 func (db *DB) engine() *engine.DB { return (*engine.DB)(db) }
 
 // Close stops the background work, waits for the requests in progress, and closes the
-// files. Reads that wait for a change return [ErrClosed]. So does every later call. A
+// files. Reads that wait for a change return [storetype.ErrClosed]. So does every later call. A
 // second Close does nothing.
 func (db *DB) Close() error { return db.engine().Close() }
 
@@ -79,53 +81,35 @@ func (db *DB) Now() time.Time { return db.engine().Now() }
 // Check verifies every invariant of the store: index and logs, the order of LSNs and
 // resource ids, partitions, documents, versions, statistics, and the indexes of unique
 // keys. It reads the whole store from one snapshot. Writers may continue meanwhile. The
-// returned error joins the first 20 findings, each a *[CorruptError].
+// returned error joins the first 20 findings, each a *[storetype.CorruptError].
 //
 // For items with equal values in a unique key, the error joins the first 20 such pairs, each
-// a *[UniqueKeyError].
+// a *[storetype.UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error { return db.engine().Check(ctx) }
 
-// DatabaseProperties describe a database.
-type DatabaseProperties struct {
-	// ID is the name. RID is the resource id that the store assigned. ETag and Modified
-	// describe the last write.
-	ID, RID, ETag string
-	Modified      time.Time
-	// Throughput is the provisioned throughput in request units per second that all
-	// containers without one of their own share. If zero, they are unlimited. It is enforced
-	// as that of [ContainerProperties] is.
-	Throughput int
-	// Extra is JSON text of the caller, as in [ContainerProperties].
-	Extra json.RawMessage
-}
-
 // CreateDatabase creates a database with the ID, Throughput and Extra of p. It returns
-// [ErrConflict] if the database exists. It returns a *[BadRequestError] or a
-// *[TooLargeError] if p is not valid.
-func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
-	created, err := db.engine().CreateDatabase(ctx, engine.DatabaseProperties(p))
-	return DatabaseProperties(created), err
+// [storetype.ErrConflict] if the database exists. It returns a *[storetype.BadRequestError] or a
+// *[storetype.TooLargeError] if p is not valid.
+func (db *DB) CreateDatabase(ctx context.Context, p storetype.DatabaseProperties) (storetype.DatabaseProperties, error) {
+	return db.engine().CreateDatabase(ctx, p)
 }
 
 // Database returns the properties of a database. It returns an error that wraps
 // feed.ErrNotFound if the database does not exist.
-func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, error) {
-	p, err := db.engine().Database(ctx, id)
-	return DatabaseProperties(p), err
+func (db *DB) Database(ctx context.Context, id string) (storetype.DatabaseProperties, error) {
+	return db.engine().Database(ctx, id)
 }
 
 // Databases returns the properties of all databases, sorted by name.
-func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
-	all, err := db.engine().Databases(ctx)
-	return convert(all, func(p engine.DatabaseProperties) DatabaseProperties { return DatabaseProperties(p) }), err
+func (db *DB) Databases(ctx context.Context) ([]storetype.DatabaseProperties, error) {
+	return db.engine().Databases(ctx)
 }
 
 // ReplaceDatabase replaces the Throughput and the Extra of a database. It returns an error
 // that wraps feed.ErrNotFound if the database does not exist. It returns
-// [ErrPreconditionFailed] if p.ETag is neither empty, nor "*", nor the current ETag.
-func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
-	replaced, err := db.engine().ReplaceDatabase(ctx, engine.DatabaseProperties(p))
-	return DatabaseProperties(replaced), err
+// [storetype.ErrPreconditionFailed] if p.ETag is neither empty, nor "*", nor the current ETag.
+func (db *DB) ReplaceDatabase(ctx context.Context, p storetype.DatabaseProperties) (storetype.DatabaseProperties, error) {
+	return db.engine().ReplaceDatabase(ctx, p)
 }
 
 // DeleteDatabase deletes a database and all its containers. It returns an error that
@@ -134,74 +118,11 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	return db.engine().DeleteDatabase(ctx, id)
 }
 
-// KeyVersion is the version of the hash of a container's partition keys.
-type KeyVersion = engine.KeyVersion
-
-// The hash versions.
-const (
-	// DefaultHash is HashV2 for one key path and MultiHash for more.
-	DefaultHash KeyVersion = engine.DefaultHash
-	// HashV1 is the older hash, which looks at the first 100 characters of a string. Keys
-	// that differ only in later ones are one logical partition: an id exists once among
-	// them, and a request for one of the keys reads the documents of all. Use it only for a
-	// container that must behave like an existing one.
-	HashV1 KeyVersion = engine.HashV1
-	// HashV2 is one hash over all components.
-	HashV2 KeyVersion = engine.HashV2
-	// MultiHash hashes each of up to three components alone (hierarchical partition
-	// keys). So a prefix of the key is a range.
-	MultiHash KeyVersion = engine.MultiHash
-)
-
-// ContainerProperties describe a container.
-type ContainerProperties struct {
-	// ID is the name. It has at most 255 bytes.
-	ID string
-	// KeyPaths are one to three paths to the partition key, for instance "/customer" or
-	// "/address/city". They cannot be changed.
-	KeyPaths []string
-	// KeyVersion is the version of the hash. It cannot be changed.
-	KeyVersion KeyVersion
-	// SystemKey makes a container without a partition key, as Azure Cosmos DB created them
-	// before 2019 and still serves them. Its KeyPaths are "/_partitionKey", and may be left
-	// out. The key of an item without that property is feed.PartitionKey{feed.Undefined}. The
-	// container has one partition, which cannot be split. Leases of older processors are in
-	// such containers; a new container is better created with a key. It cannot be changed.
-	SystemKey bool
-	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical
-	// partition have equal values at all paths of a list: a write of such an item returns
-	// a *[UniqueKeyError]. A missing value counts as null. Objects and arrays are
-	// compared by their contents. Unique keys cannot be changed: ReplaceContainer accepts
-	// the same keys, or nil.
-	UniqueKeys [][]string
-	// DefaultTTL is the time to live of items in seconds. If zero, items never expire,
-	// and their own ttl is ignored. If -1, only items with a ttl of their own expire.
-	DefaultTTL int
-	// Retention is the time for which the container keeps all versions and deletes. If
-	// zero, the container keeps none and has no all versions and deletes feed.
-	Retention time.Duration
-	// Throughput is the provisioned throughput in request units per second. If zero, the
-	// container shares that of its database. Requests above it return a
-	// *feed.ThrottledError, unless [Options].IgnoreThroughput is set.
-	Throughput int
-	// Partitions is the number of physical partitions to create. If zero, 1 is used.
-	// ReplaceContainer ignores it.
-	Partitions int
-	// Extra is JSON text of the caller, at most 256 KiB, or nil. The store returns it
-	// byte for byte. ReplaceContainer replaces it, also with nil.
-	Extra json.RawMessage
-
-	// RID, ETag and Modified are set by the store and ignored in requests, with one
-	// exception: ReplaceContainer takes a non-empty ETag as a condition.
-	RID, ETag string
-	Modified  time.Time
-}
-
-// CreateContainer creates a container. It returns [ErrConflict] if the container exists,
+// CreateContainer creates a container. It returns [storetype.ErrConflict] if the container exists,
 // and an error that wraps feed.ErrNotFound if the database does not exist. It returns a
-// *[BadRequestError] or a *[TooLargeError] if p is not valid.
-func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
-	c, err := db.engine().CreateContainer(ctx, database, engine.ContainerProperties(p))
+// *[storetype.BadRequestError] or a *[storetype.TooLargeError] if p is not valid.
+func (db *DB) CreateContainer(ctx context.Context, database string, p storetype.ContainerProperties) (*Container, error) {
+	c, err := db.engine().CreateContainer(ctx, database, p)
 	return (*Container)(c), err
 }
 
@@ -215,15 +136,19 @@ func (db *DB) Container(ctx context.Context, database, id string) (*Container, e
 // Containers returns the handles to all containers of a database, sorted by name.
 func (db *DB) Containers(ctx context.Context, database string) ([]*Container, error) {
 	all, err := db.engine().Containers(ctx, database)
-	return convert(all, func(c *engine.Container) *Container { return (*Container)(c) }), err
+	handles := make([]*Container, len(all))
+	for i, c := range all {
+		handles[i] = (*Container)(c)
+	}
+	return handles, err
 }
 
 // ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container.
 // When Retention becomes zero, all kept versions are dropped. When it becomes positive,
-// versions are kept from then on. ReplaceContainer returns [ErrPreconditionFailed] if
+// versions are kept from then on. ReplaceContainer returns [storetype.ErrPreconditionFailed] if
 // p.ETag is not the container's.
-func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
-	c, err := db.engine().ReplaceContainer(ctx, database, engine.ContainerProperties(p))
+func (db *DB) ReplaceContainer(ctx context.Context, database string, p storetype.ContainerProperties) (*Container, error) {
+	c, err := db.engine().ReplaceContainer(ctx, database, p)
 	return (*Container)(c), err
 }
 
@@ -239,7 +164,7 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 // may have an LSN for each range of keys. It is valid for the part of the container that
 // was read, also after splits and merges, and for any part of that. A start time in the
 // future means now. A read with Wait returns when the first change arrives. When the store
-// is closed, it returns [ErrClosed].
+// is closed, it returns [storetype.ErrClosed].
 //
 // In all versions and deletes mode, a start from the beginning or from a time returns
 // feed.ErrUnsupported. So does every read of a container without Retention. A position
@@ -271,17 +196,4 @@ func (l Leases) Dialect() lease.Dialect { return engine.Leases(l).Dialect() }
 // Open implements [lease.Container].
 func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return engine.Leases(l).Open(ctx, k)
-}
-
-// convert returns the results of calling element for each element of in. It returns nil
-// if in is nil.
-func convert[In, Out any](in []In, element func(In) Out) []Out {
-	if in == nil {
-		return nil
-	}
-	out := make([]Out, len(in))
-	for i := range in {
-		out[i] = element(in[i])
-	}
-	return out
 }

@@ -4,13 +4,15 @@
 // directory. [OpenMemory] opens one in memory.
 //
 //	db, err := store.Open("data", store.Options{})
-//	_, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"})
-//	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{
+//	_, err = db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"})
+//	orders, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{
 //		ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 4,
 //	})
 //	order := []byte(`{"id":"1","customer":"ada"}`)
-//	_, err = orders.Upsert(ctx, nil, order, store.WriteOptions{})
+//	_, err = orders.Upsert(ctx, nil, order, storetype.WriteOptions{})
 //	page, err := orders.Feed(ctx, feed.Request{From: feed.Beginning()})
+//
+// Package storetype has the values that its methods take and return, and its errors.
 //
 // [DB.Source] and [DB.Leases] connect a processor (package changefeed) to the store.
 // Package server serves the store to the official SDKs, and package changefeedtest opens
@@ -35,7 +37,7 @@
 //   - Integers from -2^63 to 2^64-1 keep their digits. Every other number becomes a
 //     float64 and is written in one form: 1.0 and 1e0 become 1, -0.0 becomes 0, 12.50
 //     becomes 12.5, and 1e19 becomes 1e+019. A number beyond float64, such as 1e400, is a
-//     [BadRequestError]. Write amounts with more digits as strings.
+//     [storetype.BadRequestError]. Write amounts with more digits as strings.
 //   - Half of a surrogate pair ("\ud800") becomes U+FFFD. All other text stays as it was
 //     written, escapes included.
 //   - The properties _rid, _self, _etag, _attachments, _ts and _lsn of the caller are

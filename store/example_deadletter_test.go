@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A change that the handler cannot process would be delivered again and again, and would
@@ -24,22 +25,22 @@ func Example_deadLetters() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	container := func(p store.ContainerProperties) *store.Container {
+	container := func(p storetype.ContainerProperties) *store.Container {
 		c, err := db.CreateContainer(ctx, "shop", p)
 		if err != nil {
 			log.Fatal(err)
 		}
 		return c
 	}
-	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	deadLetters := container(store.ContainerProperties{ID: "dead-letters", KeyPaths: []string{"/customer"}})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	orders := container(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	deadLetters := container(storetype.ContainerProperties{ID: "dead-letters", KeyPaths: []string{"/customer"}})
+	leases := container(storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	write := func(c *store.Container, documents ...string) {
 		for _, document := range documents {
-			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(ctx, nil, []byte(document), storetype.WriteOptions{}); err != nil {
 				log.Fatal(err)
 			}
 		}
@@ -81,7 +82,7 @@ func Example_deadLetters() {
 					if err != nil {
 						return err
 					}
-					if _, err := deadLetters.Upsert(ctx, nil, letter, store.WriteOptions{}); err != nil {
+					if _, err := deadLetters.Upsert(ctx, nil, letter, storetype.WriteOptions{}); err != nil {
 						return err
 					}
 				} else {
@@ -101,7 +102,7 @@ func Example_deadLetters() {
 		log.Fatal(err)
 	}
 
-	letters, err := deadLetters.Items(context.Background(), store.ItemsRequest{})
+	letters, err := deadLetters.Items(context.Background(), storetype.ItemsRequest{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Latest version mode does not return deletes. A soft delete is visible there. One write
@@ -23,10 +24,10 @@ func Example_softDelete() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	container := func(p store.ContainerProperties) *store.Container {
+	container := func(p storetype.ContainerProperties) *store.Container {
 		c, err := db.CreateContainer(ctx, "shop", p)
 		if err != nil {
 			log.Fatal(err)
@@ -34,11 +35,11 @@ func Example_softDelete() {
 		return c
 	}
 	// With DefaultTTL -1, only items with a ttl of their own expire.
-	products := container(store.ContainerProperties{ID: "products", KeyPaths: []string{"/category"}, DefaultTTL: -1})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	products := container(storetype.ContainerProperties{ID: "products", KeyPaths: []string{"/category"}, DefaultTTL: -1})
+	leases := container(storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	write := func(c *store.Container, documents ...string) {
 		for _, document := range documents {
-			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(ctx, nil, []byte(document), storetype.WriteOptions{}); err != nil {
 				log.Fatal(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Create, replace and read an item. Documents are JSON objects with an id. The key paths
@@ -21,10 +22,10 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{
+	orders, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{
 		ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 4,
 	})
 	if err != nil {
@@ -33,20 +34,20 @@ func Example() {
 
 	// If key is nil, it is read from the document. Otherwise the two must agree.
 	ada := feed.PartitionKey{"ada"}
-	created, err := orders.Create(ctx, nil, []byte(`{"id":"1","customer":"ada","total":12}`), store.WriteOptions{})
+	created, err := orders.Create(ctx, nil, []byte(`{"id":"1","customer":"ada","total":12}`), storetype.WriteOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
 
 	// The condition IfMatch refuses the write if the item has changed since it was read.
 	changed := []byte(`{"id":"1","customer":"ada","total":15}`)
-	if _, err := orders.Replace(ctx, ada, "1", changed, store.WriteOptions{IfMatch: created.ETag}); err != nil {
+	if _, err := orders.Replace(ctx, ada, "1", changed, storetype.WriteOptions{IfMatch: created.ETag}); err != nil {
 		log.Fatal(err)
 	}
-	_, err = orders.Replace(ctx, ada, "1", changed, store.WriteOptions{IfMatch: created.ETag})
-	fmt.Println("the old version is refused:", errors.Is(err, store.ErrPreconditionFailed))
+	_, err = orders.Replace(ctx, ada, "1", changed, storetype.WriteOptions{IfMatch: created.ETag})
+	fmt.Println("the old version is refused:", errors.Is(err, storetype.ErrPreconditionFailed))
 
-	read, err := orders.Read(ctx, ada, "1", store.ReadOptions{})
+	read, err := orders.Read(ctx, ada, "1", storetype.ReadOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -69,22 +70,22 @@ func ExampleContainer_Batch() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	stock, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "stock", KeyPaths: []string{"/shelf"}})
+	stock, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{ID: "stock", KeyPaths: []string{"/shelf"}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	shelf := feed.PartitionKey{"A"}
-	if _, err := stock.Create(ctx, shelf, []byte(`{"id":"lamp","shelf":"A","count":3}`), store.WriteOptions{}); err != nil {
+	if _, err := stock.Create(ctx, shelf, []byte(`{"id":"lamp","shelf":"A","count":3}`), storetype.WriteOptions{}); err != nil {
 		log.Fatal(err)
 	}
 
 	take := func(n int) error {
-		_, err := stock.Batch(ctx, shelf, []store.Operation{
-			{Kind: store.OpUpsert, Body: fmt.Appendf(nil, `{"id":"order","shelf":"A","lamps":%d}`, n)},
-			{Kind: store.OpChange, ID: "lamp", Change: func(old []byte) ([]byte, error) {
+		_, err := stock.Batch(ctx, shelf, []storetype.Operation{
+			{Kind: storetype.OpUpsert, Body: fmt.Appendf(nil, `{"id":"order","shelf":"A","lamps":%d}`, n)},
+			{Kind: storetype.OpChange, ID: "lamp", Change: func(old []byte) ([]byte, error) {
 				var item struct {
 					ID    string `json:"id"`
 					Shelf string `json:"shelf"`
@@ -119,15 +120,15 @@ func ExampleContainer_Feed() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3})
+	orders, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for n, customer := range []string{"ada", "bob", "cyd"} {
-		if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d","customer":%q}`, n, customer), store.WriteOptions{}); err != nil {
+		if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d","customer":%q}`, n, customer), storetype.WriteOptions{}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -147,7 +148,7 @@ func ExampleContainer_Feed() {
 	fmt.Println(len(page.Changes), "change")
 
 	bobs := 0
-	_, err = orders.VisitItems(ctx, store.ItemsRequest{}, func(body []byte) (bool, error) {
+	_, err = orders.VisitItems(ctx, storetype.ItemsRequest{}, func(body []byte) (bool, error) {
 		if bytes.Contains(body, []byte(`"customer":"bob"`)) {
 			bobs++
 		}

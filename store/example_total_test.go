@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // account is the running total of one customer. LSN is the LSN of the last payment in
@@ -48,11 +49,11 @@ func add(ctx context.Context, accounts *store.Container, changes []feed.Change) 
 }
 
 func addTo(ctx context.Context, accounts *store.Container, customer string, payments []feed.Change) error {
-	a, condition := account{ID: "total", Customer: customer}, store.WriteOptions{IfNoneMatch: "*"}
-	old, err := accounts.Read(ctx, feed.PartitionKey{customer}, a.ID, store.ReadOptions{})
+	a, condition := account{ID: "total", Customer: customer}, storetype.WriteOptions{IfNoneMatch: "*"}
+	old, err := accounts.Read(ctx, feed.PartitionKey{customer}, a.ID, storetype.ReadOptions{})
 	switch {
 	case err == nil:
-		condition = store.WriteOptions{IfMatch: old.ETag}
+		condition = storetype.WriteOptions{IfMatch: old.ETag}
 		if err := json.Unmarshal(old.Body, &a); err != nil {
 			return err
 		}
@@ -94,22 +95,22 @@ func Example_runningTotal() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	container := func(p store.ContainerProperties) *store.Container {
+	container := func(p storetype.ContainerProperties) *store.Container {
 		c, err := db.CreateContainer(ctx, "shop", p)
 		if err != nil {
 			log.Fatal(err)
 		}
 		return c
 	}
-	payments := container(store.ContainerProperties{ID: "payments", KeyPaths: []string{"/customer"}})
-	accounts := container(store.ContainerProperties{ID: "accounts", KeyPaths: []string{"/customer"}})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	payments := container(storetype.ContainerProperties{ID: "payments", KeyPaths: []string{"/customer"}})
+	accounts := container(storetype.ContainerProperties{ID: "accounts", KeyPaths: []string{"/customer"}})
+	leases := container(storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	write := func(c *store.Container, documents ...string) {
 		for _, document := range documents {
-			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(ctx, nil, []byte(document), storetype.WriteOptions{}); err != nil {
 				log.Fatal(err)
 			}
 		}
@@ -145,7 +146,7 @@ func Example_runningTotal() {
 		log.Fatal(err)
 	}
 	for _, customer := range []string{"ada", "bob"} {
-		item, err := accounts.Read(context.Background(), feed.PartitionKey{customer}, "total", store.ReadOptions{})
+		item, err := accounts.Read(context.Background(), feed.PartitionKey{customer}, "total", storetype.ReadOptions{})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	rest "github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // account is a server on a local port, over a store in memory. Commands use it as they
@@ -48,15 +49,15 @@ func newAccount(t *testing.T) *account {
 	// commands expect.
 	a.endpoint = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	ctx := t.Context()
-	if _, err := a.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := a.db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		into       **store.Container
-		properties store.ContainerProperties
+		properties storetype.ContainerProperties
 	}{
-		{&a.orders, store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2}},
-		{&a.leases, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}},
+		{&a.orders, storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2}},
+		{&a.leases, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}},
 	} {
 		if *c.into, err = a.db.CreateContainer(ctx, "shop", c.properties); err != nil {
 			t.Fatal(err)
@@ -67,7 +68,7 @@ func newAccount(t *testing.T) *account {
 
 func (a *account) order(i int) {
 	a.t.Helper()
-	if _, err := a.orders.Upsert(a.t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","customer":"c%d"}`, i, i), store.WriteOptions{}); err != nil {
+	if _, err := a.orders.Upsert(a.t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","customer":"c%d"}`, i, i), storetype.WriteOptions{}); err != nil {
 		a.t.Fatal(err)
 	}
 }

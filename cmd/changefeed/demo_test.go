@@ -17,6 +17,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // If this environment variable is set, the test binary acts as the changefeed command. So
@@ -112,7 +113,7 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, err := c.Items(t.Context(), store.ItemsRequest{MaxItems: 1000})
+		page, err := c.Items(t.Context(), storetype.ItemsRequest{MaxItems: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,10 +124,10 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 			case m == nil:
 			case lost == "":
 				lost = string(m[2])
-				_, err = c.Delete(t.Context(), feed.PartitionKey{string(m[1])}, lost, store.WriteOptions{})
+				_, err = c.Delete(t.Context(), feed.PartitionKey{string(m[1])}, lost, storetype.WriteOptions{})
 			case spoilt == "":
 				spoilt = string(m[2])
-				_, err = c.Upsert(t.Context(), nil, []byte(strings.Replace(string(item.Body), `"delay"`, `"delayed"`, 1)), store.WriteOptions{})
+				_, err = c.Upsert(t.Context(), nil, []byte(strings.Replace(string(item.Body), `"delay"`, `"delayed"`, 1)), storetype.WriteOptions{})
 			}
 			if err != nil {
 				t.Fatal(err)

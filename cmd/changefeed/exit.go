@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The exit codes. A signal ends a command with exitSignal and its number, as shells report it.
@@ -104,7 +104,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		return code
 	}
 	advice := connect.Advice(err)
-	if _, ok := errors.AsType[*store.LockedError](err); ok {
+	if _, ok := errors.AsType[*storetype.LockedError](err); ok {
 		advice = "; wait for it to end, or stop it"
 	}
 	cmd.PrintErrf("changefeed: %s%s\n", plainText(err), advice)

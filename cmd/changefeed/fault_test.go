@@ -9,12 +9,13 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestFaultsOfARunningServerAreSetListedAndCleared(t *testing.T) {
 	dir := t.TempDir()
 	checkStore(t, dir, func(db *store.DB) {
-		changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+		changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	})
 	endpoint, end := served(t, "--tls", "off", "--data", dir)
 	defer end(syscall.SIGTERM)

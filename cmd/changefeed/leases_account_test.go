@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // processing runs a processor on the account until the test calls stop. hold is called
@@ -126,7 +126,7 @@ func TestLeasesReleaseReportsABusyOwner(t *testing.T) {
 func TestLeasesCheckRepairsTwoDocumentsOfOneId(t *testing.T) {
 	a := newAccount(t)
 	var err error
-	if a.leases, err = a.db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "keyed", KeyPaths: []string{"/partitionKey"}}); err != nil {
+	if a.leases, err = a.db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "keyed", KeyPaths: []string{"/partitionKey"}}); err != nil {
 		t.Fatal(err)
 	}
 	identity, err := a.db.Source(a.orders).Identity(t.Context())
@@ -143,7 +143,7 @@ func TestLeasesCheckRepairsTwoDocumentsOfOneId(t *testing.T) {
 	}
 	put := func(body []byte) {
 		t.Helper()
-		if _, err := a.leases.Upsert(t.Context(), nil, body, store.WriteOptions{}); err != nil {
+		if _, err := a.leases.Upsert(t.Context(), nil, body, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestLeasesMayBeInAnotherAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.leases.Upsert(t.Context(), nil, codec.Marker(), store.WriteOptions{}); err != nil {
+	if _, err := other.leases.Upsert(t.Context(), nil, codec.Marker(), storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errOut := monitored.run("leases", "ls", "--lease-endpoint", other.endpoint, "--lease-key", other.key)
@@ -304,11 +304,11 @@ func TestHostsResumeAfterARepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{codec.LeaseID(live[1].ID), codec.MarkerID()} {
-		if _, err := a.leases.Delete(t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
+		if _, err := a.leases.Delete(t.Context(), feed.PartitionKey{id}, id, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := a.leases.Upsert(t.Context(), nil, codec.Encode(part("01", "7F", 3)), store.WriteOptions{}); err != nil {
+	if _, err := a.leases.Upsert(t.Context(), nil, codec.Encode(part("01", "7F", 3)), storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.orders.Split(t.Context(), live[0].ID, ""); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestLeasesComeBackFromAFile(t *testing.T) {
@@ -92,7 +93,7 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range 50 {
-				r, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","customer":"%d"}`, i, i), store.WriteOptions{})
+				r, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","customer":"%d"}`, i, i), storetype.WriteOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // behind returns a scene whose last lease has not read five transactions, with the LSNs 31
@@ -28,7 +29,7 @@ func behind(t *testing.T) *leaseScene {
 			if point, _ := epk.V2.Prefix([]epk.Component{epk.OfString(fmt.Sprint(key))}); !s.live[2].Range.Holds(point) {
 				continue
 			}
-			if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"unread","customer":"%d"}`, key), store.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"unread","customer":"%d"}`, key), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			n++

@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // codecOf returns the codec for the leases of processor j in a dialect.
@@ -121,7 +122,7 @@ func TestLeasesCheckTakesALeaseWithoutAnyMarkForItsStores(t *testing.T) {
 			t.Fatalf("status %d: %s%s", code, out, errOut)
 		}
 		s.edit(func(db *store.DB) {
-			got, err := s.leases(db).Read(t.Context(), feed.PartitionKey{java.LeaseID(lower.Token)}, java.LeaseID(lower.Token), store.ReadOptions{})
+			got, err := s.leases(db).Read(t.Context(), feed.PartitionKey{java.LeaseID(lower.Token)}, java.LeaseID(lower.Token), storetype.ReadOptions{})
 			if err != nil || !strings.Contains(string(got.Body), `"feedRange":`) || strings.Contains(string(got.Body), `"FeedRange"`) {
 				t.Errorf("%s, %v", got.Body, err)
 			}

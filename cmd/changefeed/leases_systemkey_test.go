@@ -7,13 +7,14 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The lease containers of the first .NET processors have no partition key. The commands must
 // read, create, replace and delete leases in them.
 func TestLeasesInAContainerWithoutAPartitionKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := leasesIn(t, store.ContainerProperties{SystemKey: true})
+		s := leasesIn(t, storetype.ContainerProperties{SystemKey: true})
 		if got := s.positions(); len(got) != 3 || got[s.live[2].ID] != "LSN 30" {
 			t.Errorf("ls shows %v", got)
 		}
@@ -22,7 +23,7 @@ func TestLeasesInAContainerWithoutAPartitionKey(t *testing.T) {
 		}
 		missing := s.codec.LeaseID(s.live[0].ID)
 		s.edit(func(db *store.DB) {
-			if _, err := s.leases(db).Delete(t.Context(), feed.PartitionKey{feed.Undefined}, missing, store.WriteOptions{}); err != nil {
+			if _, err := s.leases(db).Delete(t.Context(), feed.PartitionKey{feed.Undefined}, missing, storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		})

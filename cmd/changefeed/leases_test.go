@@ -16,6 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // leaseScene is a store with a monitored container and a lease container. The monitored
@@ -34,20 +35,20 @@ type leaseScene struct {
 // 10, 20 and 30.
 func leasesOf(t *testing.T) *leaseScene {
 	t.Helper()
-	return leasesIn(t, store.ContainerProperties{KeyPaths: []string{"/id"}})
+	return leasesIn(t, storetype.ContainerProperties{KeyPaths: []string{"/id"}})
 }
 
 // leasesIn is like leasesOf, with a lease container that has the properties p.
-func leasesIn(t *testing.T, p store.ContainerProperties) *leaseScene {
+func leasesIn(t *testing.T, p storetype.ContainerProperties) *leaseScene {
 	t.Helper()
 	p.ID = "leases"
 	s := &leaseScene{t: t, dir: filepath.Join(t.TempDir(), "data")}
 	checkStore(t, s.dir, func(db *store.DB) {
 		ctx := t.Context()
-		if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
-		orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2})
+		orders, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +93,7 @@ func writeTo(t *testing.T, c *store.Container, p feed.Partition, end int) {
 	}
 	for range end {
 		body := fmt.Appendf(nil, `{"id":"1","customer":"%d"}`, key)
-		if _, err := c.Upsert(t.Context(), nil, body, store.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, body, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,14 +121,14 @@ func (s *leaseScene) leases(db *store.DB) *store.Container {
 
 func (s *leaseScene) put(db *store.DB, body []byte) {
 	s.t.Helper()
-	if _, err := s.leases(db).Upsert(s.t.Context(), nil, body, store.WriteOptions{}); err != nil {
+	if _, err := s.leases(db).Upsert(s.t.Context(), nil, body, storetype.WriteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 func (s *leaseScene) drop(db *store.DB, id string) {
 	s.t.Helper()
-	if _, err := s.leases(db).Delete(s.t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
+	if _, err := s.leases(db).Delete(s.t.Context(), feed.PartitionKey{id}, id, storetype.WriteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	rest "github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // instrument is a metric instrument with the arguments of its creation. scope is the name
@@ -336,7 +336,7 @@ func recordProcessor(t *testing.T, r *instrumentRecorder) {
 func recordServer(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
 	db := changefeedtest.NewStore(t)
-	changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 	handler, err := rest.New(db, rest.Options{Metrics: r})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A container without a partition key can be copied by a key of the target, into another
@@ -18,11 +19,11 @@ func TestReplicateFromAndToContainersWithoutAPartitionKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	synctest.Test(t, func(t *testing.T) {
 		checkStore(t, dir, func(db *store.DB) {
-			if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 				t.Fatal(err)
 			}
 			for _, id := range []string{"fixed", "copy", "replicate-leases"} {
-				if _, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: id, SystemKey: true}); err != nil {
+				if _, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: id, SystemKey: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -31,7 +32,7 @@ func TestReplicateFromAndToContainersWithoutAPartitionKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, body := range []string{`{"id":"1","customer":"ada"}`, `{"id":"2","customer":"bob","_partitionKey":"x"}`} {
-				if _, err := c.Upsert(t.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, []byte(body), storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -67,7 +68,7 @@ func TestReplicateFromAndToContainersWithoutAPartitionKey(t *testing.T) {
 					t.Errorf("%s has a system key: %t, %v", c.id, p.SystemKey, err)
 				}
 				for i, id := range []string{"1", "2"} {
-					if _, err := to.Read(t.Context(), c.keys[i], id, store.ReadOptions{}); err != nil {
+					if _, err := to.Read(t.Context(), c.keys[i], id, storetype.ReadOptions{}); err != nil {
 						t.Errorf("document %s of %s: %v", id, c.id, err)
 					}
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestReplicateRejectsInvalidFlags(t *testing.T) {
@@ -53,16 +54,16 @@ func TestReplicateCopiesWithinAStoreUntilItHasCaughtUp(t *testing.T) {
 func replicateWithin(t *testing.T, dir string) {
 	t.Helper()
 	checkStore(t, dir, func(db *store.DB) {
-		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
-		c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range 50 {
 			body := fmt.Sprintf(`{"id":"%d","customer":"c%d","product":"p%d"}`, i, i%7, i%3)
-			if _, err := c.Upsert(t.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(t.Context(), nil, []byte(body), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +82,7 @@ func replicateWithin(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		item, err := c.Read(t.Context(), feed.PartitionKey{"p1"}, "4", store.ReadOptions{})
+		item, err := c.Read(t.Context(), feed.PartitionKey{"p1"}, "4", storetype.ReadOptions{})
 		if err != nil || !strings.HasPrefix(string(item.Body), `{"id":"4","customer":"c4","product":"p1"`) {
 			t.Errorf("order 4: %s, %v", item.Body, err)
 		}
@@ -107,10 +108,10 @@ func TestReplicateContainersAndKeysWithStrangeCharacters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := []string{strange, "\x00", "plain"}
 		checkStore(t, dir, func(db *store.DB) {
-			if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 				t.Fatal(err)
 			}
-			c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: strange, KeyPaths: []string{"/customer"}})
+			c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: strange, KeyPaths: []string{"/customer"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,7 @@ func TestReplicateContainersAndKeysWithStrangeCharacters(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := c.Upsert(t.Context(), nil, body, store.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, body, storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -137,7 +138,7 @@ func TestReplicateContainersAndKeysWithStrangeCharacters(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, key := range keys {
-				if _, err := c.Read(t.Context(), feed.PartitionKey{key}, key, store.ReadOptions{}); err != nil {
+				if _, err := c.Read(t.Context(), feed.PartitionKey{key}, key, storetype.ReadOptions{}); err != nil {
 					t.Errorf("%q: %v", key, err)
 				}
 			}

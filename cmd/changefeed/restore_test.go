@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The data directory is lost and restored from an older copy. `restore` makes the copy
@@ -98,7 +99,7 @@ func upsertTo(t *testing.T, db *store.DB, customer, id string) {
 		t.Fatal(err)
 	}
 	body := []byte(`{"id":"` + id + `","customer":"` + customer + `"}`)
-	if _, err := c.Upsert(t.Context(), feed.PartitionKey{customer}, body, store.WriteOptions{}); err != nil {
+	if _, err := c.Upsert(t.Context(), feed.PartitionKey{customer}, body, storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // served starts a process of `changefeed serve`, waits until it is ready, and returns its
@@ -93,7 +94,7 @@ func TestServeWithAnInitFileHasItsContainers(t *testing.T) {
 func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	dir := t.TempDir()
 	checkStore(t, dir, func(db *store.DB) {
-		changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+		changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	})
 	endpoint, end := served(t, "--tls", "off", "--data", dir)
 	call := func(wantCode int, args ...string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // shop creates a store with a container of orders and returns its directory. One of the
@@ -20,10 +21,10 @@ func shop(t *testing.T, retention time.Duration) string {
 	dir := filepath.Join(t.TempDir(), "data")
 	checkStore(t, dir, func(db *store.DB) {
 		ctx := t.Context()
-		if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
-		c, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{
+		c, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{
 			ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3, Retention: retention,
 		})
 		if err != nil {
@@ -35,11 +36,11 @@ func shop(t *testing.T, retention time.Duration) string {
 			`{"id":"3","customer":"ada"}`,
 			`{"id":"1","customer":"ada","n":2}`,
 		} {
-			if _, err := c.Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(ctx, nil, []byte(body), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := c.Delete(ctx, feed.PartitionKey{"ada"}, "3", store.WriteOptions{}); err != nil {
+		if _, err := c.Delete(ctx, feed.PartitionKey{"ada"}, "3", storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -140,7 +141,7 @@ func TestTailResumesInTheModeOfItsPosition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Delete(t.Context(), feed.PartitionKey{[]string{"ada", "bob"}[round]}, fmt.Sprint(round+1), store.WriteOptions{}); err != nil {
+			if _, err := c.Delete(t.Context(), feed.PartitionKey{[]string{"ada", "bob"}[round]}, fmt.Sprint(round+1), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		})

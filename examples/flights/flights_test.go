@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // file writes a Parquet file of n flights, and returns its path.
@@ -65,7 +66,7 @@ func TestEveryRowIsLoadedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	item, err := c.Read(t.Context(), feed.PartitionKey{"O1"}, "41", store.ReadOptions{})
+	item, err := c.Read(t.Context(), feed.PartitionKey{"O1"}, "41", storetype.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestADifferenceIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Delete(t.Context(), feed.PartitionKey{"O1"}, "1", store.WriteOptions{}); err != nil {
+	if _, err := c.Delete(t.Context(), feed.PartitionKey{"O1"}, "1", storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, doc := range []string{
@@ -94,7 +95,7 @@ func TestADifferenceIsFound(t *testing.T) {
 		`{"id":"3","date":"","delay":0,"distance":0,"origin":"another","destination":""}`,
 		`{"id":"300","date":"","delay":0,"distance":0,"origin":"another","destination":""}`,
 	} {
-		if _, err := c.Upsert(t.Context(), nil, []byte(doc), store.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, []byte(doc), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

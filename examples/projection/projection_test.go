@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/examples/projection"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The totals must be right although the only partition splits and the service throttles
@@ -22,12 +22,12 @@ import (
 func TestTotalsAreRightThroughASplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := changefeedtest.NewServer(t)
-		orders := changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-		changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		orders := changefeedtest.NewContainer(t, s.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		changefeedtest.NewContainer(t, s.DB, "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 		write := func(from, to int) {
 			for i := from; i < to; i++ {
 				doc := fmt.Appendf(nil, `{"id":"%d","customer":"c%d","total":10}`, i, i%5)
-				if _, err := orders.Upsert(t.Context(), nil, doc, store.WriteOptions{}); err != nil {
+				if _, err := orders.Upsert(t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/feed/feedtest"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // defectVariable is the environment variable that names the defect of the source in
@@ -93,10 +94,10 @@ func newFixture(t *testing.T, want feedtest.Container, defect string) feedtest.F
 			t.Errorf("close: %v", err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	p := store.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions}
+	p := storetype.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions}
 	if want.AllVersions {
 		p.Retention = time.Hour
 	}
@@ -110,19 +111,19 @@ func newFixture(t *testing.T, want feedtest.Container, defect string) feedtest.F
 	return feedtest.Fixture{
 		Source: &defective{Source: db.Source(c), defect: defect},
 		Upsert: func(ctx context.Context, key feed.PartitionKey, doc json.RawMessage) error {
-			_, err := c.Upsert(ctx, key, doc, store.WriteOptions{})
+			_, err := c.Upsert(ctx, key, doc, storetype.WriteOptions{})
 			return err
 		},
 		Transaction: func(ctx context.Context, key feed.PartitionKey, docs []json.RawMessage) error {
-			ops := make([]store.Operation, 0, len(docs))
+			ops := make([]storetype.Operation, 0, len(docs))
 			for _, doc := range docs {
-				ops = append(ops, store.Operation{Kind: store.OpUpsert, Body: doc})
+				ops = append(ops, storetype.Operation{Kind: storetype.OpUpsert, Body: doc})
 			}
 			_, err := c.Batch(ctx, key, ops)
 			return err
 		},
 		Delete: func(ctx context.Context, key feed.PartitionKey, id string) error {
-			_, err := c.Delete(ctx, key, id, store.WriteOptions{})
+			_, err := c.Delete(ctx, key, id, storetype.WriteOptions{})
 			return err
 		},
 		Split: func(ctx context.Context, partition string) error {

@@ -12,27 +12,28 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// CreateDatabase creates a database with the ID and Extra of p. It returns [ErrConflict]
-// if the database exists. It returns a *[BadRequestError] or a *[TooLargeError] if p is
+// CreateDatabase creates a database with the ID and Extra of p. It returns [storetype.ErrConflict]
+// if the database exists. It returns a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if p is
 // not valid.
-func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+func (db *DB) CreateDatabase(ctx context.Context, p storetype.DatabaseProperties) (storetype.DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).createDatabase)
 }
 
 // ReplaceDatabase replaces the Throughput and the Extra of a database. It returns an error that wraps
-// feed.ErrNotFound if the database does not exist. It returns [ErrPreconditionFailed] if
+// feed.ErrNotFound if the database does not exist. It returns [storetype.ErrPreconditionFailed] if
 // p.ETag is neither empty, nor "*", nor the current ETag.
-func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+func (db *DB) ReplaceDatabase(ctx context.Context, p storetype.DatabaseProperties) (storetype.DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).replaceDatabase)
 }
 
 // putDatabase validates p and makes the sequencer call put, which creates or replaces the
 // database. It returns the new properties.
-func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*group, DatabaseProperties) (*database, error)) (DatabaseProperties, error) {
-	if err := p.validate(); err != nil {
-		return DatabaseProperties{}, err
+func (db *DB) putDatabase(ctx context.Context, p storetype.DatabaseProperties, put func(*group, storetype.DatabaseProperties) (*database, error)) (storetype.DatabaseProperties, error) {
+	if err := validateDatabase(p); err != nil {
+		return storetype.DatabaseProperties{}, err
 	}
 	p.Extra = slices.Clone(p.Extra)
 	var d *database
@@ -41,14 +42,14 @@ func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*g
 		return err
 	})
 	if err != nil {
-		return DatabaseProperties{}, err
+		return storetype.DatabaseProperties{}, err
 	}
 	return db.propertiesOf(d), nil
 }
 
-func (g *group) createDatabase(p DatabaseProperties) (*database, error) {
+func (g *group) createDatabase(p storetype.DatabaseProperties) (*database, error) {
 	if g.currentCatalog().databases[p.ID] != nil {
-		return nil, fmt.Errorf("database %q: %w", p.ID, ErrConflict)
+		return nil, fmt.Errorf("database %q: %w", p.ID, storetype.ErrConflict)
 	}
 	d := &database{number: g.db.numbers.Database + 1, id: p.ID, modified: g.ts, revision: 1, extra: p.Extra, throughput: p.Throughput, bucket: new(bucket)}
 	g.db.numbers.Database = d.number
@@ -58,13 +59,13 @@ func (g *group) createDatabase(p DatabaseProperties) (*database, error) {
 	return d, g.setDatabase(d)
 }
 
-func (g *group) replaceDatabase(p DatabaseProperties) (*database, error) {
+func (g *group) replaceDatabase(p storetype.DatabaseProperties) (*database, error) {
 	old := g.currentCatalog().databases[p.ID]
 	if old == nil {
 		return nil, notFound("database %q", p.ID)
 	}
 	if p.ETag != "" && p.ETag != "*" && p.ETag != g.db.propertiesOf(old).ETag {
-		return nil, fmt.Errorf("%w: database %q has another etag", ErrPreconditionFailed, p.ID)
+		return nil, fmt.Errorf("%w: database %q has another etag", storetype.ErrPreconditionFailed, p.ID)
 	}
 	d := &database{number: old.number, id: old.id, modified: g.ts, revision: old.revision + 1, extra: p.Extra, throughput: p.Throughput, bucket: old.bucket}
 	return d, g.setDatabase(d)
@@ -87,27 +88,27 @@ func (g *group) setDatabase(d *database) error {
 
 // Database returns the properties of a database. It returns an error that wraps
 // feed.ErrNotFound if the database does not exist.
-func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, error) {
+func (db *DB) Database(ctx context.Context, id string) (storetype.DatabaseProperties, error) {
 	v, d, err := db.openDatabase(ctx, id)
 	if err != nil {
-		return DatabaseProperties{}, err
+		return storetype.DatabaseProperties{}, err
 	}
 	defer v.release()
 	return db.propertiesOf(d), nil
 }
 
 // Databases returns the properties of all databases, sorted by name.
-func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
+func (db *DB) Databases(ctx context.Context) ([]storetype.DatabaseProperties, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer v.release()
-	all := make([]DatabaseProperties, 0, len(v.catalog.databases))
+	all := make([]storetype.DatabaseProperties, 0, len(v.catalog.databases))
 	for _, d := range v.catalog.databases {
 		all = append(all, db.propertiesOf(d))
 	}
-	slices.SortFunc(all, func(a, b DatabaseProperties) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b storetype.DatabaseProperties) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }
 
@@ -131,14 +132,14 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	})
 }
 
-// CreateContainer creates a container. It returns [ErrConflict] if the container exists,
+// CreateContainer creates a container. It returns [storetype.ErrConflict] if the container exists,
 // and an error that wraps feed.ErrNotFound if the database does not exist. It returns a
-// *[BadRequestError] or a *[TooLargeError] if p is not valid.
-func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
+// *[storetype.BadRequestError] or a *[storetype.TooLargeError] if p is not valid.
+func (db *DB) CreateContainer(ctx context.Context, database string, p storetype.ContainerProperties) (*Container, error) {
 	if p.SystemKey && p.KeyPaths == nil {
 		p.KeyPaths = []string{SystemKeyPath}
 	}
-	hash, paths, err := p.validate()
+	hash, paths, err := validateContainer(p)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +155,10 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 		}
 		name := containerName{d.number, p.ID}
 		if g.currentCatalog().containers[name] != nil {
-			return fmt.Errorf("container %q: %w", p.ID, ErrConflict)
+			return fmt.Errorf("container %q: %w", p.ID, storetype.ErrConflict)
 		}
 		if db.numbers.Container >= maxContainerNumber {
-			return ErrFull
+			return storetype.ErrFull
 		}
 		c = db.newContainer(db.numbers.Container+1, d, p.ID, paths, hash, unique)
 		c.systemKey = p.SystemKey
@@ -212,34 +213,34 @@ func (db *DB) Containers(ctx context.Context, database string) ([]*Container, er
 
 // ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container.
 // When Retention becomes zero, all kept versions are dropped. When it becomes positive,
-// versions are kept from then on. ReplaceContainer returns [ErrPreconditionFailed] if
+// versions are kept from then on. ReplaceContainer returns [storetype.ErrPreconditionFailed] if
 // p.ETag is not the container's.
-func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
+func (db *DB) ReplaceContainer(ctx context.Context, database string, p storetype.ContainerProperties) (*Container, error) {
 	c, err := db.Container(ctx, database, p.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.validateSettings(); err != nil {
+	if err := validateSettings(p); err != nil {
 		return nil, err
 	}
 	err = db.do(ctx, func(g *group) error { return g.replaceContainer(c, p) })
 	return c, err
 }
 
-func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
+func (g *group) replaceContainer(c *Container, p storetype.ContainerProperties) error {
 	l := g.db.writeState(c)
 	if l == nil {
 		return notFound("container %s", c.name)
 	}
 	if p.ETag != "" && p.ETag != "*" && p.ETag != c.properties(l.meta).ETag {
-		return fmt.Errorf("%w: container %q has another etag", ErrPreconditionFailed, c.name)
+		return fmt.Errorf("%w: container %q has another etag", storetype.ErrPreconditionFailed, c.name)
 	}
 	if p.KeyPaths != nil && !slices.Equal(p.KeyPaths, l.meta.props.KeyPaths) ||
-		p.KeyVersion != DefaultHash && p.KeyVersion != l.meta.props.KeyVersion {
-		return badRequest(BadProperties, "the partition key of container %q cannot be changed", c.name)
+		p.KeyVersion != storetype.DefaultHash && p.KeyVersion != l.meta.props.KeyVersion {
+		return badRequest(storetype.BadProperties, "the partition key of container %q cannot be changed", c.name)
 	}
 	if p.UniqueKeys != nil && !sameUniqueKeys(p.UniqueKeys, l.meta.props.UniqueKeys) {
-		return badRequest(BadProperties, "the unique keys of container %q cannot be changed; create another container", c.name)
+		return badRequest(storetype.BadProperties, "the unique keys of container %q cannot be changed; create another container", c.name)
 	}
 	m := l.meta.change()
 	m.props.DefaultTTL, m.props.Throughput = p.DefaultTTL, p.Throughput

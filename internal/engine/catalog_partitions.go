@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A split or a merge changes the list of partitions and the log segments that they read.
@@ -46,7 +47,7 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 // the number of items, about a second for a million. If ctx ends before, nothing changes.
 //
 // Split returns the two new partitions. It returns a *feed.GoneError if the partition is
-// not live, and a *[BadRequestError] if at is not inside its range or the container has no
+// not live, and a *[storetype.BadRequestError] if at is not inside its range or the container has no
 // partition key (SystemKey).
 func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition, error) {
 	made, err := c.rearrange(ctx, func(l *writeState) (int, int, []feed.Range, error) { return l.planSplit(id, at) })
@@ -63,26 +64,26 @@ func (l *writeState) planSplit(id, at string) (index, n int, ranges []feed.Range
 		return 0, 0, nil, gone(id, feed.Range{})
 	}
 	if l.c.systemKey {
-		return 0, 0, nil, badRequest(BadRange, "container %s has no partition key, so it cannot be split; use a container with a key", l.c.name)
+		return 0, 0, nil, badRequest(storetype.BadRange, "container %s has no partition key, so it cannot be split; use a container with a key", l.c.name)
 	}
 	old := l.meta.partitions[index]
 	if at == "" {
 		mid, err := l.c.hash.Midpoint(old.keys.Min, old.keys.Max)
 		if err != nil {
-			return 0, 0, nil, badRequest(BadRange, "%v", err)
+			return 0, 0, nil, badRequest(storetype.BadRange, "%v", err)
 		}
 		at = mid
 	}
 	at = evenHex(at) // whole bytes, so that the new ranges can be halved again
 	if !isHex(at) || at <= old.keys.Min || at >= old.keys.Max {
-		return 0, 0, nil, badRequest(BadRange, "%q is not an upper-case hexadecimal key inside %s", at, old.keys)
+		return 0, 0, nil, badRequest(storetype.BadRange, "%q is not an upper-case hexadecimal key inside %s", at, old.keys)
 	}
 	return index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}}, nil
 }
 
 // Merge merges the neighbouring partitions a and b and returns the new partition. It
 // takes as long as a split of that partition. It returns a *feed.GoneError if one of them
-// is not live, and a *[BadRequestError] if they are not neighbours.
+// is not live, and a *[storetype.BadRequestError] if they are not neighbours.
 func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, error) {
 	made, err := c.rearrange(ctx, func(l *writeState) (int, int, []feed.Range, error) { return l.planMerge(a, b) })
 	if err != nil {
@@ -105,7 +106,7 @@ func (l *writeState) planMerge(a, b string) (index, n int, ranges []feed.Range, 
 		first, second = second, first
 	}
 	if first+1 != second {
-		return 0, 0, nil, badRequest(BadRange, "partitions %s and %s are not neighbours", a, b)
+		return 0, 0, nil, badRequest(storetype.BadRange, "partitions %s and %s are not neighbours", a, b)
 	}
 	parts := l.meta.partitions
 	return first, 2, []feed.Range{{Min: parts[first].keys.Min, Max: parts[second].keys.Max}}, nil
@@ -202,7 +203,7 @@ func isHex(s string) bool {
 // meta has all data of a container except its documents. It is immutable: a change
 // creates a new meta, which the sequencer publishes with the snapshot of the same moment.
 type meta struct {
-	props    ContainerProperties
+	props    storetype.ContainerProperties
 	revision uint64 // the number of changes of props, from which the ETag is made
 	next     uint32 // the number for the next new partition
 	// partitions are the live partitions, sorted by range. They cover the key space
@@ -291,7 +292,7 @@ func binaryRange(r feed.Range) (lower, upper []byte, err error) {
 		upper, err = epk.ParseHex(evenHex(r.Max))
 	}
 	if err != nil {
-		return nil, nil, badRequest(BadRange, "%v", err)
+		return nil, nil, badRequest(storetype.BadRange, "%v", err)
 	}
 	return lower, upper, nil
 }
@@ -422,11 +423,11 @@ func (r *databaseRecord) load(number uint32) *database {
 }
 
 // load returns the meta that the stored record describes. number is the container's
-// number. It returns a *[CorruptError] if the record is not valid.
+// number. It returns a *[storetype.CorruptError] if the record is not valid.
 func (r *containerRecord) load(number uint32) (*meta, error) {
 	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments, prepared: r.Prepared, holes: r.Holes}
-	m.props = ContainerProperties{
-		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: KeyVersion(r.Hash), SystemKey: r.SystemKey, UniqueKeys: r.UniqueKeys, DefaultTTL: r.DefaultTTL,
+	m.props = storetype.ContainerProperties{
+		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: storetype.KeyVersion(r.Hash), SystemKey: r.SystemKey, UniqueKeys: r.UniqueKeys, DefaultTTL: r.DefaultTTL,
 		Retention: r.Retention, Throughput: r.Throughput, Extra: r.Extra, Modified: time.Unix(r.Modified, 0).UTC(),
 	}
 	for _, p := range r.Partitions {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // odd is JSON text that decoding and encoding would change. It has white space, escapes,
@@ -28,21 +29,21 @@ func TestExtraPropertiesComeBackByteForByte(t *testing.T) {
 	}
 	db := open()
 	given := json.RawMessage(odd)
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db", Extra: given}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db", Extra: given}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := db.CreateContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Extra: given})
+	c, err := db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Extra: given})
 	if err != nil {
 		t.Fatal(err)
 	}
 	clear(given) // overwrites the caller's bytes: the store must have its own copy
-	compare := func(when string, d engine.DatabaseProperties, c engine.ContainerProperties, want string) {
+	compare := func(when string, d storetype.DatabaseProperties, c storetype.ContainerProperties, want string) {
 		t.Helper()
 		if string(d.Extra) != want || string(c.Extra) != want {
 			t.Errorf("%s the database has %q and the container has %q, want %q", when, d.Extra, c.Extra, want)
 		}
 	}
-	both := func(db *engine.DB) (engine.DatabaseProperties, engine.ContainerProperties) {
+	both := func(db *engine.DB) (storetype.DatabaseProperties, storetype.ContainerProperties) {
 		t.Helper()
 		d, err := db.Database(t.Context(), "db")
 		if err != nil {
@@ -99,7 +100,7 @@ func TestReplaceOfADatabaseIsConditional(t *testing.T) {
 	if err != nil || second.ETag == first.ETag || second.RID != first.RID || string(second.Extra) != `{"n":1}` {
 		t.Fatalf("replace: %+v, %v; it was %+v", second, err, first)
 	}
-	if _, err := db.ReplaceDatabase(t.Context(), first); !errors.Is(err, engine.ErrPreconditionFailed) {
+	if _, err := db.ReplaceDatabase(t.Context(), first); !errors.Is(err, storetype.ErrPreconditionFailed) {
 		t.Errorf("replace with an old etag: %v", err)
 	}
 	now, err := db.Database(t.Context(), "db")
@@ -107,17 +108,17 @@ func TestReplaceOfADatabaseIsConditional(t *testing.T) {
 		t.Errorf("the database is %+v, %v; the replace returned %+v", now, err, second)
 	}
 	for _, etag := range []string{second.ETag, "", "*"} {
-		if _, err := db.ReplaceDatabase(t.Context(), engine.DatabaseProperties{ID: "db", ETag: etag}); err != nil {
+		if _, err := db.ReplaceDatabase(t.Context(), storetype.DatabaseProperties{ID: "db", ETag: etag}); err != nil {
 			t.Errorf("replace with the etag %q: %v", etag, err)
 		}
 	}
-	if _, err := db.ReplaceDatabase(t.Context(), engine.DatabaseProperties{ID: "other"}); !errors.Is(err, feed.ErrNotFound) {
+	if _, err := db.ReplaceDatabase(t.Context(), storetype.DatabaseProperties{ID: "other"}); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("replace of a missing database: %v", err)
 	}
 	if _, err := db.Container(t.Context(), "db", "c"); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("a container of a replaced database: %v", err)
 	}
-	if _, err := db.CreateContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}}); err != nil {
+	if _, err := db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}}); err != nil {
 		t.Errorf("a container in a replaced database: %v", err)
 	}
 }
@@ -126,8 +127,8 @@ func TestExtraPropertiesAreBoundedJSON(t *testing.T) {
 	db := openForTest(t)
 	largest := json.RawMessage(`"` + strings.Repeat("x", engine.MaxExtraSize-2) + `"`)
 	put := func(id string, extra json.RawMessage) error {
-		_, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: id, Extra: extra})
-		_, err2 := db.CreateContainer(t.Context(), "db", engine.ContainerProperties{ID: id, KeyPaths: []string{"/pk"}, Extra: extra})
+		_, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: id, Extra: extra})
+		_, err2 := db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: id, KeyPaths: []string{"/pk"}, Extra: extra})
 		if (err == nil) != (err2 == nil) {
 			t.Errorf("%s: the database %v, the container %v", id, err, err2)
 		}
@@ -136,12 +137,12 @@ func TestExtraPropertiesAreBoundedJSON(t *testing.T) {
 	if err := put("largest", largest); err != nil {
 		t.Errorf("extra properties of the largest size: %v", err)
 	}
-	var large *engine.TooLargeError
+	var large *storetype.TooLargeError
 	if err := put("larger", append(largest, ' ')); !errors.As(err, &large) || large.Limit != engine.MaxExtraSize {
 		t.Errorf("extra properties that are too large: %v", err)
 	}
-	var bad *engine.BadRequestError
-	if err := put("broken", json.RawMessage(`{"a":`)); !errors.As(err, &bad) || bad.Kind != engine.BadProperties {
+	var bad *storetype.BadRequestError
+	if err := put("broken", json.RawMessage(`{"a":`)); !errors.As(err, &bad) || bad.Kind != storetype.BadProperties {
 		t.Errorf("extra properties that are not JSON: %v", err)
 	}
 }

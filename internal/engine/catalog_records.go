@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Record is a small JSON text of the caller that belongs to a database. It is found by
@@ -76,14 +78,14 @@ func (r Record) validate() error {
 		return err
 	}
 	if r.Value == nil {
-		return badRequest(BadProperties, "the record %q has no value", r.Name)
+		return badRequest(storetype.BadProperties, "the record %q has no value", r.Name)
 	}
 	return checkExtra(r.Value)
 }
 
-// CreateRecord creates a record with the Name and Value of r. It returns [ErrConflict] if
+// CreateRecord creates a record with the Name and Value of r. It returns [storetype.ErrConflict] if
 // the database has a record of that name. It returns an error that wraps feed.ErrNotFound
-// if the database does not exist, and a *[BadRequestError] or a *[TooLargeError] if r is
+// if the database does not exist, and a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if r is
 // not valid.
 func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Record, error) {
 	if err := r.validate(); err != nil {
@@ -95,7 +97,7 @@ func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Reco
 			return Record{}, err
 		}
 		if db.numbers.Record >= maxRecordNumber {
-			return Record{}, badRequest(BadProperties, "the store has used all of its %d record numbers", maxRecordNumber)
+			return Record{}, badRequest(storetype.BadProperties, "the store has used all of its %d record numbers", maxRecordNumber)
 		}
 		db.numbers.Record++
 		if err := g.putNumbers(); err != nil {
@@ -107,9 +109,9 @@ func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Reco
 
 // ReplaceRecord replaces the name and the value of the record name with those of r. It
 // returns an error that wraps feed.ErrNotFound if there is no such record. It returns
-// [ErrPreconditionFailed] if r.ETag is neither empty, nor "*", nor the record's. It
-// returns [ErrConflict] if another record has r.Name, and a *[BadRequestError] or a
-// *[TooLargeError] if r is not valid.
+// [storetype.ErrPreconditionFailed] if r.ETag is neither empty, nor "*", nor the record's. It
+// returns [storetype.ErrConflict] if another record has r.Name, and a *[storetype.BadRequestError] or a
+// *[storetype.TooLargeError] if r is not valid.
 func (db *DB) ReplaceRecord(ctx context.Context, database, name string, r Record) (Record, error) {
 	if err := r.validate(); err != nil {
 		return Record{}, err
@@ -133,7 +135,7 @@ func (db *DB) ReplaceRecord(ctx context.Context, database, name string, r Record
 }
 
 // DeleteRecord deletes a record. It returns an error that wraps feed.ErrNotFound if there
-// is no such record. It returns [ErrPreconditionFailed] if etag is neither empty, nor
+// is no such record. It returns [storetype.ErrPreconditionFailed] if etag is neither empty, nor
 // "*", nor the record's.
 func (db *DB) DeleteRecord(ctx context.Context, database, name, etag string) error {
 	_, err := db.changeRecord(ctx, database, func(g *group, d uint32) (Record, error) {
@@ -303,18 +305,18 @@ func (g *group) recordNumber(database uint32, name string) (uint32, error) {
 	return number, nil
 }
 
-// checkRecordIsNew returns an error that wraps [ErrConflict] if the database has a record
+// checkRecordIsNew returns an error that wraps [storetype.ErrConflict] if the database has a record
 // with the name.
 func (g *group) checkRecordIsNew(database uint32, name string) error {
 	_, err := g.recordNumber(database, name)
 	if err == nil {
-		return fmt.Errorf("record %q: %w", name, ErrConflict)
+		return fmt.Errorf("record %q: %w", name, storetype.ErrConflict)
 	}
 	return ignoreNotFound(err)
 }
 
 // findRecord returns the number and the stored form of the record with a name. It returns
-// [ErrPreconditionFailed] if etag is neither empty, nor "*", nor the record's.
+// [storetype.ErrPreconditionFailed] if etag is neither empty, nor "*", nor the record's.
 func (g *group) findRecord(database uint32, name, etag string) (number uint32, s storedRecord, err error) {
 	if number, err = g.recordNumber(database, name); err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
@@ -330,7 +332,7 @@ func (g *group) findRecord(database uint32, name, etag string) (number uint32, s
 		return 0, s, g.db.fault(corrupt("record %d: %v", number, err))
 	}
 	if etag != "" && etag != "*" && etag != g.db.publicRecord(s, number).ETag {
-		return 0, s, fmt.Errorf("%w: record %q has another etag", ErrPreconditionFailed, name)
+		return 0, s, fmt.Errorf("%w: record %q has another etag", storetype.ErrPreconditionFailed, name)
 	}
 	return number, s, nil
 }

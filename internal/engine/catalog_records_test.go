@@ -14,6 +14,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // recordsStore opens the store in the directory db of fs, without a purge. The caller
@@ -38,7 +39,7 @@ func TestRecordsKeepNameAndNumberOverARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	db := recordsStore(t, fs)
 	for _, name := range []string{"shop", "other"} {
-		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: name}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +84,7 @@ func TestRecordsKeepNameAndNumberOverARestart(t *testing.T) {
 func TestRefusedRecordsHaveDistinctErrors(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		t.Fatal(err)
 	}
 	one := json.RawMessage(`1`)
@@ -99,12 +100,12 @@ func TestRefusedRecordsHaveDistinctErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ err, want error }{
-		"a duplicate name":         {create("shop", "a", one), engine.ErrConflict},
+		"a duplicate name":         {create("shop", "a", one), storetype.ErrConflict},
 		"a missing database":       {create("none", "a", one), feed.ErrNotFound},
-		"a rename to a taken name": {replace("a", "b", ""), engine.ErrConflict},
+		"a rename to a taken name": {replace("a", "b", ""), storetype.ErrConflict},
 		"replace a missing record": {replace("c", "c", ""), feed.ErrNotFound},
-		"replace an old version":   {replace("a", "a", `"old"`), engine.ErrPreconditionFailed},
-		"delete an old version":    {db.DeleteRecord(t.Context(), "shop", "a", `"old"`), engine.ErrPreconditionFailed},
+		"replace an old version":   {replace("a", "a", `"old"`), storetype.ErrPreconditionFailed},
+		"delete an old version":    {db.DeleteRecord(t.Context(), "shop", "a", `"old"`), storetype.ErrPreconditionFailed},
 		"delete a missing record":  {db.DeleteRecord(t.Context(), "shop", "c", ""), feed.ErrNotFound},
 	} {
 		if !errors.Is(c.err, c.want) {
@@ -115,12 +116,12 @@ func TestRefusedRecordsHaveDistinctErrors(t *testing.T) {
 		"an empty name": create("shop", "", one), "a name with a slash": create("shop", "a/b", one),
 		"no value": create("shop", "c", nil), "no JSON": create("shop", "c", json.RawMessage("{")),
 	} {
-		if bad := (*engine.BadRequestError)(nil); !errors.As(err, &bad) {
+		if bad := (*storetype.BadRequestError)(nil); !errors.As(err, &bad) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	long := json.RawMessage(`"` + strings.Repeat("x", engine.MaxExtraSize) + `"`)
-	if large := (*engine.TooLargeError)(nil); !errors.As(create("shop", "c", long), &large) {
+	if large := (*storetype.TooLargeError)(nil); !errors.As(create("shop", "c", long), &large) {
 		t.Error("a record beyond the limit is accepted")
 	}
 }
@@ -129,7 +130,7 @@ func TestRecordsAreDeletedWithTheirDatabase(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)
 	for range 2 {
-		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
 		if all, err := db.Records(t.Context(), "shop"); err != nil || len(all) != 0 {
@@ -161,7 +162,7 @@ func TestRecordsAreDeletedWithTheirDatabase(t *testing.T) {
 func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		t.Fatal(err)
 	}
 	var (
@@ -187,7 +188,7 @@ func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 					err = db.DeleteRecord(t.Context(), "shop", name(), "")
 				}
 				if err != nil {
-					if !errors.Is(err, engine.ErrConflict) && !errors.Is(err, feed.ErrNotFound) {
+					if !errors.Is(err, storetype.ErrConflict) && !errors.Is(err, feed.ErrNotFound) {
 						t.Error(err)
 					}
 					continue

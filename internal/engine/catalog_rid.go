@@ -9,6 +9,7 @@ import (
 	"math/bits"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Resource ids (_rid) are base64 with - for /. The SDKs of .NET and Java parse them. They
@@ -106,10 +107,10 @@ func containerSelf(database, container uint32) string {
 
 // DatabaseByRID returns the database with a resource id (_rid). It returns an error that
 // wraps feed.ErrNotFound if there is none, or if id is not the rid of a database.
-func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties, error) {
+func (db *DB) DatabaseByRID(ctx context.Context, id string) (storetype.DatabaseProperties, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
-		return DatabaseProperties{}, err
+		return storetype.DatabaseProperties{}, err
 	}
 	defer v.release()
 	if r, ok := parseRID(id); ok && r.container == 0 {
@@ -119,7 +120,7 @@ func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties,
 			}
 		}
 	}
-	return DatabaseProperties{}, notFound("database with the _rid %q", id)
+	return storetype.DatabaseProperties{}, notFound("database with the _rid %q", id)
 }
 
 // ContainerByRID returns the container with a resource id (_rid). It returns an error
@@ -147,7 +148,7 @@ type Located struct {
 	Key feed.PartitionKey
 	ID  string
 	// Result is the result of a read of the item.
-	Result
+	storetype.Result
 }
 
 // ItemByRID returns the item with a resource id (_rid), and its key and id. key limits
@@ -155,7 +156,7 @@ type Located struct {
 // the whole container is searched, which costs one lookup for each physical partition.
 //
 // ItemByRID returns an error that wraps feed.ErrNotFound if there is no such item or it
-// has expired. It returns a *[BadRequestError] if key does not fit the container, and a
+// has expired. It returns a *[storetype.BadRequestError] if key does not fit the container, and a
 // *feed.ThrottledError if the provisioned throughput is used up.
 func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id string) (Located, error) {
 	if err := c.admit(ctx); err != nil {

@@ -8,16 +8,17 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 	db := openPebble(t, Options{})
 	ctx := t.Context()
-	if _, err := db.CreateDatabase(ctx, DatabaseProperties{ID: "other"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	first := newContainer(t, db, ContainerProperties{})
-	second, err := db.CreateContainer(ctx, "other", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+	first := newContainer(t, db, storetype.ContainerProperties{})
+	second, err := db.CreateContainer(ctx, "other", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 	if err := db.DeleteContainer(ctx, "other", "c"); err != nil {
 		t.Fatal(err)
 	}
-	again, err := db.CreateContainer(ctx, "other", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+	again, err := db.CreateContainer(ctx, "other", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 	for _, paths := range [][]string{{"/pk"}, {"/pk", "/n"}} {
 		db := openPebble(t, Options{})
-		c := newContainer(t, db, ContainerProperties{KeyPaths: paths, Partitions: 3})
+		c := newContainer(t, db, storetype.ContainerProperties{KeyPaths: paths, Partitions: 3})
 		ctx := t.Context()
 		keys := map[string]feed.PartitionKey{}
 		for n := range 30 {
@@ -70,9 +71,9 @@ func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 			doc := body(fmt.Sprintf("i%d", n), pk, n)
 			if n == 29 { // a document of the maximum size: with its system properties it exceeds the limit
 				doc = append(doc[:len(doc)-1], `,"t":"`...)
-				doc = append(doc, strings.Repeat("x", MaxDocumentSize-len(doc)-2)+`"}`...)
+				doc = append(doc, strings.Repeat("x", storetype.MaxDocumentSize-len(doc)-2)+`"}`...)
 			}
-			r, err := c.Upsert(ctx, nil, doc, WriteOptions{})
+			r, err := c.Upsert(ctx, nil, doc, storetype.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +90,7 @@ func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 				t.Errorf("%v in another key: %v", rid, err)
 			}
 		}
-		other := newContainer(t, db, ContainerProperties{ID: "other"})
+		other := newContainer(t, db, storetype.ContainerProperties{ID: "other"})
 		foreign, _ := field(t, upsert(t, other, "i", "p0", 1).Body, "_rid").(string)
 		for _, rid := range []string{"", "i0", c.Identity().ContainerRID, foreign, documentRID(c.database, c.number, 99)} {
 			if _, err := c.ItemByRID(ctx, nil, rid); !errors.Is(err, feed.ErrNotFound) {
@@ -100,12 +101,12 @@ func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 }
 
 func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
-	for _, ignore := range []bool{false, true} {
-		db := openPebble(t, Options{IgnoreThroughput: ignore})
-		c := newContainer(t, db, ContainerProperties{Throughput: 1})
+	for _, enforce := range []bool{false, true} {
+		db := openPebble(t, Options{EnforceThroughput: enforce})
+		c := newContainer(t, db, storetype.ContainerProperties{Throughput: 1})
 		throttled := 0
 		for n := range 20 {
-			_, err := c.Upsert(t.Context(), nil, body("i", "p", n), WriteOptions{})
+			_, err := c.Upsert(t.Context(), nil, body("i", "p", n), storetype.WriteOptions{})
 			var wait *feed.ThrottledError
 			if errors.As(err, &wait) {
 				throttled++
@@ -114,14 +115,14 @@ func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
 			}
 		}
 		p, err := c.Properties(t.Context())
-		if err != nil || p.Throughput != 1 || ignore != (throttled == 0) {
-			t.Errorf("ignore %v: %d of 20 writes were throttled; properties %+v, %v", ignore, throttled, p, err)
+		if err != nil || p.Throughput != 1 || enforce != (throttled > 0) {
+			t.Errorf("enforce %v: %d of 20 writes were throttled; properties %+v, %v", enforce, throttled, p, err)
 		}
 		p.Throughput = 2
 		if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.admit(t.Context()); ignore && err != nil {
+		if err := c.admit(t.Context()); !enforce && err != nil {
 			t.Errorf("after a change of the throughput: %v", err)
 		}
 	}

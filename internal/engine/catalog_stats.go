@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The store does not write the number of items of a partition to disk. It computes it
@@ -13,30 +13,17 @@ import (
 // PartitionStats counts the items that existed before. Both parts together are exact in
 // every view.
 
-// PartitionStats are the statistics of a live partition at one moment.
-type PartitionStats struct {
-	// Partition has the partition's ID, range and ancestors.
-	feed.Partition
-	// LSN is the last LSN of its feed.
-	LSN int64
-	// Items is the exact number of items. Expired items count until they are purged.
-	Items int64
-	// Bytes is the size of the stored documents before compression, system properties
-	// included. It excludes the index and the versions that Retention keeps.
-	Bytes int64
-}
-
 // PartitionStats returns the statistics of all live partitions at one moment, sorted by
 // range. The first call after an open, a split or a merge reads the index of the
 // partitions that are not counted yet. It reads about a million items a second. Other
 // calls are cheap. No call is charged.
-func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error) {
+func (c *Container) PartitionStats(ctx context.Context) ([]storetype.PartitionStats, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer v.release()
-	all := make([]PartitionStats, len(s.meta.partitions))
+	all := make([]storetype.PartitionStats, len(s.meta.partitions))
 	for i, p := range s.meta.partitions {
 		base, known := p.size.get()
 		if !known {
@@ -49,7 +36,7 @@ func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error
 			p.size.set(base)
 		}
 		base.add(s.grown[i])
-		all[i] = PartitionStats{Partition: p.public(), LSN: s.ends[i], Items: base.items, Bytes: base.bytes}
+		all[i] = storetype.PartitionStats{Partition: p.public(), LSN: s.ends[i], Items: base.items, Bytes: base.bytes}
 	}
 	return all, nil
 }

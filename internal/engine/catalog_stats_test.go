@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // PartitionStats must return the exact number and size of the items of each partition.
@@ -22,10 +23,10 @@ func TestStatisticsAreExact(t *testing.T) {
 		return db
 	}
 	db := open()
-	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	c := newContainer(t, db, ContainerProperties{Partitions: 2})
+	c := newContainer(t, db, storetype.ContainerProperties{Partitions: 2})
 	sizes := map[string]int64{}
 	total := func() (items, bytes int64) {
 		t.Helper()
@@ -67,26 +68,26 @@ func TestStatisticsAreExact(t *testing.T) {
 	if _, err := c.Split(t.Context(), "1", ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Delete(t.Context(), feed.PartitionKey{"7"}, "7", WriteOptions{}); err != nil {
+	if _, err := c.Delete(t.Context(), feed.PartitionKey{"7"}, "7", storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	delete(sizes, "7")
 	want("after a split and a delete")
 	// One transaction creates, replaces, deletes and recreates an item.
-	r, err := c.Batch(t.Context(), nil, []Operation{
-		{Kind: OpCreate, Body: body("x", "x", 1)},
-		{Kind: OpReplace, ID: "x", Body: body("x", "x", 22)},
-		{Kind: OpDelete, ID: "x"},
-		{Kind: OpCreate, Body: body("x", "x", 333)},
-		{Kind: OpCreate, Body: body("y", "x", 1)},
-		{Kind: OpDelete, ID: "y"},
+	r, err := c.Batch(t.Context(), nil, []storetype.Operation{
+		{Kind: storetype.OpCreate, Body: body("x", "x", 1)},
+		{Kind: storetype.OpReplace, ID: "x", Body: body("x", "x", 22)},
+		{Kind: storetype.OpDelete, ID: "x"},
+		{Kind: storetype.OpCreate, Body: body("x", "x", 333)},
+		{Kind: storetype.OpCreate, Body: body("y", "x", 1)},
+		{Kind: storetype.OpDelete, ID: "y"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sizes["x"] = int64(len(r[3].Body) + len(tailLSN) + digitCount(r[3].LSN))
 	want("after a transaction")
-	if _, err := c.Batch(t.Context(), nil, []Operation{{Kind: OpCreate, Body: body("z", "z", 1)}, {Kind: OpDelete, ID: "none"}}); err == nil {
+	if _, err := c.Batch(t.Context(), nil, []storetype.Operation{{Kind: storetype.OpCreate, Body: body("z", "z", 1)}, {Kind: storetype.OpDelete, ID: "none"}}); err == nil {
 		t.Fatal("the delete of a missing item succeeded")
 	}
 	want("after a failed transaction")
@@ -102,7 +103,7 @@ func TestStatisticsAreExact(t *testing.T) {
 	if c, err = db.Container(t.Context(), "db", "c"); err != nil {
 		t.Fatal(err)
 	}
-	read, err := c.Read(t.Context(), feed.PartitionKey{"after"}, "after", ReadOptions{})
+	read, err := c.Read(t.Context(), feed.PartitionKey{"after"}, "after", storetype.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestContainersWithoutAKeyKeepThatWhenTheStoreIsReopened(t *testing.T) {
@@ -17,11 +18,11 @@ func TestContainersWithoutAKeyKeepThatWhenTheStoreIsReopened(t *testing.T) {
 			t.Fatal(err)
 		}
 		if round == 0 {
-			if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 				t.Fatal(err)
 			}
-			newContainer(t, db, engine.ContainerProperties{ID: "fixed", SystemKey: true})
-			newContainer(t, db, engine.ContainerProperties{ID: "keyed", KeyPaths: []string{engine.SystemKeyPath}})
+			newContainer(t, db, storetype.ContainerProperties{ID: "fixed", SystemKey: true})
+			newContainer(t, db, storetype.ContainerProperties{ID: "keyed", KeyPaths: []string{engine.SystemKeyPath}})
 		}
 		for id, want := range map[string]bool{"fixed": true, "keyed": false} {
 			c, err := db.Container(t.Context(), "db", id)
@@ -29,14 +30,14 @@ func TestContainersWithoutAKeyKeepThatWhenTheStoreIsReopened(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, err := c.Properties(t.Context())
-			if err != nil || p.SystemKey != want || c.SystemKey() != want || !slices.Equal(p.KeyPaths, []string{engine.SystemKeyPath}) || p.KeyVersion != engine.HashV2 {
+			if err != nil || p.SystemKey != want || c.SystemKey() != want || !slices.Equal(p.KeyPaths, []string{engine.SystemKeyPath}) || p.KeyVersion != storetype.HashV2 {
 				t.Errorf("round %d: container %s has %+v, %t, %v", round, id, p, c.SystemKey(), err)
 			}
-			if _, err := c.Upsert(t.Context(), feed.PartitionKey{feed.Undefined}, []byte(`{"id":"a"}`), engine.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(t.Context(), feed.PartitionKey{feed.Undefined}, []byte(`{"id":"a"}`), storetype.WriteOptions{}); err != nil {
 				t.Error(err)
 			}
 			// Settings can be replaced, also by a caller who leaves out the key.
-			if _, err := db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: id, DefaultTTL: -1}); err != nil {
+			if _, err := db.ReplaceContainer(t.Context(), "db", storetype.ContainerProperties{ID: id, DefaultTTL: -1}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -48,13 +49,13 @@ func TestContainersWithoutAKeyKeepThatWhenTheStoreIsReopened(t *testing.T) {
 
 func TestContainersWithoutAKeyHaveOnePartition(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "fixed", SystemKey: true, KeyPaths: []string{engine.SystemKeyPath}, Partitions: 1})
-	var bad *engine.BadRequestError
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "fixed", SystemKey: true, KeyPaths: []string{engine.SystemKeyPath}, Partitions: 1})
+	var bad *storetype.BadRequestError
 	if _, err := c.Split(t.Context(), "0", ""); !errors.As(err, &bad) {
 		t.Errorf("split: %v", err)
 	}
-	for _, p := range []engine.ContainerProperties{
-		{KeyPaths: []string{"/pk"}}, {KeyPaths: []string{engine.SystemKeyPath, "/b"}}, {KeyVersion: engine.MultiHash}, {Partitions: 2},
+	for _, p := range []storetype.ContainerProperties{
+		{KeyPaths: []string{"/pk"}}, {KeyPaths: []string{engine.SystemKeyPath, "/b"}}, {KeyVersion: storetype.MultiHash}, {Partitions: 2},
 	} {
 		p.ID, p.SystemKey = "other", true
 		if _, err := db.CreateContainer(t.Context(), "db", p); !errors.As(err, &bad) {

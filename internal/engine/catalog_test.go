@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // After a container or its database is deleted, no key of the container is left in the
@@ -15,7 +17,7 @@ func TestDeletedContainersLeaveNoKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := openPebble(t, Options{PurgeInterval: -1})
-			c := newContainer(t, db, ContainerProperties{Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}})
+			c := newContainer(t, db, storetype.ContainerProperties{Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}})
 			upsert(t, c, "a", "p", 1)
 			upsert(t, c, "a", "p", 2)
 			if _, err := c.Split(t.Context(), "0", ""); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // maxFindings is the largest number of broken invariants that Check reports.
@@ -20,10 +21,10 @@ const maxFindings = 20
 // Check verifies every invariant of the store: index and logs, the order of LSNs and
 // resource ids, partitions, documents, versions, statistics, and the indexes of unique
 // keys. It reads the whole store from one snapshot. Writers may continue meanwhile. The
-// returned error joins the first 20 findings, each a *[CorruptError].
+// returned error joins the first 20 findings, each a *[storetype.CorruptError].
 //
 // For items with equal values in a unique key, the error joins the first 20 such pairs, each
-// a *[UniqueKeyError].
+// a *[storetype.UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -56,7 +57,7 @@ type checker struct {
 // report adds a broken invariant to the findings. It returns errEnough when there are
 // maxFindings of them.
 func (k *checker) report(format string, args ...any) error {
-	k.found = append(k.found, &CorruptError{Dir: k.db.dir, Detail: fmt.Sprintf(format, args...)})
+	k.found = append(k.found, &storetype.CorruptError{Dir: k.db.dir, Detail: fmt.Sprintf(format, args...)})
 	if len(k.found) >= maxFindings {
 		return errEnough
 	}
@@ -304,7 +305,7 @@ func (k *containerCheck) checkUnique() error {
 		r: k.v.snap, container: k.c.number, name: k.c.name, policy: k.c.unique,
 		ttl: int32(k.s.meta.props.DefaultTTL), now: k.db.clock.seconds(),
 	}
-	return u.clashes(k.step, func(e *UniqueKeyError) bool {
+	return u.clashes(k.step, func(e *storetype.UniqueKeyError) bool {
 		k.clashes = append(k.clashes, e)
 		return len(k.clashes) < maxFindings
 	})
@@ -328,7 +329,7 @@ var errNoMore = errors.New("no more wanted")
 // clashes calls f for each live item that has the same unique values as the live item
 // before it in the index. It ends when f returns false. It calls step for each entry, and
 // ends with step's error.
-func (u *uniqueScan) clashes(step func() error, f func(*UniqueKeyError) bool) error {
+func (u *uniqueScan) clashes(step func() error, f func(*storetype.UniqueKeyError) bool) error {
 	var prefix []byte // the part of the last live item's key before its id
 	var last string
 	err := eachKey(u.r, appendContainerKey(nil, spaceUnique, u.container), func(key, value []byte) error {
@@ -343,7 +344,7 @@ func (u *uniqueScan) clashes(step func() error, f func(*UniqueKeyError) bool) er
 		if err != nil || !ok || expired(item.ts, u.ttl, item.ttl, u.now) {
 			return err
 		}
-		if bytes.Equal(e.prefix, prefix) && !f(&UniqueKeyError{Container: u.name, Paths: u.policy.keys[e.key], ID: string(e.id), Other: last}) {
+		if bytes.Equal(e.prefix, prefix) && !f(&storetype.UniqueKeyError{Container: u.name, Paths: u.policy.keys[e.key], ID: string(e.id), Other: last}) {
 			return errNoMore
 		}
 		prefix, last = append(prefix[:0], e.prefix...), string(e.id)

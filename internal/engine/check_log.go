@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // containerCheck verifies the documents, versions and indexes of one container.
@@ -310,7 +311,7 @@ func (k *containerCheck) checkIndex() error {
 			return k.complain("index entry %x: %v", key, err)
 		}
 		_, err = k.c.fetch(k.v.snap, nil, e, key[containerKeySize:containerKeySize+int(e.point)])
-		if broken, ok := errors.AsType[*CorruptError](err); ok {
+		if broken, ok := errors.AsType[*storetype.CorruptError](err); ok {
 			return k.complain("index entry %x: %s", key, broken.Detail)
 		}
 		return err
@@ -364,7 +365,7 @@ func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id strin
 		return k.complain("item %q is at LSN %d in the index, and its last version is a %s at LSN %d", id, e.lsn, v.op, at.lsn)
 	}
 	stored, err := k.c.fetch(k.v.snap, nil, e, at.point)
-	if errors.As(err, new(*CorruptError)) {
+	if errors.As(err, new(*storetype.CorruptError)) {
 		return nil // checkIndex reports the missing document
 	}
 	if err == nil && !bytes.Equal(stored, v.images[:v.current]) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Each case damages one key or value of a valid store. Check must then report the broken
@@ -236,10 +237,10 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = db.Close() }()
-			if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 				t.Fatal(err)
 			}
-			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+			c := newContainer(t, db, storetype.ContainerProperties{Retention: time.Hour})
 			upsert(t, c, "a", "p", 1)
 			upsert(t, c, "b", "p", 1)
 			upsert(t, c, "b", "p", 2)
@@ -258,7 +259,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = db.Check(t.Context())
-			var broken *CorruptError
+			var broken *storetype.CorruptError
 			if !errors.As(err, &broken) || !strings.Contains(err.Error(), k.want) {
 				t.Errorf("Check returned %v, want %q", err, k.want)
 			}
@@ -268,7 +269,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 
 func TestCheckEndsWithItsContext(t *testing.T) {
 	db := openPebble(t, Options{})
-	c := newContainer(t, db, ContainerProperties{})
+	c := newContainer(t, db, storetype.ContainerProperties{})
 	for i := range checkEvery + 1 {
 		upsert(t, c, fmt.Sprint(i), "p", i)
 	}

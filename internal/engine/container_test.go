@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // openPebble opens a store in memory with one database, db. When the test ends, the store
@@ -20,7 +21,7 @@ func openPebble(t *testing.T, o Options) *DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeChecked(t, db) })
-	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	return db
@@ -28,7 +29,7 @@ func openPebble(t *testing.T, o Options) *DB {
 
 func closeChecked(t *testing.T, db *DB) {
 	t.Helper()
-	if err := db.Check(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
+	if err := db.Check(context.Background()); err != nil && !errors.Is(err, storetype.ErrClosed) {
 		t.Errorf("check: %v", err)
 	}
 	if err := db.Close(); err != nil {
@@ -38,7 +39,7 @@ func closeChecked(t *testing.T, db *DB) {
 
 // newContainer creates a container in the database db. Its default name is c, and its
 // default key path is /pk.
-func newContainer(t *testing.T, db *DB, p ContainerProperties) *Container {
+func newContainer(t *testing.T, db *DB, p storetype.ContainerProperties) *Container {
 	t.Helper()
 	if p.ID == "" {
 		p.ID = "c"
@@ -57,9 +58,9 @@ func body(id, pk string, n int) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"pk":%q,"n":%d}`, id, pk, n)
 }
 
-func upsert(t *testing.T, c *Container, id, pk string, n int) Result {
+func upsert(t *testing.T, c *Container, id, pk string, n int) storetype.Result {
 	t.Helper()
-	r, err := c.Upsert(t.Context(), nil, body(id, pk, n), WriteOptions{})
+	r, err := c.Upsert(t.Context(), nil, body(id, pk, n), storetype.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

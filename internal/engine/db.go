@@ -35,6 +35,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Options configure a store. A zero field has its default.
@@ -51,9 +52,11 @@ type Options struct {
 	// items and versions past their retention. The store returns neither of them, even
 	// before the purge. If zero, 1 s is used. If -1, the purge is disabled.
 	PurgeInterval time.Duration
-	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput. No
-	// request then returns a *feed.ThrottledError.
-	IgnoreThroughput bool
+	// EnforceThroughput makes a request return a *feed.ThrottledError when the provisioned
+	// throughput of its container is used up, or that of the database, which containers
+	// without throughput of their own share. A server in front of the store answers 429
+	// then. If false, throughput is only stored and shown.
+	EnforceThroughput bool
 	// Logger logs background events. If nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -129,7 +132,7 @@ type DB struct {
 }
 
 // Close stops the background work, waits for the requests in progress, and closes the
-// files. Reads that wait for a change return [ErrClosed]. So does every later call. A
+// files. Reads that wait for a change return [storetype.ErrClosed]. So does every later call. A
 // second Close does nothing.
 func (db *DB) Close() error {
 	db.mu.Lock()
@@ -154,6 +157,9 @@ func (db *DB) Close() error {
 // new ID. So a copy of a store has another ID, although its containers have the same
 // resource ids.
 func (db *DB) ID() string { return db.id }
+
+// EnforcesThroughput returns the option of that name.
+func (db *DB) EnforcesThroughput() bool { return db.options.EnforceThroughput }
 
 // Now returns the time of the store's clock. The clock sets _ts and decides which items
 // have expired. It never goes back, not even after a restart. It starts at the wall clock
@@ -241,7 +247,7 @@ type containerName struct {
 }
 
 // acquire returns the current view. The caller must release it. It returns ctx's error if
-// ctx has ended, and [ErrClosed] if the store is closed.
+// ctx has ended, and [storetype.ErrClosed] if the store is closed.
 func (db *DB) acquire(ctx context.Context) (*view, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -250,12 +256,12 @@ func (db *DB) acquire(ctx context.Context) (*view, error) {
 }
 
 // acquireView returns the current view for background work, which has no context. The
-// caller must release the view. It returns [ErrClosed] if the store is closed.
+// caller must release the view. It returns [storetype.ErrClosed] if the store is closed.
 func (db *DB) acquireView() (*view, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
-		return nil, ErrClosed
+		return nil, storetype.ErrClosed
 	}
 	db.current.refs.Add(1)
 	return db.current, nil
@@ -339,7 +345,7 @@ func (c *Container) fetch(r pebble.Reader, dst []byte, e entry, point []byte) ([
 }
 
 // fetchKey appends to dst the stored document under a log key. It returns a
-// *[CorruptError] if the key does not exist.
+// *[storetype.CorruptError] if the key does not exist.
 func (c *Container) fetchKey(r pebble.Reader, dst, key []byte) ([]byte, error) {
 	b, closer, err := r.Get(key)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A read of a page makes at most 30 allocations. The number must not grow with the number
@@ -17,12 +18,12 @@ func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 		t.Skip("the race detector empties Pebble's pools at random")
 	}
 	db := openForTest(t)
-	c, err := db.CreateContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	c, err := db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 1000 {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d"}`, i), engine.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d"}`, i), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,10 +47,10 @@ func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector empties Pebble's pools at random")
 	}
-	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	c := newContainer(t, openForTest(t), storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
 	const items = 2000
 	for i := range items {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d"}`, i), engine.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d"}`, i), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +60,7 @@ func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 		return true, nil
 	}
 	allocs := testing.AllocsPerRun(5, func() {
-		if _, err := c.VisitItems(t.Context(), engine.ItemsRequest{MaxTime: time.Hour}, visit); err != nil {
+		if _, err := c.VisitItems(t.Context(), engine.ItemsRequest{ItemsRequest: storetype.ItemsRequest{MaxTime: time.Hour}}, visit); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -71,39 +72,39 @@ func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 // A write with the option NoBody returns a result without a body. All other fields of the
 // result are set as usual.
 func TestWriteWithoutABodyReturnsTheRest(t *testing.T) {
-	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
-	ctx, pk, o, body := t.Context(), feed.PartitionKey{"1"}, engine.WriteOptions{NoBody: true}, []byte(`{"id":"1"}`)
+	c := newContainer(t, openForTest(t), storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	ctx, pk, o, body := t.Context(), feed.PartitionKey{"1"}, storetype.WriteOptions{NoBody: true}, []byte(`{"id":"1"}`)
 	change := func([]byte) ([]byte, error) { return body, nil }
-	inBatch := func() (engine.Result, error) {
-		results, err := c.Batch(ctx, pk, []engine.Operation{{Kind: engine.OpUpsert, Body: body, NoBody: true}, {Kind: engine.OpRead, ID: "1", NoBody: true}})
+	inBatch := func() (storetype.Result, error) {
+		results, err := c.Batch(ctx, pk, []storetype.Operation{{Kind: storetype.OpUpsert, Body: body, NoBody: true}, {Kind: storetype.OpRead, ID: "1", NoBody: true}})
 		if err != nil {
-			return engine.Result{}, err
+			return storetype.Result{}, err
 		}
 		if len(results[1].Body) == 0 {
 			t.Error("a read has no body")
 		}
 		return results[0], nil
 	}
-	for name, do := range map[string]func() (engine.Result, error){
-		"upsert":  func() (engine.Result, error) { return c.Upsert(ctx, pk, body, o) },
-		"replace": func() (engine.Result, error) { return c.Replace(ctx, pk, "1", body, o) },
-		"change":  func() (engine.Result, error) { return c.Change(ctx, pk, "1", change, o) },
+	for name, do := range map[string]func() (storetype.Result, error){
+		"upsert":  func() (storetype.Result, error) { return c.Upsert(ctx, pk, body, o) },
+		"replace": func() (storetype.Result, error) { return c.Replace(ctx, pk, "1", body, o) },
+		"change":  func() (storetype.Result, error) { return c.Change(ctx, pk, "1", change, o) },
 		"batch":   inBatch,
-		"create": func() (engine.Result, error) {
+		"create": func() (storetype.Result, error) {
 			if _, err := c.Delete(ctx, pk, "1", o); err != nil {
-				return engine.Result{}, err
+				return storetype.Result{}, err
 			}
 			return c.Create(ctx, pk, body, o)
 		},
 	} {
-		if _, err := c.Upsert(ctx, pk, body, engine.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(ctx, pk, body, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := do()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		read, err := c.Read(ctx, pk, "1", engine.ReadOptions{})
+		read, err := c.Read(ctx, pk, "1", storetype.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // benchmarkDocuments is the number of documents that benchmarkItems writes.
@@ -21,10 +22,10 @@ func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(b.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(b.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		b.Fatal(err)
 	}
-	c, err := db.CreateContainer(b.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: partitions})
+	c, err := db.CreateContainer(b.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: partitions})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
 		wg.Go(func() {
 			for n := w; n < benchmarkDocuments; n += writers {
 				doc := fmt.Appendf(nil, `{"id":"i%06d","n":%d,"text":%q}`, n, n, text)
-				if _, err := c.Upsert(b.Context(), nil, doc, WriteOptions{}); err != nil {
+				if _, err := c.Upsert(b.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 					b.Error(err)
 					return
 				}

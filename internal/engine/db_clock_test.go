@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // machine simulates the wall clock and the monotonic clock of a machine. Tests advance
@@ -145,10 +146,10 @@ func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
 	if err := db.do(context.Background(), func(*group) error { db.clock = newClockOf(m.read, 0, slog.New(slog.DiscardHandler)); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	c := newContainer(t, db, ContainerProperties{DefaultTTL: 600})
+	c := newContainer(t, db, storetype.ContainerProperties{DefaultTTL: 600})
 	first := upsert(t, c, "a", "p", 1)
 	m.pass(time.Hour, 0)
-	if _, err := c.Read(t.Context(), feed.PartitionKey{"p"}, "a", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+	if _, err := c.Read(t.Context(), feed.PartitionKey{"p"}, "a", storetype.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("an item that expired meanwhile: %v", err)
 	}
 	if second := upsert(t, c, "b", "p", 1); second.Modified.Sub(first.Modified) != time.Hour || db.Now().Before(second.Modified) {

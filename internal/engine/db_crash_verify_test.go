@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // verifyCrash checks a store that was opened after a crash. k is the state that clients
@@ -72,7 +73,7 @@ func verifyItems(t *testing.T, c *engine.Container, n int, k *known, versions ma
 		for key := range crashKeys {
 			for id := range crashIDs {
 				i := crashItem{n, fmt.Sprintf("w%dk%d", w, key), fmt.Sprintf("i%d", id)}
-				res, err := c.Read(t.Context(), feed.PartitionKey{i.key}, i.id, engine.ReadOptions{})
+				res, err := c.Read(t.Context(), feed.PartitionKey{i.key}, i.id, storetype.ReadOptions{})
 				v, acked := 0, k.acked[i]
 				switch {
 				case err == nil:

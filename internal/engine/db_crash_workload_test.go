@@ -14,6 +14,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file is the load of the crash tests. Each of several writers owns some items and
@@ -35,7 +36,7 @@ const (
 
 // crashContainers lists the two containers of the load. The first one keeps only the
 // latest version of each item. The second one keeps all versions.
-var crashContainers = []engine.ContainerProperties{
+var crashContainers = []storetype.ContainerProperties{
 	{ID: "latest", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1},
 	{ID: "versions", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1, Retention: time.Hour},
 }
@@ -119,13 +120,13 @@ type crashLoad struct {
 
 // setUp creates the database and the containers of the load, or opens them if they exist.
 func (l *crashLoad) setUp(ctx context.Context) error {
-	if _, err := l.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, engine.ErrConflict) {
+	if _, err := l.db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, storetype.ErrConflict) {
 		return err
 	}
 	l.containers = nil
 	for _, p := range crashContainers {
 		c, err := l.db.CreateContainer(ctx, "db", p)
-		if errors.Is(err, engine.ErrConflict) {
+		if errors.Is(err, storetype.ErrConflict) {
 			c, err = l.db.Container(ctx, "db", p.ID)
 		}
 		if err != nil {
@@ -222,11 +223,11 @@ func (w *crashWriter) write(ctx context.Context) error {
 	kind := w.rng.IntN(8)
 	if kind == 0 {
 		i := crashItem{container, key, fmt.Sprintf("t%d", w.rng.IntN(3))}
-		_, err := c.Upsert(ctx, nil, crashBody(i, 1, 1), engine.WriteOptions{})
+		_, err := c.Upsert(ctx, nil, crashBody(i, 1, 1), storetype.WriteOptions{})
 		return err
 	}
 	tried := map[crashItem]int{}
-	var ops []engine.Operation
+	var ops []storetype.Operation
 	for n := range crashIDs {
 		if kind > 2 && n != kind%crashIDs {
 			continue // a single write chooses one item of the key
@@ -240,10 +241,10 @@ func (w *crashWriter) write(ctx context.Context) error {
 	switch {
 	case len(ops) > 1:
 		_, err = c.Batch(ctx, feed.PartitionKey{key}, ops)
-	case ops[0].Kind == engine.OpDelete:
-		_, err = c.Delete(ctx, feed.PartitionKey{key}, ops[0].ID, engine.WriteOptions{})
+	case ops[0].Kind == storetype.OpDelete:
+		_, err = c.Delete(ctx, feed.PartitionKey{key}, ops[0].ID, storetype.WriteOptions{})
 	default:
-		_, err = c.Upsert(ctx, nil, ops[0].Body, engine.WriteOptions{})
+		_, err = c.Upsert(ctx, nil, ops[0].Body, storetype.WriteOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("write %v: %w", tried, err)
@@ -255,11 +256,11 @@ func (w *crashWriter) write(ctx context.Context) error {
 	return nil
 }
 
-func operationOf(i crashItem, version int) engine.Operation {
+func operationOf(i crashItem, version int) storetype.Operation {
 	if version%crashDelete == 0 {
-		return engine.Operation{Kind: engine.OpDelete, ID: i.id}
+		return storetype.Operation{Kind: storetype.OpDelete, ID: i.id}
 	}
-	return engine.Operation{Kind: engine.OpUpsert, ID: i.id, Body: crashBody(i, version, 0)}
+	return storetype.Operation{Kind: storetype.OpUpsert, ID: i.id, Body: crashBody(i, version, 0)}
 }
 
 // divide splits a random partition or merges it with its neighbour. It ignores the error

@@ -18,6 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func readFile(t *testing.T, fs vfs.FS, name string) []byte {
@@ -86,7 +87,7 @@ func makeDamageStore(t *testing.T, busy bool) damageStore {
 			t.Fatal(err)
 		}
 		if half == 0 {
-			if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := db.CreateContainer(t.Context(), "db", crashContainers[1]); err != nil {
@@ -106,7 +107,7 @@ func makeDamageStore(t *testing.T, busy bool) damageStore {
 				bodies = append(bodies, fmt.Appendf(nil, `{"id":"large","pk":"%d","text":"%s"}`, n%2, strings.Repeat("x", logDocument)))
 			}
 			for _, body := range bodies {
-				if _, err := c.Upsert(t.Context(), nil, body, engine.WriteOptions{NoBody: true}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, body, storetype.WriteOptions{NoBody: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -147,7 +148,7 @@ func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	}
 	missing := false
 	for i := range damageItems {
-		res, err := c.Read(t.Context(), feed.PartitionKey{fmt.Sprintf("k%d", i%7)}, fmt.Sprint(i), engine.ReadOptions{})
+		res, err := c.Read(t.Context(), feed.PartitionKey{fmt.Sprintf("k%d", i%7)}, fmt.Sprint(i), storetype.ReadOptions{})
 		switch {
 		case errors.Is(err, feed.ErrNotFound):
 			missing = true
@@ -322,8 +323,8 @@ func (d *damager) try(name, what string, b []byte) {
 	if _, suffix, ok := strings.Cut(name, "."); ok && !strings.HasPrefix(name, "marker") {
 		kind = suffix
 	}
-	var corrupt *engine.CorruptError
-	var other *engine.FormatError // the changed byte can make the version in FORMAT another one
+	var corrupt *storetype.CorruptError
+	var other *storetype.FormatError // the changed byte can make the version in FORMAT another one
 	switch {
 	case errors.As(err, &corrupt), errors.As(err, &other) && name == "FORMAT":
 		d.outcome[kind+" refused"]++
@@ -385,7 +386,7 @@ func TestOtherFormatsAreRefusedByTheirOwnError(t *testing.T) {
 			t.Fatalf("FORMAT is %q", good)
 		}
 		writeFile(t, fs, "db/FORMAT", []byte(text))
-		var format *engine.FormatError
+		var format *storetype.FormatError
 		if err := open(); !errors.As(err, &format) || format.Found != other || format.Known != 5 || format.Dir != "db" || !strings.Contains(err.Error(), remedy) {
 			t.Errorf("format %d: %v; want the remedy %q", other, err, remedy)
 		}
@@ -418,7 +419,7 @@ func TestStoreWithoutFormatAndMarkerIsRefused(t *testing.T) {
 			}
 		}
 	}
-	var corrupt *engine.CorruptError
+	var corrupt *storetype.CorruptError
 	if _, err := engine.Open("db", engine.Options{FS: fs}); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "marker.manifest") {
 		t.Errorf("%v; want the missing marker named", err)
 	}

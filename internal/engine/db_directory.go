@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // pidFile has the id of the process that has a directory open. It is only for messages.
@@ -22,14 +24,14 @@ import (
 // with the process.
 const pidFile = "PID"
 
-// lockDirectory locks dir for this process. It returns a *[LockedError] if dir is locked.
+// lockDirectory locks dir for this process. It returns a *[storetype.LockedError] if dir is locked.
 func lockDirectory(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
 		if !isLocked(err) {
 			return nil, fmt.Errorf("lock store %s: %w", dir, err)
 		}
-		return nil, &LockedError{Dir: dir, PID: readPID(fs, dir)}
+		return nil, &storetype.LockedError{Dir: dir, PID: readPID(fs, dir)}
 	}
 	if err := writeFile(fs, fs.PathJoin(dir, pidFile), strconv.Itoa(os.Getpid())+"\n"); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock store %s: %w", dir, err), lock.Close())
@@ -109,9 +111,9 @@ func readFormat(fs vfs.FS, dir string) (int, error) {
 		found, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(text, formatPrefix)))
 		switch {
 		case err != nil || found < 1 || !strings.HasPrefix(text, formatPrefix):
-			return 0, &CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s contains %.40q", formatFile, text)}
+			return 0, &storetype.CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s contains %.40q", formatFile, text)}
 		case found != formatVersion:
-			return 0, &FormatError{Dir: dir, Found: found, Known: formatVersion}
+			return 0, &storetype.FormatError{Dir: dir, Found: found, Known: formatVersion}
 		}
 		return found, nil
 	}
@@ -120,10 +122,10 @@ func readFormat(fs vfs.FS, dir string) (int, error) {
 	}
 	desc, err := pebble.Peek(dir, fs)
 	if err != nil {
-		return 0, &CorruptError{Dir: dir, Detail: "the files cannot be read", Err: err}
+		return 0, &storetype.CorruptError{Dir: dir, Detail: "the files cannot be read", Err: err}
 	}
 	if desc.Exists {
-		return 0, &CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}
+		return 0, &storetype.CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}
 	}
 	return 0, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestLockedDirectoryNamesItsUser(t *testing.T) {
@@ -20,7 +21,7 @@ func TestLockedDirectoryNamesItsUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var locked *engine.LockedError
+	var locked *storetype.LockedError
 	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Errorf("open in this process: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // writePrivately opens the store in dir, writes more than a memtable holds, and closes
@@ -27,10 +28,10 @@ func writePrivately(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	if _, err := db.Database(t.Context(), "db"); err != nil {
-		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
-		newContainer(t, db, engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+		newContainer(t, db, storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
 	}
 	c, err := db.Container(t.Context(), "db", "c")
 	if err != nil {
@@ -38,7 +39,7 @@ func writePrivately(t *testing.T, dir string) string {
 	}
 	text := strings.Repeat("x", 1<<20)
 	for i := range 4 {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","text":%q}`, i, text), engine.WriteOptions{NoBody: true}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","text":%q}`, i, text), storetype.WriteOptions{NoBody: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,7 +165,7 @@ func TestRefusedFormatLeavesTheDirectoryAsItWas(t *testing.T) {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "FORMAT"), []byte("changefeed store format 4\n"), 0o644)); err != nil { //nolint:gosec // the point of this test
 		t.Fatal(err)
 	}
-	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, new(*engine.FormatError)) {
+	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, new(*storetype.FormatError)) {
 		t.Errorf("the directory is opened: %v", err)
 	}
 	entries, err := os.ReadDir(dir)

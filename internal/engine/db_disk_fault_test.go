@@ -13,6 +13,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // faultFS is a file system that can fail. Writes return ENOSPC while write is true, and
@@ -87,15 +88,15 @@ func TestWriteRefusedByTheDiskIsNotAcknowledgedOrShown(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil {
+				if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db"}); err != nil {
 					t.Fatal(err)
 				}
-				c, err := db.CreateContainer(ctx, "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+				c, err := db.CreateContainer(ctx, "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				write := func(c *engine.Container, n int) error {
-					_, err := c.Create(ctx, nil, fmt.Appendf(nil, `{"id":"%d"}`, n), engine.WriteOptions{})
+					_, err := c.Create(ctx, nil, fmt.Appendf(nil, `{"id":"%d"}`, n), storetype.WriteOptions{})
 					return err
 				}
 				shown := func(db *engine.DB, c *engine.Container) int {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // smallDisk is a file system in memory. The files in the directory db can have room bytes
@@ -120,24 +121,24 @@ func newDiskLoad(t *testing.T, fs vfs.FS) *diskLoad {
 		t.Fatal(err)
 	}
 	l := &diskLoad{t: t, db: db}
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	if l.c, err = db.CreateContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}}); err != nil {
+	if l.c, err = db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}}); err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-// write writes the next document once. It returns nil or a *engine.DiskError. Any other
+// write writes the next document once. It returns nil or a *storetype.DiskError. Any other
 // error fails the test.
 func (l *diskLoad) write() error {
 	at := l.n % 25 * (40 << 10)
 	body := fmt.Appendf(nil, `{"id":"%d","text":"%s"}`, l.n, noise()[at:at+40<<10])
-	_, err := l.c.Upsert(l.t.Context(), nil, body, engine.WriteOptions{NoBody: true})
+	_, err := l.c.Upsert(l.t.Context(), nil, body, storetype.WriteOptions{NoBody: true})
 	if err == nil {
 		l.n++
-	} else if !errors.As(err, new(*engine.DiskError)) {
+	} else if !errors.As(err, new(*storetype.DiskError)) {
 		l.t.Fatalf("a write failed with %v", err)
 	}
 	return err
@@ -147,7 +148,7 @@ func (l *diskLoad) write() error {
 func (l *diskLoad) verify(what string) {
 	l.t.Helper()
 	for i := range l.n {
-		if _, err := l.c.Read(l.t.Context(), feed.PartitionKey{fmt.Sprint(i)}, fmt.Sprint(i), engine.ReadOptions{}); err != nil {
+		if _, err := l.c.Read(l.t.Context(), feed.PartitionKey{fmt.Sprint(i)}, fmt.Sprint(i), storetype.ReadOptions{}); err != nil {
 			l.t.Fatalf("%s, document %d of %d: %v", what, i, l.n, err)
 		}
 	}
@@ -352,7 +353,7 @@ func failDisk(t *testing.T, disk *hookFS, failing, healthy *atomic.Bool) {
 	refusals := 0
 	retry := func(what string, do func() error) {
 		for err := do(); err != nil; err = do() {
-			if !errors.As(err, new(*engine.DiskError)) {
+			if !errors.As(err, new(*storetype.DiskError)) {
 				t.Fatalf("%s: %v", what, err)
 			}
 			if refusals++; refusals == 20 {
@@ -391,7 +392,7 @@ func failDisk(t *testing.T, disk *hookFS, failing, healthy *atomic.Bool) {
 	}
 	l.verify("after the failure")
 	for id, lsn := range got.seen {
-		if res, err := l.c.Read(ctx, feed.PartitionKey{id}, id, engine.ReadOptions{}); err != nil || res.LSN < lsn {
+		if res, err := l.c.Read(ctx, feed.PartitionKey{id}, id, storetype.ReadOptions{}); err != nil || res.LSN < lsn {
 			t.Errorf("document %s was delivered at LSN %d, but is at LSN %d: %v", id, lsn, res.LSN, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // FuzzContinuation checks that the store accepts a continuation only in the form in which
@@ -87,19 +88,19 @@ func FuzzItemsContinuation(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = db.Close() })
-	if _, err := db.CreateDatabase(f.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(f.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		f.Fatal(err)
 	}
-	c, err := db.CreateContainer(f.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
+	c, err := db.CreateContainer(f.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
 	if err != nil {
 		f.Fatal(err)
 	}
 	for n := range 20 {
-		if _, err := c.Upsert(f.Context(), nil, body(fmt.Sprint(n), fmt.Sprint(n%4), n), WriteOptions{}); err != nil {
+		if _, err := c.Upsert(f.Context(), nil, body(fmt.Sprint(n), fmt.Sprint(n%4), n), storetype.WriteOptions{}); err != nil {
 			f.Fatal(err)
 		}
 	}
-	var all []Item
+	var all []storetype.Item
 	var positions []string
 	for r, more := (ItemsRequest{}), true; more; more = r.Continuation != "" {
 		page, err := c.VisitItems(f.Context(), r, func(v *VisitedItem) (bool, error) {
@@ -125,11 +126,11 @@ func FuzzItemsContinuation(f *testing.F) {
 			key = feed.PartitionKey{pk}
 		}
 		var got []string
-		r := ItemsRequest{Continuation: continuation, Key: key, IDPrefix: prefix, MaxItems: 3}
+		r := ItemsRequest{ItemsRequest: storetype.ItemsRequest{Continuation: continuation, Key: key, IDPrefix: prefix, MaxItems: 3}}
 		for pages := 0; pages == 0 || r.Continuation != ""; pages++ {
 			page, err := c.Items(t.Context(), r)
 			if err != nil && pages == 0 {
-				if !errors.As(err, new(*BadRequestError)) && !errors.As(err, new(*TooLargeError)) {
+				if !errors.As(err, new(*storetype.BadRequestError)) && !errors.As(err, new(*storetype.TooLargeError)) {
 					t.Fatal(err)
 				}
 				return

@@ -19,6 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This test checks that the memory of a store is bounded, however many documents the
@@ -149,10 +150,10 @@ func loadMemory(ctx context.Context, dir string, o engine.Options, documents int
 	if err != nil {
 		return err
 	}
-	if _, err = db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err = db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db"}); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	c, err := db.CreateContainer(ctx, "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: 4})
+	c, err := db.CreateContainer(ctx, "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: 4})
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -169,7 +170,7 @@ func loadMemory(ctx context.Context, dir string, o engine.Options, documents int
 					return
 				}
 				body = fmt.Appendf(body[:0], `{"id":"%09d","n":%d,"text":"%0760d"}`, n, n, n*7919)
-				_, errs[w] = c.Create(ctx, nil, body, engine.WriteOptions{})
+				_, errs[w] = c.Create(ctx, nil, body, storetype.WriteOptions{})
 			}
 		})
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Open opens the store in the directory dir. It creates the directory if it does not
@@ -23,12 +25,12 @@ import (
 // restricts it and logs that. Open does not change a directory of another owner, but logs
 // a warning.
 //
-// Open returns a *[LockedError] if a process has the directory open, a *[FormatError] if
-// another release wrote it in another format, and a *[CorruptError] if a file is damaged or missing. If the
+// Open returns a *[storetype.LockedError] if a process has the directory open, a *[storetype.FormatError] if
+// another release wrote it in another format, and a *[storetype.CorruptError] if a file is damaged or missing. If the
 // disk refuses to write, Open returns an error that wraps the disk's. On a full disk the
 // error names the room that Open needs. Open may then be called again.
 //
-// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads
+// If the disk refuses writes later, every write returns a *[storetype.DiskError] at once, and reads
 // are served. The store retries and resumes writes when the disk accepts them. No
 // acknowledged write is lost.
 func Open(dir string, o Options) (*DB, error) {
@@ -41,7 +43,7 @@ func Open(dir string, o Options) (*DB, error) {
 			return nil, fmt.Errorf("open store %s: %w", dir, err)
 		}
 		if !made {
-			if _, err := readFormat(vfs.Default, name); errors.As(err, new(*FormatError)) {
+			if _, err := readFormat(vfs.Default, name); errors.As(err, new(*storetype.FormatError)) {
 				return nil, err // before anything in the directory changes
 			}
 			closeToOthers(name, o.Logger)
@@ -201,17 +203,17 @@ func (db *DB) releaseCaches() {
 // refused an operation, it wraps the error of the system. It reports all other errors, a
 // missing file included, as damage.
 func (db *DB) openFault(err error) error {
-	if known := (*CorruptError)(nil); errors.As(err, &known) {
+	if known := (*storetype.CorruptError)(nil); errors.As(err, &known) {
 		return db.fault(err)
 	}
 	if errors.Is(err, pebble.ErrDBNotPristine) {
-		return &CorruptError{Dir: db.dir, Detail: "its file " + markerPrefix + "format-version.* is missing; " + restoreDirectory}
+		return &storetype.CorruptError{Dir: db.dir, Detail: "its file " + markerPrefix + "format-version.* is missing; " + restoreDirectory}
 	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
 		return db.withNeed(fmt.Errorf("open store %s: %w", db.path(), err))
 	}
-	return &CorruptError{Dir: db.dir, Detail: "the files cannot be opened", Err: err}
+	return &storetype.CorruptError{Dir: db.dir, Detail: "the files cannot be opened", Err: err}
 }
 
 // startFault returns the error of openFault if the operating system refused an operation,

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // pebbleDB is an engine: one opening of the Pebble database. A store usually has one
@@ -226,12 +228,12 @@ func (db *DB) fail(err error) error {
 }
 
 // refused returns the error of a write that the engine refuses because of err: a
-// *[CorruptError] if err reports damage, and otherwise a *[DiskError].
+// *[storetype.CorruptError] if err reports damage, and otherwise a *[storetype.DiskError].
 func (db *DB) refused(err error) error {
-	if fault := db.fault(err); errors.As(fault, new(*CorruptError)) {
+	if fault := db.fault(err); errors.As(fault, new(*storetype.CorruptError)) {
 		return fault
 	}
-	return &DiskError{Dir: db.dir, Err: db.withRoom(err, "writing")}
+	return &storetype.DiskError{Dir: db.dir, Err: db.withRoom(err, "writing")}
 }
 
 // idle waits until a request is queued, an attempt of recovery is due, or an engine has
@@ -320,7 +322,7 @@ func (r *recovery) stop() {
 	if r.engine == nil {
 		return
 	}
-	r.engine.disk.cut(ErrClosed)
+	r.engine.disk.cut(storetype.ErrClosed)
 	r.engine.disk.stop()
 	if o := <-r.result; o.err == nil {
 		_ = o.engine.end() // this opening had already succeeded; nothing was written to the engine

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The purger deletes data in the background that is no longer returned: expired items,
@@ -58,7 +60,7 @@ func (db *DB) clean() {
 			tick = nil
 		}
 		// Another place has already logged that the disk refuses writes.
-		if err := db.purgeOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) && !errors.As(err, new(*DiskError)) {
+		if err := db.purgeOnce(sweeps); err != nil && !errors.Is(err, storetype.ErrClosed) && !errors.As(err, new(*storetype.DiskError)) {
 			db.options.Logger.Error("purge failed", slog.Any("error", err))
 		}
 	}
@@ -201,7 +203,7 @@ func (c *Container) purge(items []operation) error {
 // trim deletes versions past their retention. Readers check the time of each version
 // themselves. So trim only frees space, and may run late.
 func (c *Container) trim(v *view, s *state) error {
-	cutoff := s.meta.props.cutoff(c.db.clock.seconds())
+	cutoff := retentionStart(&s.meta.props, c.db.clock.seconds())
 	lazy := cutoff - int64(s.meta.props.Retention/trimShare/time.Second)
 	trims := map[uint32]int64{}
 	for n, seg := range s.meta.segments {

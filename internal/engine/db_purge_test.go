@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // In a container with a retention, a purge writes each deleted document to the versions
@@ -33,15 +34,15 @@ func TestPurgeOfLargeItemsWithVersionsIsDivided(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	p := engine.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, Retention: time.Hour}
+	p := storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, Retention: time.Hour}
 	c := newContainer(t, db, p)
 	const n, size, group = 40, 1 << 20, 8 << 20
 	text := strings.Repeat("x", size)
 	for i := range n {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","k":"k","t":%q}`, i, text), engine.WriteOptions{NoBody: true}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","k":"k","t":%q}`, i, text), storetype.WriteOptions{NoBody: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,21 +87,21 @@ func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
-		c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, DefaultTTL: -1})
+		c := newContainer(t, db, storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, DefaultTTL: -1})
 		// In the index, the items that do not expire come first. The items that expire
 		// follow them.
 		const stay, mortal = 20_000, 300
 		for from := 0; from < stay+mortal; from += engine.MaxBatchOperations {
-			var ops []engine.Operation
+			var ops []storetype.Operation
 			for n := from; n < from+engine.MaxBatchOperations; n++ {
 				ttl := -1
 				if n >= stay {
 					ttl = 1
 				}
-				ops = append(ops, engine.Operation{Kind: engine.OpCreate, Body: fmt.Appendf(nil, `{"id":"%06d","k":"k","ttl":%d}`, n, ttl), NoBody: true})
+				ops = append(ops, storetype.Operation{Kind: storetype.OpCreate, Body: fmt.Appendf(nil, `{"id":"%06d","k":"k","ttl":%d}`, n, ttl), NoBody: true})
 			}
 			if _, err := c.Batch(t.Context(), nil, ops); err != nil {
 				t.Fatal(err)
@@ -116,7 +117,7 @@ func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 		}
 		for round, want := range []int64{stay + mortal, stay, stay - 1} {
 			if round == 2 { // the purge has already passed this item when it expires
-				if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"000000","k":"k","ttl":1}`), engine.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"000000","k":"k","ttl":1}`), storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

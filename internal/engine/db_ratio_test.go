@@ -19,6 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/cputime"
 	"github.com/changefeed-go/changefeed/internal/slowsync"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // These tests measure the speed of the store as a ratio to the speed of raw Pebble. Both
@@ -89,10 +90,10 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 		t.Fatal(err)
 	}
 	s.db = db
-	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	s.c, err = db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 4, Retention: retention})
+	s.c, err = db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 4, Retention: retention})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 			t.Error(err)
 		}
 	})
-	res, err := s.c.Upsert(t.Context(), nil, ratioBody(nil, 1<<39), WriteOptions{})
+	res, err := s.c.Upsert(t.Context(), nil, ratioBody(nil, 1<<39), storetype.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func writeFor(t testing.TB, writers int, d time.Duration, write func(rng *rand.R
 func (s *ratioStores) writeOurs(t testing.TB, writers int, d time.Duration, updates bool) float64 {
 	return writeFor(t, writers, d, func(rng *rand.Rand, buf []byte) ([]byte, error) {
 		buf = ratioBody(buf, pick(rng, &s.oursNext, updates))
-		_, err := s.c.Upsert(t.Context(), nil, buf, WriteOptions{})
+		_, err := s.c.Upsert(t.Context(), nil, buf, storetype.WriteOptions{})
 		return buf, err
 	})
 }
@@ -254,10 +255,10 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 			t.Error(err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	s.c, err = db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Retention: retention})
+	s.c, err = db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Retention: retention})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 					return
 				}
 				buf = ratioBody(buf, n*2%ratioDocuments) // only even ids are written, each twice
-				if _, err := s.c.Upsert(t.Context(), nil, buf, WriteOptions{}); err != nil {
+				if _, err := s.c.Upsert(t.Context(), nil, buf, storetype.WriteOptions{}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -422,10 +423,10 @@ func BenchmarkUpsert(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.CreateDatabase(b.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(b.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		b.Fatal(err)
 	}
-	c, err := db.CreateContainer(b.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+	c, err := db.CreateContainer(b.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -435,7 +436,7 @@ func BenchmarkUpsert(b *testing.B) {
 		var buf []byte
 		for pb.Next() {
 			buf = ratioBody(buf, n.Add(1)%10_000)
-			if _, err := c.Upsert(b.Context(), nil, buf, WriteOptions{}); err != nil {
+			if _, err := c.Upsert(b.Context(), nil, buf, storetype.WriteOptions{}); err != nil {
 				b.Error(err)
 				return
 			}

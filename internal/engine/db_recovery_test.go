@@ -14,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // tablesRefused is a file system that returns ENOSPC for the creation of a table while
@@ -39,7 +41,7 @@ func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(ctx, DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	killed := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
@@ -50,7 +52,7 @@ func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	var log strings.Builder
 	o := Options{FS: tablesRefused{killed, new(atomic.Bool)}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	o.FS.(tablesRefused).refuse.Store(true)
-	if db, err := Open("db", o); !errors.Is(err, syscall.ENOSPC) || db != nil || errors.As(err, new(*CorruptError)) {
+	if db, err := Open("db", o); !errors.Is(err, syscall.ENOSPC) || db != nil || errors.As(err, new(*storetype.CorruptError)) {
 		t.Fatalf("open on a full disk: %v", err)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines > 3 {

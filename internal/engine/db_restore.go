@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Restoration describes what [Restore] does to a store.
@@ -114,8 +115,8 @@ var ErrNotConfirmed = errors.New("not confirmed")
 // onlyClashes reports whether an error of Check has only items that break a unique key,
 // which are not damage.
 func onlyClashes(err error) bool {
-	_, clash := errors.AsType[*UniqueKeyError](err)
-	_, damage := errors.AsType[*CorruptError](err)
+	_, clash := errors.AsType[*storetype.UniqueKeyError](err)
+	_, damage := errors.AsType[*storetype.CorruptError](err)
 	return clash && !damage
 }
 
@@ -166,7 +167,7 @@ func (g *group) restore(r Restoration) error {
 	db := g.db
 	for _, l := range db.writeStates {
 		if l != nil && slices.Max(l.ends) > maxLSN-2*holeWidth {
-			return ErrFull
+			return storetype.ErrFull
 		}
 	}
 	for _, l := range db.writeStates {

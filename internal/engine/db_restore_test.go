@@ -13,6 +13,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // restored is a store that is lost and restored from a copy.
@@ -24,10 +25,10 @@ type restored struct {
 	copy *vfs.MemFS
 }
 
-func newRestored(t *testing.T, p engine.ContainerProperties) *restored {
+func newRestored(t *testing.T, p storetype.ContainerProperties) *restored {
 	r := &restored{t: t, fs: vfs.NewMem()}
 	r.open()
-	if _, err := r.db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := r.db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	p.ID, p.KeyPaths = "items", []string{"/pk"}
@@ -83,7 +84,7 @@ func (r *restored) keyIn(p feed.Partition) string {
 	r.t.Helper()
 	for i := 0; ; i++ {
 		key := fmt.Sprint("k", i)
-		res, err := r.c.Upsert(r.t.Context(), nil, fmt.Appendf(nil, `{"id":"probe","pk":%q}`, key), engine.WriteOptions{})
+		res, err := r.c.Upsert(r.t.Context(), nil, fmt.Appendf(nil, `{"id":"probe","pk":%q}`, key), storetype.WriteOptions{})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -93,10 +94,10 @@ func (r *restored) keyIn(p feed.Partition) string {
 	}
 }
 
-func (r *restored) write(key string, ids ...int) (last engine.Result) {
+func (r *restored) write(key string, ids ...int) (last storetype.Result) {
 	r.t.Helper()
 	for _, id := range ids {
-		res, err := r.c.Upsert(r.t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":%q}`, id, key), engine.WriteOptions{})
+		res, err := r.c.Upsert(r.t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":%q}`, id, key), storetype.WriteOptions{})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func numbers(low, high int) (all []int) {
 // A reader has read part of the log that was lost. Its position must stay refused, however
 // much is written later. Without the hole, the reader would skip the next writes.
 func TestARestoreIsNoticedForGood(t *testing.T) {
-	r := newRestored(t, engine.ContainerProperties{})
+	r := newRestored(t, storetype.ContainerProperties{})
 	r.write("a", numbers(1, 5)...)
 	r.backup()
 	lost := r.write("a", numbers(6, 9)...)
@@ -153,7 +154,7 @@ func TestARestoreIsNoticedForGood(t *testing.T) {
 // all parts of the range.
 func TestAMergedPartitionIsReadAcrossTheHolesOfItsParents(t *testing.T) {
 	for _, most := range []int{1, 3, 100} {
-		r := newRestored(t, engine.ContainerProperties{Partitions: 2})
+		r := newRestored(t, storetype.ContainerProperties{Partitions: 2})
 		ps, err := r.c.Partitions(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -206,15 +207,15 @@ func TestAMergedPartitionIsReadAcrossTheHolesOfItsParents(t *testing.T) {
 // A restore must give no number again: not that of a database, a container, a record, a
 // partition or a document.
 func TestARestoreUsesNoNumberAgain(t *testing.T) {
-	r := newRestored(t, engine.ContainerProperties{})
+	r := newRestored(t, storetype.ContainerProperties{})
 	r.write("a", 1)
 	r.backup()
 	numbers := func() (names []string) {
-		d, err := r.db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "new"})
+		d, err := r.db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "new"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := r.db.CreateContainer(t.Context(), "new", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+		c, err := r.db.CreateContainer(t.Context(), "new", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +227,7 @@ func TestARestoreUsesNoNumberAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		replaced, err := r.db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: "items", DefaultTTL: -1})
+		replaced, err := r.db.ReplaceContainer(t.Context(), "db", storetype.ContainerProperties{ID: "items", DefaultTTL: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +257,7 @@ func TestARestoreUsesNoNumberAgain(t *testing.T) {
 // a condition on an ETag from in between would hold for another version.
 func TestASecondRestoreOfACopyUsesOtherNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRestored(t, engine.ContainerProperties{})
+		r := newRestored(t, storetype.ContainerProperties{})
 		r.write("a", numbers(1, 5)...)
 		r.backup()
 		etags := map[string]bool{}
@@ -285,7 +286,7 @@ func TestASecondRestoreOfACopyUsesOtherNumbers(t *testing.T) {
 // Power is lost at any point of a restore. Then the store is either as the copy or
 // restored, and the restore can be run again.
 func TestARestoreIsAtomic(t *testing.T) {
-	r := newRestored(t, engine.ContainerProperties{Partitions: 3})
+	r := newRestored(t, storetype.ContainerProperties{Partitions: 3})
 	for i := range 40 {
 		r.write(fmt.Sprint(i), 1)
 	}
@@ -357,7 +358,7 @@ func TestARestoreIsAtomic(t *testing.T) {
 }
 
 func TestARestoreThatIsNotConfirmedChangesNothing(t *testing.T) {
-	r := newRestored(t, engine.ContainerProperties{})
+	r := newRestored(t, storetype.ContainerProperties{})
 	r.write("a", 1)
 	if err := r.db.Close(); err != nil {
 		t.Fatal(err)
@@ -387,7 +388,7 @@ func TestARestoreThatIsNotConfirmedChangesNothing(t *testing.T) {
 // part may have used, so a restore must not purge. The next open does.
 func TestARestoreWritesNothingBeforeTheHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRestored(t, engine.ContainerProperties{DefaultTTL: 1, Retention: time.Hour})
+		r := newRestored(t, storetype.ContainerProperties{DefaultTTL: 1, Retention: time.Hour})
 		r.write("a", 1)
 		time.Sleep(5 * time.Second)
 		r.backup()

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // crosses reports whether the first or the last key of a busy segment divides the range
@@ -68,17 +70,17 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: 2})
+	c, err := db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := bytes.Repeat([]byte("x"), 16<<10)
 	write := func(from, to int) {
 		for n := from; n < to; n++ {
-			if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","text":"%s"}`, n, text), WriteOptions{}); err != nil {
+			if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","text":"%s"}`, n, text), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

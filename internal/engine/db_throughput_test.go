@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The charge that an operation returns must follow the formula in the comment of Result.
 // The operation must take exactly that charge from the container's throughput.
 func TestChargesFollowTheFormulaAndConsumeThroughput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 100_000})
+		c := newContainer(t, openPebble(t, Options{EnforceThroughput: true}), storetype.ContainerProperties{Throughput: 100_000})
 		ctx, pk := t.Context(), feed.PartitionKey{"p"}
 		left := c.bucket.tokens // no time passes, so the bucket is not refilled
 		spent := func(what string, charge, want float64) {
@@ -26,9 +27,9 @@ func TestChargesFollowTheFormulaAndConsumeThroughput(t *testing.T) {
 				t.Errorf("%s is charged %.2f RU and consumes %.2f, want %.2f", what, charge, took, want)
 			}
 		}
-		write := func(body string) Result {
+		write := func(body string) storetype.Result {
 			t.Helper()
-			r, err := c.Upsert(ctx, nil, []byte(body), WriteOptions{})
+			r, err := c.Upsert(ctx, nil, []byte(body), storetype.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +46,7 @@ func TestChargesFollowTheFormulaAndConsumeThroughput(t *testing.T) {
 		spent("a large create, and a page of it", r.Charge+p.Charge, (1+132.0/21)*reading)
 		spent("a small version in its place", write(`{"id":"a","pk":"p"}`).Charge, 224.0/21*reading)
 		spent("a small version of a small one", write(`{"id":"a","pk":"p"}`).Charge, 224.0/21)
-		if r, err = c.Read(ctx, pk, "a", ReadOptions{}); err != nil {
+		if r, err = c.Read(ctx, pk, "a", storetype.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		spent("a read", r.Charge, 1)
@@ -54,7 +55,7 @@ func TestChargesFollowTheFormulaAndConsumeThroughput(t *testing.T) {
 			t.Fatal(err)
 		}
 		spent("a page of items", items.Charge, 1)
-		results, err := c.Batch(ctx, pk, []Operation{{Kind: OpRead, ID: "a"}, {Kind: OpUpsert, Body: []byte(large)}, {Kind: OpDelete, ID: "a"}})
+		results, err := c.Batch(ctx, pk, []storetype.Operation{{Kind: storetype.OpRead, ID: "a"}, {Kind: storetype.OpUpsert, Body: []byte(large)}, {Kind: storetype.OpDelete, ID: "a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,22 +69,22 @@ func TestContainersShareTheThroughputOfTheirDatabase(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		db, err := Open(dir, Options{})
+		db, err := Open(dir, Options{EnforceThroughput: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.CreateDatabase(ctx, DatabaseProperties{ID: "db", Throughput: -1}); kindOf(err) != BadProperties {
+		if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db", Throughput: -1}); kindOf(err) != storetype.BadProperties {
 			t.Errorf("a negative throughput: %v", err)
 		}
-		if _, err := db.CreateDatabase(ctx, DatabaseProperties{ID: "db", Throughput: 100}); err != nil {
+		if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db", Throughput: 100}); err != nil {
 			t.Fatal(err)
 		}
-		a, b := newContainer(t, db, ContainerProperties{ID: "a"}), newContainer(t, db, ContainerProperties{ID: "b"})
-		own := newContainer(t, db, ContainerProperties{ID: "own", Throughput: 100})
+		a, b := newContainer(t, db, storetype.ContainerProperties{ID: "a"}), newContainer(t, db, storetype.ContainerProperties{ID: "b"})
+		own := newContainer(t, db, storetype.ContainerProperties{ID: "own", Throughput: 100})
 		use := func(c *Container) error {
 			var err error
 			for range 20 { // of about 10 RU
-				if _, err = c.Upsert(ctx, nil, []byte(`{"id":"1","pk":"p"}`), WriteOptions{}); err != nil {
+				if _, err = c.Upsert(ctx, nil, []byte(`{"id":"1","pk":"p"}`), storetype.WriteOptions{}); err != nil {
 					break
 				}
 			}
@@ -91,7 +92,7 @@ func TestContainersShareTheThroughputOfTheirDatabase(t *testing.T) {
 		}
 		throttled := func(c *Container, want bool) {
 			t.Helper()
-			_, err := c.Read(ctx, feed.PartitionKey{"p"}, "1", ReadOptions{})
+			_, err := c.Read(ctx, feed.PartitionKey{"p"}, "1", storetype.ReadOptions{})
 			if got := errors.As(err, new(*feed.ThrottledError)); got != want {
 				t.Errorf("a read of %s: %v; throttled: %t, want %t", c.name, err, got, want)
 			}
@@ -108,7 +109,7 @@ func TestContainersShareTheThroughputOfTheirDatabase(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if db, err = Open(dir, Options{}); err != nil {
+		if db, err = Open(dir, Options{EnforceThroughput: true}); err != nil {
 			t.Fatal(err)
 		}
 		if a, err = db.Container(ctx, "db", "a"); err != nil {
@@ -141,7 +142,7 @@ func TestContainersShareTheThroughputOfTheirDatabase(t *testing.T) {
 // throughput meanwhile, and then costs a hundredth. Its own cost does not refuse it.
 func TestAReadIsRefusedAtItsEndIfTheThroughputIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 100})
+		c := newContainer(t, openPebble(t, Options{EnforceThroughput: true}), storetype.ContainerProperties{Throughput: 100})
 		c.spend(30)
 		if err := c.Settle(30, 250); err != nil {
 			t.Errorf("a read of more than the throughput: %v", err)

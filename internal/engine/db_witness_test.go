@@ -18,6 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // logDocument is the size in bytes of each document that writeLogs writes. A few of them
@@ -33,16 +34,16 @@ func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := db.CreateContainer(ctx, "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	c, err := db.CreateContainer(ctx, "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
 		body := fmt.Appendf(nil, `{"id":"%d","text":"%s"}`, i, strings.Repeat("x", logDocument))
-		if _, err := c.Upsert(ctx, nil, body, engine.WriteOptions{NoBody: true}); err != nil {
+		if _, err := c.Upsert(ctx, nil, body, storetype.WriteOptions{NoBody: true}); err != nil {
 			t.Fatal(err)
 		}
 		acknowledged.Add(1)
@@ -52,7 +53,7 @@ func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomi
 
 // openLogs opens the store that writeLogs wrote, after a crash, and returns the number of
 // its documents. It returns an error if a document is missing but a later one is present.
-// Only a refusal to open is a *engine.CorruptError.
+// Only a refusal to open is a *storetype.CorruptError.
 func openLogs(ctx context.Context, fs vfs.FS) (n int, err error) {
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
 	if err != nil {
@@ -77,7 +78,7 @@ func openLogs(ctx context.Context, fs vfs.FS) (n int, err error) {
 	}
 	n = int(stats[0].Items)
 	for i := range n {
-		if _, err := c.Read(ctx, feed.PartitionKey{fmt.Sprint(i)}, fmt.Sprint(i), engine.ReadOptions{}); err != nil {
+		if _, err := c.Read(ctx, feed.PartitionKey{fmt.Sprint(i)}, fmt.Sprint(i), storetype.ReadOptions{}); err != nil {
 			return n, fmt.Errorf("document %d of %d: %w", i, n, err)
 		}
 	}
@@ -105,7 +106,7 @@ func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
 		if err := fs.Remove(fs.PathJoin("db", log)); err != nil {
 			t.Fatal(err)
 		}
-		var corrupt *engine.CorruptError
+		var corrupt *storetype.CorruptError
 		if n, err := openLogs(ctx, fs); !errors.As(err, &corrupt) || corrupt.Dir != "db" || !strings.Contains(err.Error(), log) {
 			t.Errorf("%s of %v is missing: opened with %d documents, %v", log, logs, n, err)
 		}
@@ -307,7 +308,7 @@ func TestLostEditOfTheManifestIsNoticedAfterPowerLoss(t *testing.T) {
 			writeFile(t, cut, manifest, b[:at])
 			n, err := openLogs(ctx, cut)
 			switch {
-			case errors.As(err, new(*engine.CorruptError)):
+			case errors.As(err, new(*storetype.CorruptError)):
 				refused++
 			case err == nil && n >= least:
 				intact++
@@ -339,7 +340,7 @@ func TestMissingWitnessOfTheManifestIsNoticed(t *testing.T) {
 			}
 		}
 	}
-	if n, err := openLogs(ctx, mem); !errors.As(err, new(*engine.CorruptError)) || !strings.Contains(err.Error(), "EDITS-") {
+	if n, err := openLogs(ctx, mem); !errors.As(err, new(*storetype.CorruptError)) || !strings.Contains(err.Error(), "EDITS-") {
 		t.Errorf("without the witness of the manifest: %d documents, %v", n, err)
 	}
 }
@@ -371,7 +372,7 @@ func TestOlderManifestIsRefused(t *testing.T) {
 	if b := readFile(t, mem, mem.PathJoin("db", manifest)); len(b) == 0 || current == old {
 		t.Fatalf("the marker was %s and then %s", old, current)
 	}
-	if n, err := openLogs(ctx, mem); !errors.As(err, new(*engine.CorruptError)) || !strings.Contains(err.Error(), manifest) {
+	if n, err := openLogs(ctx, mem); !errors.As(err, new(*storetype.CorruptError)) || !strings.Contains(err.Error(), manifest) {
 		t.Errorf("with the marker %s instead of %s: %d documents, %v", old, current, n, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/keypath"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Limits of keys.
@@ -30,12 +31,12 @@ const (
 type keyPaths [][]string
 
 // parseKeyPaths parses paths such as /a, /a/b and /"quoted name"/x. A quoted name is a
-// JSON string. It returns a *[BadRequestError] of the kind BadProperties for no path,
+// JSON string. It returns a *[storetype.BadRequestError] of the kind BadProperties for no path,
 // more than three paths, an empty name, a system property, and a path that is a prefix of
 // another one.
 func parseKeyPaths(paths []string) (keyPaths, error) {
 	if len(paths) == 0 || len(paths) > MaxKeyPaths {
-		return nil, badRequest(BadProperties, "a container has 1 to %d partition key paths, not %d", MaxKeyPaths, len(paths))
+		return nil, badRequest(storetype.BadProperties, "a container has 1 to %d partition key paths, not %d", MaxKeyPaths, len(paths))
 	}
 	parsed := make(keyPaths, len(paths))
 	for i, path := range paths {
@@ -46,7 +47,7 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 		for j, other := range parsed[:i] {
 			n := min(len(names), len(other))
 			if slices.Equal(names[:n], other[:n]) {
-				return nil, badRequest(BadProperties, "partition key path %s overlaps %s", path, paths[j])
+				return nil, badRequest(storetype.BadProperties, "partition key path %s overlaps %s", path, paths[j])
 			}
 		}
 		parsed[i] = names
@@ -60,18 +61,18 @@ func parsePath(what, path string) ([]string, error) {
 	names, err := keypath.Parse(path)
 	switch {
 	case err != nil:
-		return nil, badRequest(BadProperties, "%s %q: %v", what, path, err)
+		return nil, badRequest(storetype.BadProperties, "%s %q: %v", what, path, err)
 	case len(names) == 0 || len(names) >= MaxDepth:
-		return nil, badRequest(BadProperties, "%s %q: it has %d names", what, path, len(names))
+		return nil, badRequest(storetype.BadProperties, "%s %q: it has %d names", what, path, len(names))
 	case slices.Contains(systemNames[:], names[0]), names[0] == "_lsn": // a feed shows two members _lsn
-		return nil, badRequest(BadProperties, "%s %q: a system property cannot be part of a key", what, path)
+		return nil, badRequest(storetype.BadProperties, "%s %q: a system property cannot be part of a key", what, path)
 	}
 	return names, nil
 }
 
 // keyComponents converts a partition key from a caller to components. Numbers of all Go
 // types become float64. It returns a BadKey error for another type, a text that is not
-// UTF-8, a NaN or an infinity. It returns a *[TooLargeError] above MaxKeySize. It does
+// UTF-8, a NaN or an infinity. It returns a *[storetype.TooLargeError] above MaxKeySize. It does
 // not check the number of components.
 func keyComponents(k feed.PartitionKey) ([]epk.Component, error) {
 	components := make([]epk.Component, len(k))
@@ -93,15 +94,15 @@ func keyComponent(v any) (epk.Component, error) {
 		return epk.OfBool(v), nil
 	case string:
 		if !utf8.ValidString(v) {
-			return epk.Component{}, badRequest(BadKey, "%q is not UTF-8", v)
+			return epk.Component{}, badRequest(storetype.BadKey, "%q is not UTF-8", v)
 		}
 		return epk.OfString(v), nil
 	case json.Number:
 		f, err := strconv.ParseFloat(string(v), 64)
 		if errors.Is(err, strconv.ErrRange) {
-			return epk.Component{}, badRequestBy(&canonical.RangeError{Text: string(v)}, BadKey, "%s is beyond the range of a double", v)
+			return epk.Component{}, badRequestBy(&canonical.RangeError{Text: string(v)}, storetype.BadKey, "%s is beyond the range of a double", v)
 		} else if err != nil {
-			return epk.Component{}, badRequest(BadKey, "%q is not a number", string(v))
+			return epk.Component{}, badRequest(storetype.BadKey, "%q is not a number", string(v))
 		}
 		return numberComponent(f)
 	case float64:
@@ -116,17 +117,17 @@ func keyComponent(v any) (epk.Component, error) {
 	if v == any(feed.Undefined) {
 		return epk.Component{}, nil
 	}
-	return epk.Component{}, badRequest(BadKey, "a value of type %T cannot be a component of a partition key", v)
+	return epk.Component{}, badRequest(storetype.BadKey, "a value of type %T cannot be a component of a partition key", v)
 }
 
 func numberComponent(f float64) (epk.Component, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return epk.Component{}, badRequest(BadKey, "%v cannot be a component of a partition key", f)
+		return epk.Component{}, badRequest(storetype.BadKey, "%v cannot be a component of a partition key", f)
 	}
 	return epk.OfNumber(f), nil
 }
 
-// checkKeySize returns a *[TooLargeError] if a key is larger than MaxKeySize.
+// checkKeySize returns a *[storetype.TooLargeError] if a key is larger than MaxKeySize.
 func checkKeySize(components []epk.Component) error {
 	size := 0
 	for _, c := range components {
@@ -140,7 +141,7 @@ func checkKeySize(components []epk.Component) error {
 		}
 	}
 	if size > MaxKeySize {
-		return &TooLargeError{What: "partition key", Size: size, Limit: MaxKeySize}
+		return &storetype.TooLargeError{What: "partition key", Size: size, Limit: MaxKeySize}
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
 		if len(k) < len(p) {
 			cause = ErrFewComponents
 		}
-		return nil, badRequestBy(cause, KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
+		return nil, badRequestBy(cause, storetype.KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
 	}
 	return keyComponents(k)
 }
@@ -191,7 +192,7 @@ func (c *Container) matchKey(given feed.PartitionKey, d *document) error {
 		return err
 	}
 	if !c.hash.SamePartition(components, d.components()) {
-		return badRequest(KeyMismatch, "the key %s was given, and the document %q has %s", given, d.id, partitionKey(d.components()))
+		return badRequest(storetype.KeyMismatch, "the key %s was given, and the document %q has %s", given, d.id, partitionKey(d.components()))
 	}
 	return nil
 }
@@ -220,11 +221,11 @@ func (c *Container) SharesPartition(key feed.PartitionKey) bool {
 func (c *Container) KeyPaths() [][]string { return c.paths }
 
 // SystemKey reports whether the container has no partition key of its own; see
-// [ContainerProperties].
+// [storetype.ContainerProperties].
 func (c *Container) SystemKey() bool { return c.systemKey }
 
 // KeyRange returns the range of effective partition keys of a logical partition key, or
-// of a prefix of a hierarchical key. It returns a *[BadRequestError] if the key does not
+// of a prefix of a hierarchical key. It returns a *[storetype.BadRequestError] if the key does not
 // fit the container.
 func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
 	s, err := c.newKeyFilter(feed.Range{}, key)
@@ -255,12 +256,12 @@ func between(point, lower, upper []byte) bool {
 func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFilter, error) {
 	s := keyFilter{keys: keys.OrFull()}
 	if s.keys.IsEmpty() {
-		return s, badRequest(BadRange, "%s contains no key", s.keys)
+		return s, badRequest(storetype.BadRange, "%s contains no key", s.keys)
 	}
 	// Borders are also compared as text, where lower case sorts differently. A border
 	// above MaxEPK would make a range seem to cover several partitions.
 	if !isHex(s.keys.Min) || !isHex(s.keys.Max) || s.keys.Max > feed.MaxEPK {
-		return s, badRequest(BadRange, "%s is not a range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
+		return s, badRequest(storetype.BadRange, "%s is not a range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
 	}
 	if len(key) > 0 {
 		components, err := keyComponents(key)
@@ -268,7 +269,7 @@ func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFil
 			return s, err
 		}
 		if len(components) > len(c.paths) || len(components) < len(c.paths) && c.hash != epk.MultiHash {
-			return s, badRequest(KeyMismatch, "partition key %s has %d components; the container's has %d", key, len(components), len(c.paths))
+			return s, badRequest(storetype.KeyMismatch, "partition key %s has %d components; the container's has %d", key, len(components), len(c.paths))
 		}
 		if len(components) == len(c.paths) {
 			s.point = c.hash.Append(nil, components)

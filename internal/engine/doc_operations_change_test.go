@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // preconditionError is an error that a change function of a test returns. The store must
@@ -19,20 +20,20 @@ type preconditionError struct{ etag string }
 func (e *preconditionError) Error() string { return "condition not met: " + e.etag }
 
 func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 	upsert(t, c, "a", "p", 1)
 	pk := feed.PartitionKey{"p"}
 	mine := &preconditionError{"x"}
 	refuse := func([]byte) ([]byte, error) { return nil, mine }
-	res, err := c.Change(t.Context(), pk, "a", refuse, WriteOptions{})
+	res, err := c.Change(t.Context(), pk, "a", refuse, storetype.WriteOptions{})
 	if err != error(mine) { //nolint:errorlint // must not be wrapped
 		t.Errorf("the error of one change is %#v", err)
 	}
 	if res.Body != nil || res.Partition != "0" || res.End != 1 || res.Charge != failedCharge {
 		t.Errorf("the result with the error is %+v", res)
 	}
-	_, err = c.Batch(t.Context(), pk, []Operation{{Kind: OpRead, ID: "a"}, {Kind: OpChange, ID: "a", Change: refuse}})
-	var batch *BatchError
+	_, err = c.Batch(t.Context(), pk, []storetype.Operation{{Kind: storetype.OpRead, ID: "a"}, {Kind: storetype.OpChange, ID: "a", Change: refuse}})
+	var batch *storetype.BatchError
 	if !errors.As(err, &batch) || batch.Err != error(mine) || batch.Index != 1 { //nolint:errorlint // as above
 		t.Fatalf("the error of a batch is %#v", err)
 	}
@@ -45,7 +46,7 @@ func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 // receive the result of the previous one. No change may be lost, and no function may be
 // called twice.
 func TestChangesOfOneItemAreNotLost(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 	upsert(t, c, "a", "p", 0)
 	const writers, changes = 4, 50
 	var calls, n int // only the sequencer writes both, and the test reads them after the last write
@@ -60,7 +61,7 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 					}
 					n++
 					return body("a", "p", n), nil
-				}, WriteOptions{IfMatch: "*"})
+				}, storetype.WriteOptions{IfMatch: "*"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -69,19 +70,19 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	r, err := c.Read(t.Context(), feed.PartitionKey{"p"}, "a", ReadOptions{})
+	r, err := c.Read(t.Context(), feed.PartitionKey{"p"}, "a", storetype.ReadOptions{})
 	if err != nil || field(t, r.Body, "n") != float64(writers*changes) || calls != writers*changes {
 		t.Errorf("%s, %v, after %d calls", r.Body, err, calls)
 	}
 	for name, k := range map[string]struct {
 		id   string
-		o    WriteOptions
+		o    storetype.WriteOptions
 		want error
 	}{
-		"no item":         {"b", WriteOptions{}, feed.ErrNotFound},
-		"another etag":    {"a", WriteOptions{IfMatch: `"x"`}, ErrPreconditionFailed},
-		"the item exists": {"a", WriteOptions{IfNoneMatch: "*"}, ErrPreconditionFailed},
-		"the right etag":  {"a", WriteOptions{IfMatch: r.ETag}, nil},
+		"no item":         {"b", storetype.WriteOptions{}, feed.ErrNotFound},
+		"another etag":    {"a", storetype.WriteOptions{IfMatch: `"x"`}, storetype.ErrPreconditionFailed},
+		"the item exists": {"a", storetype.WriteOptions{IfNoneMatch: "*"}, storetype.ErrPreconditionFailed},
+		"the right etag":  {"a", storetype.WriteOptions{IfMatch: r.ETag}, nil},
 	} {
 		ran := false
 		_, err := c.Change(t.Context(), feed.PartitionKey{"p"}, k.id, func(old []byte) ([]byte, error) {
@@ -98,25 +99,25 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 // must refuse the batch when these documents exceed MaxBatchResult. Otherwise all writers
 // would wait while it builds hundreds of megabytes.
 func TestBatchIsBoundedByTheSizeOfItsResults(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 	pk := feed.PartitionKey{"p"}
-	large := strings.Repeat("x", MaxDocumentSize-1000)
+	large := strings.Repeat("x", storetype.MaxDocumentSize-1000)
 	const items = 5
 	for n := range items {
 		doc := fmt.Appendf(nil, `{"id":"%d","pk":"p","t":%q}`, n, large)
-		if _, err := c.Upsert(t.Context(), pk, doc, WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), pk, doc, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	same := func(old []byte) ([]byte, error) { return old, nil }
-	for _, kind := range []OpKind{OpChange, OpRead} {
-		var ops []Operation
+	for _, kind := range []storetype.OpKind{storetype.OpChange, storetype.OpRead} {
+		var ops []storetype.Operation
 		for n := range items {
-			ops = append(ops, Operation{Kind: kind, ID: fmt.Sprint(n), Change: same})
+			ops = append(ops, storetype.Operation{Kind: kind, ID: fmt.Sprint(n), Change: same})
 		}
 		_, err := c.Batch(t.Context(), pk, ops)
-		var batch *BatchError
-		var size *TooLargeError
+		var batch *storetype.BatchError
+		var size *storetype.TooLargeError
 		if !errors.As(err, &batch) || batch.Index != 4 || !errors.As(err, &size) || size.What != "batch" || size.Limit != MaxBatchResult {
 			t.Errorf("%d operations of kind %d on the largest documents: %v", items, kind, err)
 		}
@@ -125,33 +126,37 @@ func TestBatchIsBoundedByTheSizeOfItsResults(t *testing.T) {
 		}
 	}
 	// The documents of a failed batch do not count towards the limit of the next request.
-	if _, err := c.Change(t.Context(), pk, "0", same, WriteOptions{}); err != nil {
+	if _, err := c.Change(t.Context(), pk, "0", same, storetype.WriteOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestResultWithAnErrorNamesThePartition(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 3})
 	made := upsert(t, c, "a", "p", 1)
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
-	wrong := WriteOptions{IfMatch: `"x"`}
-	for name, do := range map[string]func() (Result, error){
-		"create":      func() (Result, error) { return c.Create(ctx, pk, body("a", "p", 1), WriteOptions{}) },
-		"upsert":      func() (Result, error) { return c.Upsert(ctx, pk, body("a", "p", 1), wrong) },
-		"replace":     func() (Result, error) { return c.Replace(ctx, pk, "a", body("a", "p", 1), wrong) },
-		"delete":      func() (Result, error) { return c.Delete(ctx, pk, "none", WriteOptions{}) },
-		"read":        func() (Result, error) { return c.Read(ctx, pk, "none", ReadOptions{}) },
-		"conditional": func() (Result, error) { return c.Read(ctx, pk, "a", ReadOptions{IfNoneMatch: made.ETag}) },
+	wrong := storetype.WriteOptions{IfMatch: `"x"`}
+	for name, do := range map[string]func() (storetype.Result, error){
+		"create": func() (storetype.Result, error) {
+			return c.Create(ctx, pk, body("a", "p", 1), storetype.WriteOptions{})
+		},
+		"upsert":  func() (storetype.Result, error) { return c.Upsert(ctx, pk, body("a", "p", 1), wrong) },
+		"replace": func() (storetype.Result, error) { return c.Replace(ctx, pk, "a", body("a", "p", 1), wrong) },
+		"delete":  func() (storetype.Result, error) { return c.Delete(ctx, pk, "none", storetype.WriteOptions{}) },
+		"read":    func() (storetype.Result, error) { return c.Read(ctx, pk, "none", storetype.ReadOptions{}) },
+		"conditional": func() (storetype.Result, error) {
+			return c.Read(ctx, pk, "a", storetype.ReadOptions{IfNoneMatch: made.ETag})
+		},
 	} {
 		r, err := do()
 		if err == nil || r.Partition != made.Partition || r.End != made.End || r.Charge <= 0 || r.Body != nil || r.LSN != 0 {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
-	if r, err := c.Create(ctx, pk, []byte(`{`), WriteOptions{}); err == nil || r.Partition != made.Partition || r.Charge != failedCharge {
+	if r, err := c.Create(ctx, pk, []byte(`{`), storetype.WriteOptions{}); err == nil || r.Partition != made.Partition || r.Charge != failedCharge {
 		t.Errorf("the result for an invalid body: %+v, %v", r, err)
 	}
-	if r, err := c.Create(ctx, nil, []byte(`{`), WriteOptions{}); err == nil || r.Partition != "" {
+	if r, err := c.Create(ctx, nil, []byte(`{`), storetype.WriteOptions{}); err == nil || r.Partition != "" {
 		t.Errorf("the result for an invalid body without a key: %+v, %v", r, err)
 	}
 }

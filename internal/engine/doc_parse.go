@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // systemNames are the names of the properties that the store sets. If a caller's document
@@ -58,15 +59,15 @@ type parser struct {
 // It allocates memory only for the id, for string components, and for a body that has
 // system properties or may not be canonical.
 func parseDocument(body []byte, paths keyPaths, useTTL bool) (document, error) {
-	if len(body) > MaxDocumentSize {
-		return document{}, &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
+	if len(body) > storetype.MaxDocumentSize {
+		return document{}, &storetype.TooLargeError{What: "document", Size: len(body), Limit: storetype.MaxDocumentSize}
 	}
 	p := parser{Scanner: *jsonscan.New(body, MaxDepth), text: body, paths: paths, useTTL: useTTL}
 	p.keys = len(paths)
 	p.AcceptHalves()
 	if err := p.parse(); err != nil {
 		if syntax := (*jsonscan.SyntaxError)(nil); errors.As(err, &syntax) {
-			err = badRequestBy(syntax, BadBody, "%s", syntax)
+			err = badRequestBy(syntax, storetype.BadBody, "%s", syntax)
 		}
 		return document{}, err
 	}
@@ -78,7 +79,7 @@ func (p *parser) parse() error {
 	if p.Peek() != '{' {
 		err := p.Fail("a document is a JSON object, and an opening brace is expected")
 		if json.Valid(p.text) {
-			return badRequestBy(ErrNotObject, BadBody, "%s", err)
+			return badRequestBy(ErrNotObject, storetype.BadBody, "%s", err)
 		}
 		return err
 	}
@@ -96,7 +97,7 @@ func (p *parser) parse() error {
 		}
 		if i := systemIndex(name); i >= 0 {
 			if seen&(1<<i) != 0 {
-				return badRequest(BadBody, "%s occurs twice", systemNames[i])
+				return badRequest(storetype.BadBody, "%s occurs twice", systemNames[i])
 			}
 			seen |= 1 << i
 			err = p.Value(2)
@@ -116,7 +117,7 @@ func (p *parser) parse() error {
 		return p.Fail("nothing may follow the document")
 	}
 	if !p.hasID {
-		return badRequestBy(ErrNoID, BadID, "the document has no id")
+		return badRequestBy(ErrNoID, storetype.BadID, "the document has no id")
 	}
 	if err := checkKeySize(p.components()); err != nil {
 		return err
@@ -127,10 +128,10 @@ func (p *parser) parse() error {
 	}
 	body, err := p.rewritten(from+1, end, loose)
 	if err != nil {
-		return badRequestBy(err, BadBody, "%s", err)
+		return badRequestBy(err, storetype.BadBody, "%s", err)
 	}
-	if len(body) > MaxDocumentSize {
-		return &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
+	if len(body) > storetype.MaxDocumentSize {
+		return &storetype.TooLargeError{What: "document", Size: len(body), Limit: storetype.MaxDocumentSize}
 	}
 	p.body = body
 	return nil
@@ -175,7 +176,7 @@ func (p *parser) member(name jsonscan.Text) error {
 	switch {
 	case name.Is("id"):
 		if p.hasID {
-			return badRequest(BadBody, "id occurs twice")
+			return badRequest(storetype.BadBody, "id occurs twice")
 		}
 		p.hasID = true
 		if err := p.parseID(); err != nil {
@@ -184,7 +185,7 @@ func (p *parser) member(name jsonscan.Text) error {
 		p.Back(at) // id may also be a partition key path, so its value is scanned again
 	case name.Is("ttl"):
 		if p.hasTTL {
-			return badRequest(BadBody, "ttl occurs twice")
+			return badRequest(storetype.BadBody, "ttl occurs twice")
 		}
 		p.hasTTL = true
 		if err := p.parseTTL(); err != nil {
@@ -217,7 +218,7 @@ func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *ui
 		return p.Value(depth + 2)
 	}
 	if *seen&match != 0 {
-		return badRequest(BadBody, "%q, a part of the partition key's path, occurs twice", name)
+		return badRequest(storetype.BadBody, "%q, a part of the partition key's path, occurs twice", name)
 	}
 	*seen |= match
 	first := bits.TrailingZeros8(match)
@@ -264,7 +265,7 @@ func (p *parser) component(i int) error {
 		c.Kind = epk.Null
 		return p.Value(0)
 	case '{', '[':
-		return badRequest(BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
+		return badRequest(storetype.BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
 	default:
 		at := p.Offset()
 		if err := p.Value(0); err != nil { // Value returns an error unless this is a number
@@ -273,7 +274,7 @@ func (p *parser) component(i int) error {
 		number := string(p.text[at:p.Offset()])
 		f, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return badRequestBy(&canonical.RangeError{Text: number}, BadKey, "the number at /%s is beyond the range of a double", strings.Join(p.paths[i], "/"))
+			return badRequestBy(&canonical.RangeError{Text: number}, storetype.BadKey, "the number at /%s is beyond the range of a double", strings.Join(p.paths[i], "/"))
 		}
 		*c = epk.OfNumber(f)
 	}
@@ -285,7 +286,7 @@ func (p *parser) parseID() error {
 		if err := p.Value(2); err != nil {
 			return err
 		}
-		return badRequest(BadID, "the id is not a string")
+		return badRequest(storetype.BadID, "the id is not a string")
 	}
 	t, err := p.Text()
 	if err != nil {
@@ -299,13 +300,13 @@ func (p *parser) parseID() error {
 func checkID(id string) error {
 	switch {
 	case id == "":
-		return badRequest(BadID, "the id is empty")
+		return badRequest(storetype.BadID, "the id is empty")
 	case len(id) > MaxIDSize:
-		return badRequest(BadID, "the id has %d bytes; at most %d are allowed", len(id), MaxIDSize)
+		return badRequest(storetype.BadID, "the id has %d bytes; at most %d are allowed", len(id), MaxIDSize)
 	case strings.ContainsAny(id, `/\?#`):
-		return badRequest(BadID, `the id %q contains one of / \ ? #`, id)
+		return badRequest(storetype.BadID, `the id %q contains one of / \ ? #`, id)
 	case !utf8.ValidString(id):
-		return badRequest(BadID, "the id %q is not UTF-8", id)
+		return badRequest(storetype.BadID, "the id %q is not UTF-8", id)
 	}
 	return nil
 }
@@ -326,5 +327,5 @@ func (p *parser) parseTTL() error {
 	if !p.useTTL {
 		return nil
 	}
-	return badRequest(BadTTL, "ttl is a whole number of seconds from 1 to %d, or -1 for never", math.MaxInt32)
+	return badRequest(storetype.BadTTL, "ttl is a whole number of seconds from 1 to %d, or -1 for never", math.MaxInt32)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func mustPaths(t testing.TB, paths ...string) keyPaths {
@@ -24,8 +25,8 @@ func mustPaths(t testing.TB, paths ...string) keyPaths {
 	return p
 }
 
-func kindOf(err error) BadRequestKind {
-	var bad *BadRequestError
+func kindOf(err error) storetype.BadRequestKind {
+	var bad *storetype.BadRequestError
 	if errors.As(err, &bad) {
 		return bad.Kind
 	}
@@ -40,70 +41,70 @@ func TestScannerRefusesInvalidDocuments(t *testing.T) {
 	paths := mustPaths(t, "/k/l", "/m")
 	for _, c := range []struct {
 		name, body string
-		want       BadRequestKind
+		want       storetype.BadRequestKind
 	}{
-		{"nothing", ``, BadBody},
-		{"array at the top", `[{"id":"a"}]`, BadBody},
-		{"string at the top", `"id"`, BadBody},
-		{"trailing garbage", `{"id":"a"} x`, BadBody},
-		{"two documents", `{"id":"a"}{"id":"b"}`, BadBody},
-		{"not closed", `{"id":"a"`, BadBody},
-		{"string not closed", `{"id":"a`, BadBody},
-		{"trailing comma", `{"id":"a",}`, BadBody},
-		{"trailing comma in an array", `{"id":"a","x":[1,]}`, BadBody},
-		{"missing colon", `{"id" "a"}`, BadBody},
-		{"missing comma", `{"id":"a" "b":1}`, BadBody},
-		{"name without quotes", `{id:"a"}`, BadBody},
-		{"single quotes", `{'id':"a"}`, BadBody},
-		{"leading zero", `{"id":"a","x":01}`, BadBody},
-		{"number ends in a point", `{"id":"a","x":1.}`, BadBody},
-		{"number without exponent", `{"id":"a","x":1e}`, BadBody},
-		{"plus sign", `{"id":"a","x":+1}`, BadBody},
-		{"NaN", `{"id":"a","x":NaN}`, BadBody},
-		{"half a literal", `{"id":"a","x":tru}`, BadBody},
-		{"unknown escape", `{"id":"a","x":"\q"}`, BadBody},
-		{"short unicode escape", `{"id":"a","x":"\u12"}`, BadBody},
-		{"control character", "{\"id\":\"a\",\"x\":\"a\nb\"}", BadBody},
-		{"control character in a name", "{\"id\":\"a\",\"x\ty\":1}", BadBody},
-		{"invalid UTF-8", "{\"id\":\"a\",\"x\":\"12345678\xff\"}", BadBody},
-		{"surrogate in UTF-8", "{\"id\":\"a\",\"x\":\"\xed\xa0\x80\"}", BadBody},
-		{"overlong UTF-8", "{\"id\":\"a\",\"x\":\"\xc0\xaf\"}", BadBody},
-		{"byte order mark", "\xef\xbb\xbf{\"id\":\"a\"}", BadBody},
-		{"id twice", `{"id":"a","x":1,"id":"a"}`, BadBody},
-		{"id twice, once escaped", `{"id":"a","\u0069d":"b"}`, BadBody},
-		{"key twice", `{"id":"a","m":1,"m":1}`, BadBody},
-		{"key twice, once escaped", `{"id":"a","m":1,"\u006d":1}`, BadBody},
-		{"nested key twice", `{"id":"a","k":{"l":1,"l":2}}`, BadBody},
-		{"parent of a key twice", `{"id":"a","k":{"l":1},"k":{}}`, BadBody},
-		{"ttl twice", `{"id":"a","ttl":1,"ttl":1}`, BadBody},
-		{"system property twice", `{"id":"a","_ts":1,"_ts":1}`, BadBody},
-		{"system property twice, once escaped", `{"id":"a","_rid":1,"\u005frid":1}`, BadBody},
-		{"too deep", `{"id":"a","x":` + nested("[", "", "]", MaxDepth) + `}`, BadBody},
-		{"too deep in objects", `{"id":"a","x":` + nested(`{"x":`, "1", "}", MaxDepth) + `}`, BadBody},
-		{"too deep on the way to a key", `{"id":"a","k":` + nested(`{"l":[`, "", "]}", MaxDepth) + `}`, BadKey},
-		{"no id", `{"m":1}`, BadID},
-		{"empty object", `{}`, BadID},
-		{"only system properties", `{"_ts":1}`, BadID},
-		{"id is a number", `{"id":1}`, BadID},
-		{"id is empty", `{"id":""}`, BadID},
-		{"id too long", `{"id":"` + strings.Repeat("x", MaxIDSize+1) + `"}`, BadID},
-		{"id with a slash", `{"id":"a/b"}`, BadID},
-		{"id with an escaped slash", `{"id":"a\u002fb"}`, BadID},
-		{"id with a backslash", `{"id":"a\\b"}`, BadID},
-		{"id with a question mark", `{"id":"a?"}`, BadID},
-		{"id with a hash", `{"id":"#a"}`, BadID},
-		{"key is an object", `{"id":"a","m":{}}`, BadKey},
-		{"key is an array", `{"id":"a","m":[1]}`, BadKey},
-		{"number beyond a double", `{"id":"a","x":[-1e400]}`, BadBody},
-		{"integer beyond a double", `{"id":"a","x":1` + strings.Repeat("0", 309) + `}`, BadBody},
-		{"half of a surrogate pair that ends too early", `{"id":"a","x":"\ud80"}`, BadBody},
-		{"key beyond a double", `{"id":"a","m":1e999}`, BadKey},
-		{"ttl of zero", `{"id":"a","ttl":0}`, BadTTL},
-		{"ttl below never", `{"id":"a","ttl":-2}`, BadTTL},
-		{"ttl with a fraction", `{"id":"a","ttl":1.5}`, BadTTL},
-		{"ttl too large", `{"id":"a","ttl":2147483648}`, BadTTL},
-		{"ttl as text", `{"id":"a","ttl":"5"}`, BadTTL},
-		{"ttl of null", `{"id":"a","ttl":null}`, BadTTL},
+		{"nothing", ``, storetype.BadBody},
+		{"array at the top", `[{"id":"a"}]`, storetype.BadBody},
+		{"string at the top", `"id"`, storetype.BadBody},
+		{"trailing garbage", `{"id":"a"} x`, storetype.BadBody},
+		{"two documents", `{"id":"a"}{"id":"b"}`, storetype.BadBody},
+		{"not closed", `{"id":"a"`, storetype.BadBody},
+		{"string not closed", `{"id":"a`, storetype.BadBody},
+		{"trailing comma", `{"id":"a",}`, storetype.BadBody},
+		{"trailing comma in an array", `{"id":"a","x":[1,]}`, storetype.BadBody},
+		{"missing colon", `{"id" "a"}`, storetype.BadBody},
+		{"missing comma", `{"id":"a" "b":1}`, storetype.BadBody},
+		{"name without quotes", `{id:"a"}`, storetype.BadBody},
+		{"single quotes", `{'id':"a"}`, storetype.BadBody},
+		{"leading zero", `{"id":"a","x":01}`, storetype.BadBody},
+		{"number ends in a point", `{"id":"a","x":1.}`, storetype.BadBody},
+		{"number without exponent", `{"id":"a","x":1e}`, storetype.BadBody},
+		{"plus sign", `{"id":"a","x":+1}`, storetype.BadBody},
+		{"NaN", `{"id":"a","x":NaN}`, storetype.BadBody},
+		{"half a literal", `{"id":"a","x":tru}`, storetype.BadBody},
+		{"unknown escape", `{"id":"a","x":"\q"}`, storetype.BadBody},
+		{"short unicode escape", `{"id":"a","x":"\u12"}`, storetype.BadBody},
+		{"control character", "{\"id\":\"a\",\"x\":\"a\nb\"}", storetype.BadBody},
+		{"control character in a name", "{\"id\":\"a\",\"x\ty\":1}", storetype.BadBody},
+		{"invalid UTF-8", "{\"id\":\"a\",\"x\":\"12345678\xff\"}", storetype.BadBody},
+		{"surrogate in UTF-8", "{\"id\":\"a\",\"x\":\"\xed\xa0\x80\"}", storetype.BadBody},
+		{"overlong UTF-8", "{\"id\":\"a\",\"x\":\"\xc0\xaf\"}", storetype.BadBody},
+		{"byte order mark", "\xef\xbb\xbf{\"id\":\"a\"}", storetype.BadBody},
+		{"id twice", `{"id":"a","x":1,"id":"a"}`, storetype.BadBody},
+		{"id twice, once escaped", `{"id":"a","\u0069d":"b"}`, storetype.BadBody},
+		{"key twice", `{"id":"a","m":1,"m":1}`, storetype.BadBody},
+		{"key twice, once escaped", `{"id":"a","m":1,"\u006d":1}`, storetype.BadBody},
+		{"nested key twice", `{"id":"a","k":{"l":1,"l":2}}`, storetype.BadBody},
+		{"parent of a key twice", `{"id":"a","k":{"l":1},"k":{}}`, storetype.BadBody},
+		{"ttl twice", `{"id":"a","ttl":1,"ttl":1}`, storetype.BadBody},
+		{"system property twice", `{"id":"a","_ts":1,"_ts":1}`, storetype.BadBody},
+		{"system property twice, once escaped", `{"id":"a","_rid":1,"\u005frid":1}`, storetype.BadBody},
+		{"too deep", `{"id":"a","x":` + nested("[", "", "]", MaxDepth) + `}`, storetype.BadBody},
+		{"too deep in objects", `{"id":"a","x":` + nested(`{"x":`, "1", "}", MaxDepth) + `}`, storetype.BadBody},
+		{"too deep on the way to a key", `{"id":"a","k":` + nested(`{"l":[`, "", "]}", MaxDepth) + `}`, storetype.BadKey},
+		{"no id", `{"m":1}`, storetype.BadID},
+		{"empty object", `{}`, storetype.BadID},
+		{"only system properties", `{"_ts":1}`, storetype.BadID},
+		{"id is a number", `{"id":1}`, storetype.BadID},
+		{"id is empty", `{"id":""}`, storetype.BadID},
+		{"id too long", `{"id":"` + strings.Repeat("x", MaxIDSize+1) + `"}`, storetype.BadID},
+		{"id with a slash", `{"id":"a/b"}`, storetype.BadID},
+		{"id with an escaped slash", `{"id":"a\u002fb"}`, storetype.BadID},
+		{"id with a backslash", `{"id":"a\\b"}`, storetype.BadID},
+		{"id with a question mark", `{"id":"a?"}`, storetype.BadID},
+		{"id with a hash", `{"id":"#a"}`, storetype.BadID},
+		{"key is an object", `{"id":"a","m":{}}`, storetype.BadKey},
+		{"key is an array", `{"id":"a","m":[1]}`, storetype.BadKey},
+		{"number beyond a double", `{"id":"a","x":[-1e400]}`, storetype.BadBody},
+		{"integer beyond a double", `{"id":"a","x":1` + strings.Repeat("0", 309) + `}`, storetype.BadBody},
+		{"half of a surrogate pair that ends too early", `{"id":"a","x":"\ud80"}`, storetype.BadBody},
+		{"key beyond a double", `{"id":"a","m":1e999}`, storetype.BadKey},
+		{"ttl of zero", `{"id":"a","ttl":0}`, storetype.BadTTL},
+		{"ttl below never", `{"id":"a","ttl":-2}`, storetype.BadTTL},
+		{"ttl with a fraction", `{"id":"a","ttl":1.5}`, storetype.BadTTL},
+		{"ttl too large", `{"id":"a","ttl":2147483648}`, storetype.BadTTL},
+		{"ttl as text", `{"id":"a","ttl":"5"}`, storetype.BadTTL},
+		{"ttl of null", `{"id":"a","ttl":null}`, storetype.BadTTL},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parseDocument([]byte(c.body), paths, true)
@@ -165,7 +166,7 @@ func TestScannerSeesEveryByteOfAString(t *testing.T) {
 	for pad := range 40 {
 		for _, bad := range []string{"\x00", "\x1f", "\xff", "\\q", "\xc3"} {
 			body := fmt.Sprintf(`{"id":"a","x":"%s%s%s"}`, strings.Repeat("x", pad), bad, strings.Repeat("y", 20))
-			if _, err := parseDocument([]byte(body), nil, false); kindOf(err) != BadBody {
+			if _, err := parseDocument([]byte(body), nil, false); kindOf(err) != storetype.BadBody {
 				t.Fatalf("%q after %d bytes: %v", bad, pad, err)
 			}
 		}
@@ -220,12 +221,12 @@ func TestCanonicalFormCountsForTheLimit(t *testing.T) {
 	body := func(n int) []byte {
 		return []byte(`{"id":"a","x":[5e-324` + strings.Repeat(`,5e-324`, n-1) + `]}`)
 	}
-	const most = (MaxDocumentSize - len(`{"id":"a","x":[]`) + 1) / len(`,4.94065645841247e-324`)
+	const most = (storetype.MaxDocumentSize - len(`{"id":"a","x":[]`) + 1) / len(`,4.94065645841247e-324`)
 	if _, err := parseDocument(body(most), nil, false); err != nil {
 		t.Error(err)
 	}
-	var large *TooLargeError
-	if _, err := parseDocument(body(most+1), nil, false); !errors.As(err, &large) || large.Size <= MaxDocumentSize {
+	var large *storetype.TooLargeError
+	if _, err := parseDocument(body(most+1), nil, false); !errors.As(err, &large) || large.Size <= storetype.MaxDocumentSize {
 		t.Errorf("one number more: %v", err)
 	}
 }
@@ -243,11 +244,11 @@ func TestDocumentLimits(t *testing.T) {
 		const frame = `{"id":"a","x":""}`
 		return []byte(`{"id":"a","x":"` + strings.Repeat("x", n-len(frame)) + `"}`)
 	}
-	if _, err := parseDocument(fill(MaxDocumentSize), nil, false); err != nil {
+	if _, err := parseDocument(fill(storetype.MaxDocumentSize), nil, false); err != nil {
 		t.Errorf("a document of exactly 2 MB: %v", err)
 	}
-	var large *TooLargeError
-	if _, err := parseDocument(fill(MaxDocumentSize+1), nil, false); !errors.As(err, &large) || large.Size != MaxDocumentSize+1 {
+	var large *storetype.TooLargeError
+	if _, err := parseDocument(fill(storetype.MaxDocumentSize+1), nil, false); !errors.As(err, &large) || large.Size != storetype.MaxDocumentSize+1 {
 		t.Errorf("a document of more than 2 MB: %v", err)
 	}
 	paths := mustPaths(t, "/a", "/b")
@@ -267,7 +268,7 @@ func TestDocumentLimits(t *testing.T) {
 func TestLimitsAreTheDocumentedOnes(t *testing.T) {
 	for name, limit := range map[string][2]int{
 		"operations of a batch":   {MaxBatchOperations, 100},
-		"bytes of a document":     {MaxDocumentSize, 2 * 1024 * 1024},
+		"bytes of a document":     {storetype.MaxDocumentSize, 2 * 1024 * 1024},
 		"bytes of an id":          {MaxIDSize, 1023},
 		"bytes of a key":          {MaxKeySize, 2 * 1024},
 		"partition key paths":     {MaxKeyPaths, 3},
@@ -337,7 +338,7 @@ func FuzzScanner(f *testing.F) {
 		switch {
 		case err == nil && !good:
 			t.Fatalf("accepted an invalid document: %q", body)
-		case kindOf(err) == BadBody && good && !strings.Contains(err.Error(), "occurs twice") && !strings.Contains(err.Error(), "beyond the range"):
+		case kindOf(err) == storetype.BadBody && good && !strings.Contains(err.Error(), "occurs twice") && !strings.Contains(err.Error(), "beyond the range"):
 			t.Fatalf("refused (%v) a valid document: %q", err, body)
 		}
 		if err != nil {

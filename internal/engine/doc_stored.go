@@ -8,13 +8,11 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Limits of documents.
 const (
-	// MaxDocumentSize is the size in bytes of the largest document. The system properties
-	// that the store appends do not count.
-	MaxDocumentSize = 2 << 20
 	// MaxIDSize is the size in bytes of the longest id, in UTF-8.
 	MaxIDSize = 1023
 	// MaxDepth is the largest number of nested levels of objects and arrays. The document
@@ -286,7 +284,7 @@ func expired(ts int64, container, item int32, now int64) bool {
 // ttlOff, ttlNever, or 1 and more.
 func checkTTL(seconds int64) error {
 	if seconds < ttlNever || seconds > math.MaxInt32 {
-		return badRequest(BadTTL, "the default time to live is %d; it is 0 for off, -1 for on without a default, or from 1 to %d seconds",
+		return badRequest(storetype.BadTTL, "the default time to live is %d; it is 0 for off, -1 for on without a default, or from 1 to %d seconds",
 			seconds, math.MaxInt32)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/canonical"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestStoredBytesCarryTheSystemProperties(t *testing.T) {
@@ -230,7 +231,7 @@ func TestKeyPathsAreParsedOrRefused(t *testing.T) {
 		{"/\xff"},
 		{strings.Repeat("/a", MaxDepth)},
 	} {
-		if got, err := parseKeyPaths(paths); kindOf(err) != BadProperties {
+		if got, err := parseKeyPaths(paths); kindOf(err) != storetype.BadProperties {
 			t.Errorf("%q: %q, %v", paths, got, err)
 		}
 	}
@@ -271,7 +272,7 @@ func TestKeysOfEveryGoTypeBecomeComponents(t *testing.T) {
 		t.Errorf("%v became %+v, %v", key, components, err)
 	}
 	for _, v := range []any{[]byte("a"), map[string]any{}, []any{1}, struct{}{}, math.NaN(), math.Inf(1), json.Number("1e999"), json.Number("x"), "\xff"} {
-		if got, err := keyComponents(feed.PartitionKey{v}); kindOf(err) != BadKey {
+		if got, err := keyComponents(feed.PartitionKey{v}); kindOf(err) != storetype.BadKey {
 			t.Errorf("%T %v: %+v, %v", v, v, got, err)
 		} else if _, beyond := errors.AsType[*canonical.RangeError](err); beyond != (v == json.Number("1e999")) {
 			t.Errorf("%T %v: %v is caused by its range: %t", v, v, err, beyond)
@@ -291,7 +292,7 @@ func TestGivenKeyMustMatchTheDocument(t *testing.T) {
 		}
 	}
 	for _, bad := range []feed.PartitionKey{{}, {"A"}, {"A", 1}, {"A", feed.Undefined}, {"A", "0"}, {"A", 0, 0}} {
-		if err := c.matchKey(bad, &d); kindOf(err) != KeyMismatch {
+		if err := c.matchKey(bad, &d); kindOf(err) != storetype.KeyMismatch {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
@@ -326,7 +327,7 @@ func TestExpiryOfItemsAndContainers(t *testing.T) {
 		}
 	}
 	for _, bad := range []int64{-2, math.MaxInt32 + 1} {
-		if err := checkTTL(bad); kindOf(err) != BadTTL {
+		if err := checkTTL(bad); kindOf(err) != storetype.BadTTL {
 			t.Errorf("%d: %v", bad, err)
 		}
 	}

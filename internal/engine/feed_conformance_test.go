@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/lease/leasetest"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestSourceConforms(t *testing.T)         { feedtest.Run(t, newFeedFixture) }
@@ -36,7 +37,12 @@ func TestLeasesConformWithoutAKey(t *testing.T) {
 // store is checked and closed.
 func openForTest(t *testing.T) *engine.DB {
 	t.Helper()
-	db, err := engine.OpenMemory(engine.Options{})
+	return openForTestWith(t, engine.Options{})
+}
+
+func openForTestWith(t *testing.T, o engine.Options) *engine.DB {
+	t.Helper()
+	db, err := engine.OpenMemory(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +56,7 @@ func openForTest(t *testing.T) *engine.DB {
 			t.Errorf("close: %v", err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	return db
@@ -58,9 +64,9 @@ func openForTest(t *testing.T) *engine.DB {
 
 func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 	db := openForTest(t)
-	p := engine.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions}
+	p := storetype.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions}
 	if len(want.KeyPaths) > 1 {
-		p.KeyVersion = engine.MultiHash
+		p.KeyVersion = storetype.MultiHash
 	}
 	if want.AllVersions {
 		p.Retention = time.Hour
@@ -75,19 +81,19 @@ func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 	return feedtest.Fixture{
 		Source: db.Source(c),
 		Upsert: func(ctx context.Context, key feed.PartitionKey, doc json.RawMessage) error {
-			_, err := c.Upsert(ctx, key, doc, engine.WriteOptions{})
+			_, err := c.Upsert(ctx, key, doc, storetype.WriteOptions{})
 			return err
 		},
 		Transaction: func(ctx context.Context, key feed.PartitionKey, docs []json.RawMessage) error {
-			ops := make([]engine.Operation, 0, len(docs))
+			ops := make([]storetype.Operation, 0, len(docs))
 			for _, doc := range docs {
-				ops = append(ops, engine.Operation{Kind: engine.OpUpsert, Body: doc})
+				ops = append(ops, storetype.Operation{Kind: storetype.OpUpsert, Body: doc})
 			}
 			_, err := c.Batch(ctx, key, ops)
 			return err
 		},
 		Delete: func(ctx context.Context, key feed.PartitionKey, id string) error {
-			_, err := c.Delete(ctx, key, id, engine.WriteOptions{})
+			_, err := c.Delete(ctx, key, id, storetype.WriteOptions{})
 			return err
 		},
 		Split: func(ctx context.Context, partition string) error {
@@ -109,10 +115,10 @@ func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db := openForTest(t)
-		p := engine.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2}
+		p := storetype.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2}
 		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
 		if path == "" {
-			p = engine.ContainerProperties{ID: "leases", SystemKey: true}
+			p = storetype.ContainerProperties{ID: "leases", SystemKey: true}
 			key = func(string) feed.PartitionKey { return feed.PartitionKey{feed.Undefined} }
 		}
 		c, err := db.CreateContainer(t.Context(), "db", p)
@@ -122,17 +128,17 @@ func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 		f := leasetest.Fixture{
 			Container: db.Leases(c).In(d),
 			Document: func(ctx context.Context, id string) ([]byte, error) {
-				res, err := c.Read(ctx, key(id), id, engine.ReadOptions{})
+				res, err := c.Read(ctx, key(id), id, storetype.ReadOptions{})
 				return res.Body, err
 			},
 			Replace: func(ctx context.Context, id string, document []byte) error {
-				_, err := c.Upsert(ctx, key(id), document, engine.WriteOptions{})
+				_, err := c.Upsert(ctx, key(id), document, storetype.WriteOptions{})
 				return err
 			},
 		}
 		if path != "/partitionKey" {
 			f.Remove = func(ctx context.Context, id string) error {
-				_, err := c.Delete(ctx, key(id), id, engine.WriteOptions{})
+				_, err := c.Delete(ctx, key(id), id, storetype.WriteOptions{})
 				return err
 			}
 		}
@@ -161,7 +167,7 @@ func TestSourceRefusesStartsThatItCannotServe(t *testing.T) {
 		{"all-beginning", time.Hour, feed.AllVersionsAndDeletes, feed.Beginning(), false},
 		{"all-time", time.Hour, feed.AllVersionsAndDeletes, feed.At(time.Now()), false},
 	} {
-		source := db.Source(newContainer(t, db, engine.ContainerProperties{ID: c.name, KeyPaths: []string{"/k"}, Retention: c.retention}))
+		source := db.Source(newContainer(t, db, storetype.ContainerProperties{ID: c.name, KeyPaths: []string{"/k"}, Retention: c.retention}))
 		err := source.CheckStart(t.Context(), c.from, c.mode)
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, feed.ErrUnsupported) {
 			t.Errorf("%s: %v", c.name, err)
@@ -171,7 +177,7 @@ func TestSourceRefusesStartsThatItCannotServe(t *testing.T) {
 			t.Errorf("%s: CheckStart returned %v, but Read returned %v", c.name, err, read)
 		}
 	}
-	c := newContainer(t, db, engine.ContainerProperties{ID: "gone", KeyPaths: []string{"/k"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "gone", KeyPaths: []string{"/k"}})
 	if err := db.DeleteContainer(t.Context(), "db", "gone"); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A reader follows the changes of one tenant, which is the first level of a hierarchical
@@ -18,12 +19,12 @@ import (
 // reader must return each change of the tenant exactly once.
 func TestReaderFollowsAPrefixThatASplitDivides(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/tenant", "/user"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/tenant", "/user"}})
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
 			for _, tenant := range []string{"large", "other"} {
 				doc := fmt.Sprintf(`{"id":"%s-%02d","tenant":%q,"user":"u%d"}`, tenant, i, tenant, i)
-				if _, err := c.Upsert(t.Context(), nil, []byte(doc), engine.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, []byte(doc), storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -85,11 +86,11 @@ func followIDs(t *testing.T, r *feed.Reader) []string {
 
 func TestFeedRefusesAContinuationThatIsNotItsOwn(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
 	for _, text := range []feed.Continuation{`24`, `"x"`, `"-1"`, `""`, `"1" `, `{"Continuation":[]}`, `"99999999999999999999"`} {
 		_, err := db.Source(c).Read(t.Context(), feed.Request{Range: feed.Full(), From: feed.After(text)})
-		var bad *engine.BadRequestError
-		if !errors.As(err, &bad) || bad.Kind != engine.BadContinuation {
+		var bad *storetype.BadRequestError
+		if !errors.As(err, &bad) || bad.Kind != storetype.BadContinuation {
 			t.Errorf("continuation %s: %v, want BadContinuation", text, err)
 		}
 	}
@@ -98,8 +99,8 @@ func TestFeedRefusesAContinuationThatIsNotItsOwn(t *testing.T) {
 // A listing of leases is charged like any read. With too little throughput it must return
 // a *feed.ThrottledError.
 func TestListingsUseUpThroughput(t *testing.T) {
-	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 5})
+	db := openForTestWith(t, engine.Options{EnforceThroughput: true})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 5})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 	if err != nil {
 		t.Fatal(err)
@@ -119,8 +120,8 @@ func TestListingsUseUpThroughput(t *testing.T) {
 // leases, and return the time to wait. A refused update must change nothing, so that a
 // processor can retry it.
 func TestThrottledLeaseWritesAreNotApplied(t *testing.T) {
-	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	db := openForTestWith(t, engine.Options{EnforceThroughput: true})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func TestThrottledLeaseWritesAreNotApplied(t *testing.T) {
 	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
 		t.Fatal(err)
 	}
-	res, err := c.Read(t.Context(), feed.PartitionKey{l.ID}, l.ID, engine.ReadOptions{})
+	res, err := c.Read(t.Context(), feed.PartitionKey{l.ID}, l.ID, storetype.ReadOptions{})
 	if err != nil || res.ETag != applied.ETag {
 		t.Errorf("the document has etag %s, %v, want the etag of the last write that was not throttled, %s", res.ETag, err, applied.ETag)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // These tests follow the feed of a container while other goroutines write, split and
@@ -103,9 +104,9 @@ func writeLive(t *testing.T, c *engine.Container, writer int) {
 	for v := 1; v <= liveVersions; v++ {
 		for n := 0; n < liveItems; n += 2 {
 			key := fmt.Sprintf("w%dk%d", writer, n/2)
-			var ops []engine.Operation
+			var ops []storetype.Operation
 			for _, id := range []string{"a", "b"} {
-				ops = append(ops, engine.Operation{Kind: engine.OpUpsert, Body: crashBody(crashItem{key: key, id: id}, v, 0)})
+				ops = append(ops, storetype.Operation{Kind: storetype.OpUpsert, Body: crashBody(crashItem{key: key, id: id}, v, 0)})
 			}
 			if _, err := c.Batch(t.Context(), feed.PartitionKey{key}, ops); err != nil {
 				t.Errorf("version %d of %s: %v", v, key, err)

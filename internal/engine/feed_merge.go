@@ -92,7 +92,7 @@ func newLogMerge(f *feedRead, v *view, s *state) *logMerge {
 	}
 	if f.r.Mode == feed.AllVersionsAndDeletes {
 		w.space = spaceVersions
-		w.cutoff = s.meta.props.cutoff(w.now)
+		w.cutoff = retentionStart(&s.meta.props, w.now)
 	}
 	if w.max <= 0 {
 		w.max = defaultMaxItems

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // FeedInto reads many pages into one PageBuffer. Each page must equal the page that Feed
 // returns, with nothing left of the previous page. This must also hold when the buffer
 // grows, and in all versions and deletes mode, which sets more fields.
 func TestPagesInABufferEqualPagesWithoutOne(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, Retention: time.Hour})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 2, Retention: time.Hour})
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 300 {
 		key := feed.PartitionKey{fmt.Sprint("p", i%5)}
@@ -25,11 +26,11 @@ func TestPagesInABufferEqualPagesWithoutOne(t *testing.T) {
 			size = r.IntN(3 * pieceSize)
 		}
 		body := fmt.Sprintf(`{"id":"%d","pk":"p%d","x":"%s"}`, i%90, i%5, strings.Repeat("x", size))
-		if _, err := c.Upsert(t.Context(), key, []byte(body), WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), key, []byte(body), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if i%7 == 0 {
-			if _, err := c.Delete(t.Context(), key, fmt.Sprint(i%90), WriteOptions{}); err != nil {
+			if _, err := c.Delete(t.Context(), key, fmt.Sprint(i%90), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestPageEndsBeforeItsMaximumSize(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 	text := make([]byte, 1<<20)
 	for i := range text {
 		text[i] = 'x'
 	}
 	for i := range 6 {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p","s":"%s"}`, i, text), WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p","s":"%s"}`, i, text), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,25 +35,25 @@ func TestPageEndsBeforeItsMaximumSize(t *testing.T) {
 // transaction of a page may exceed the size of a page.
 func TestPageEndsBeforeTheTransactionThatDoesNotFit(t *testing.T) {
 	for _, into := range []*PageBuffer{nil, {}} {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Retention: time.Hour})
+		c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Retention: time.Hour})
 		start := readPage(t, c, feed.Request{From: feed.Now(), Mode: feed.AllVersionsAndDeletes}).Continuation
 		body := func(id string, size int) []byte {
 			return fmt.Appendf(nil, `{"id":"%s","pk":"p","s":"%s"}`, id, strings.Repeat("x", size))
 		}
-		write := func(op OpKind, size int, ids ...string) {
-			var ops []Operation
+		write := func(op storetype.OpKind, size int, ids ...string) {
+			var ops []storetype.Operation
 			for _, id := range ids {
-				ops = append(ops, Operation{Kind: op, ID: id, Body: body(id, size)})
+				ops = append(ops, storetype.Operation{Kind: op, ID: id, Body: body(id, size)})
 			}
 			if _, err := c.Batch(t.Context(), feed.PartitionKey{"p"}, ops); err != nil {
 				t.Fatal(err)
 			}
 		}
 		const large = 1_048_400
-		write(OpUpsert, large, "a", "b")
-		write(OpUpsert, large, "c")
-		write(OpUpsert, large, "d", "e") // three fit, and one of these two would
-		write(OpReplace, large, "a", "b")
+		write(storetype.OpUpsert, large, "a", "b")
+		write(storetype.OpUpsert, large, "c")
+		write(storetype.OpUpsert, large, "d", "e") // three fit, and one of these two would
+		write(storetype.OpReplace, large, "a", "b")
 		for _, test := range []struct {
 			mode feed.Mode
 			from feed.Start

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A read of several partitions returns the changes of one after those of another, each in
 // the order of its LSNs. The position after each page has an LSN for each partition.
 func TestPageOverSeveralPartitionsReadsOneAfterTheOther(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 4})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 4})
 	parts, err := c.Partitions(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestPageOverSeveralPartitionsReadsOneAfterTheOther(t *testing.T) {
 func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{})
-		c := newContainer(t, db, ContainerProperties{Partitions: 4})
+		c := newContainer(t, db, storetype.ContainerProperties{Partitions: 4})
 		parts, err := c.Partitions(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -153,8 +154,8 @@ func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 
 func TestPositionBeforeATimeLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3, Retention: time.Hour})
-		at, results := []time.Time{}, []Result{}
+		c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 3, Retention: time.Hour})
+		at, results := []time.Time{}, []storetype.Result{}
 		for n := range 6 {
 			results = append(results, upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n))
 			at = append(at, results[n].Modified)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // position is a position in the feed of any part of a container. Each partition counts
@@ -77,10 +78,10 @@ func (p position) continuation() feed.Continuation {
 }
 
 // parseContinuation returns the position of a continuation. It returns a
-// *[BadRequestError] for a text that position.continuation never returns.
+// *[storetype.BadRequestError] for a text that position.continuation never returns.
 func parseContinuation(c feed.Continuation) (p position, err error) {
 	bad := func() (position, error) {
-		return position{}, badRequest(BadContinuation, "%.60q is not a continuation of this store, which is a decimal LSN in double quotes "+
+		return position{}, badRequest(storetype.BadContinuation, "%.60q is not a continuation of this store, which is a decimal LSN in double quotes "+
 			"or, after a read of several partitions, one for each range of keys", string(c))
 	}
 	text, opened := strings.CutPrefix(string(c), `"`)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/uncleared"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Limits of a page of a feed.
@@ -212,7 +213,7 @@ func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) 
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-db.closing:
-		return false, ErrClosed
+		return false, storetype.ErrClosed
 	}
 }
 

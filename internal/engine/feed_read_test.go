@@ -13,11 +13,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestFeedStartsAtTheRequestedPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 		src := c.db.Source(c)
 		upsert(t, c, "a", "p", 1)
 		time.Sleep(1500 * time.Millisecond)
@@ -48,8 +49,8 @@ func TestFeedStartsAtTheRequestedPosition(t *testing.T) {
 			}
 		}
 		for _, bad := range []feed.Continuation{"", "4", `"-1"`, `"04"`, `"4`, `"x"`, `"99999999999999999999"`} {
-			var refused *BadRequestError
-			if _, err := src.Read(t.Context(), feed.Request{From: feed.After(bad)}); !errors.As(err, &refused) || refused.Kind != BadContinuation {
+			var refused *storetype.BadRequestError
+			if _, err := src.Read(t.Context(), feed.Request{From: feed.After(bad)}); !errors.As(err, &refused) || refused.Kind != storetype.BadContinuation {
 				t.Errorf("continuation %s: %v", bad, err)
 			}
 		}
@@ -57,7 +58,7 @@ func TestFeedStartsAtTheRequestedPosition(t *testing.T) {
 }
 
 func TestPagesRespectMaxItems(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 	for i := range 250 {
 		upsert(t, c, fmt.Sprint(i), "p", i)
 	}
@@ -94,13 +95,13 @@ func TestPagesRespectMaxItems(t *testing.T) {
 // bubble, no time may pass between the write and the result.
 func TestWaitEndsWithTheFirstChangeInScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 		start := time.Now()
 		go func() {
 			time.Sleep(time.Second)
-			_, _ = c.Upsert(context.Background(), nil, body("other", "q", 1), WriteOptions{})
+			_, _ = c.Upsert(context.Background(), nil, body("other", "q", 1), storetype.WriteOptions{})
 			time.Sleep(time.Second)
-			_, _ = c.Upsert(context.Background(), nil, body("mine", "p", 2), WriteOptions{})
+			_, _ = c.Upsert(context.Background(), nil, body("mine", "p", 2), storetype.WriteOptions{})
 		}()
 		r := feed.Request{Key: feed.PartitionKey{"p"}, From: feed.Now(), Wait: time.Minute}
 		p := readPage(t, c, r)
@@ -123,11 +124,11 @@ func TestWaitEndsWithThePartition(t *testing.T) {
 	}{
 		"split":  {func(c *Container) error { _, err := c.Split(context.Background(), "0", ""); return err }, func(err error) bool { return errors.As(err, &gone) }},
 		"delete": {func(c *Container) error { return c.db.DeleteContainer(context.Background(), "db", "c") }, func(err error) bool { return errors.Is(err, feed.ErrNotFound) }},
-		"close":  {func(c *Container) error { return c.db.Close() }, func(err error) bool { return errors.Is(err, ErrClosed) }},
+		"close":  {func(c *Container) error { return c.db.Close() }, func(err error) bool { return errors.Is(err, storetype.ErrClosed) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+				c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 				start := time.Now()
 				failed := make(chan error, 1)
 				go func() {
@@ -148,7 +149,7 @@ func TestWaitEndsWithThePartition(t *testing.T) {
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := c.db.Source(c).Read(ctx, feed.Request{Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
@@ -158,7 +159,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 2})
 	src := c.db.Source(c)
 	upsert(t, c, "a", "p", 1)
 	parts, err := src.Partitions(t.Context())
@@ -201,11 +202,11 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 	// Borders must be upper-case hexadecimal up to "FF". Lower case sorts differently as
 	// text. A reader of a range up to "FFFF" would get a GoneError forever.
 	for _, bad := range []feed.Range{{Min: "XY", Max: "FF"}, {Min: "20", Max: "10"}, {Max: "1f"}, {Max: "FFFF"}} {
-		var refused *BadRequestError
-		if _, err := src.Read(t.Context(), feed.Request{Range: bad}); !errors.As(err, &refused) || refused.Kind != BadRange {
+		var refused *storetype.BadRequestError
+		if _, err := src.Read(t.Context(), feed.Request{Range: bad}); !errors.As(err, &refused) || refused.Kind != storetype.BadRange {
 			t.Errorf("range %s: %v", bad, err)
 		}
-		if _, err := c.Items(t.Context(), ItemsRequest{Range: bad}); !errors.As(err, &refused) || refused.Kind != BadRange {
+		if _, err := c.Items(t.Context(), ItemsRequest{ItemsRequest: storetype.ItemsRequest{Range: bad}}); !errors.As(err, &refused) || refused.Kind != storetype.BadRange {
 			t.Errorf("items in range %s: %v", bad, err)
 		}
 	}
@@ -214,7 +215,7 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 // MaxItems must not decide how much memory a page allocates. It may be huge, while most
 // of the LSNs in a feed of many updates have no change.
 func TestPageAllocatesOnlyForItsChanges(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 	upsert(t, c, "1", "p", 0)
 	page := func() feed.Page {
 		return readPage(t, c, feed.Request{From: feed.Beginning(), MaxItems: math.MaxInt32})
@@ -239,19 +240,19 @@ func TestPageAllocatesOnlyForItsChanges(t *testing.T) {
 }
 
 func TestSplitAndMergeRefuseInvalidRequests(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 3})
 	ctx := t.Context()
 	var gone *feed.GoneError
-	var bad *BadRequestError
+	var bad *storetype.BadRequestError
 	if _, err := c.Split(ctx, "9", ""); !errors.As(err, &gone) || gone.Partition != "9" {
 		t.Errorf("split of a missing partition: %v", err)
 	}
 	for _, at := range []string{"FF", "3FFF", "zz", "0"} {
-		if _, err := c.Split(ctx, "1", at); !errors.As(err, &bad) || bad.Kind != BadRange {
+		if _, err := c.Split(ctx, "1", at); !errors.As(err, &bad) || bad.Kind != storetype.BadRange {
 			t.Errorf("split of 1 at %s: %v", at, err)
 		}
 	}
-	if _, err := c.Merge(ctx, "0", "2"); !errors.As(err, &bad) || bad.Kind != BadRange {
+	if _, err := c.Merge(ctx, "0", "2"); !errors.As(err, &bad) || bad.Kind != storetype.BadRange {
 		t.Errorf("merge of partitions that are not neighbours: %v", err)
 	}
 	if _, err := c.Merge(ctx, "0", "0"); !errors.As(err, &bad) {
@@ -287,15 +288,15 @@ func TestSplitAndMergeRefuseInvalidRequests(t *testing.T) {
 func TestExpiredItemsAreInvisibleBeforeTheyArePurged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{PurgeInterval: time.Minute})
-		c := newContainer(t, db, ContainerProperties{DefaultTTL: 10, Retention: time.Hour})
+		c := newContainer(t, db, storetype.ContainerProperties{DefaultTTL: 10, Retention: time.Hour})
 		ctx, pk := t.Context(), feed.PartitionKey{"p"}
 		upsert(t, c, "a", "p", 1)
 		upsert(t, c, "b", "p", 1)
-		if _, err := c.Upsert(ctx, nil, []byte(`{"id":"keep","pk":"p","n":1,"ttl":-1}`), WriteOptions{}); err != nil {
+		if _, err := c.Upsert(ctx, nil, []byte(`{"id":"keep","pk":"p","n":1,"ttl":-1}`), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(11 * time.Second)
-		if _, err := c.Read(ctx, pk, "a", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+		if _, err := c.Read(ctx, pk, "a", storetype.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 			t.Errorf("read of an expired item: %v", err)
 		}
 		if got := ids(t, readPage(t, c, feed.Request{From: feed.Beginning()}).Changes); got != "keep:1" {
@@ -304,10 +305,10 @@ func TestExpiredItemsAreInvisibleBeforeTheyArePurged(t *testing.T) {
 		if page, err := c.Items(ctx, ItemsRequest{}); err != nil || len(page.Items) != 1 {
 			t.Errorf("%d items, %v", len(page.Items), err)
 		}
-		if _, err := c.Delete(ctx, pk, "a", WriteOptions{}); !errors.Is(err, feed.ErrNotFound) {
+		if _, err := c.Delete(ctx, pk, "a", storetype.WriteOptions{}); !errors.Is(err, feed.ErrNotFound) {
 			t.Errorf("delete of an expired item: %v", err)
 		}
-		if r, err := c.Create(ctx, pk, body("a", "p", 2), WriteOptions{}); err != nil || !r.Created {
+		if r, err := c.Create(ctx, pk, body("a", "p", 2), storetype.WriteOptions{}); err != nil || !r.Created {
 			t.Errorf("create of an item that has expired: %+v, %v", r, err)
 		}
 		versions := feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(`"3"`)}
@@ -327,7 +328,7 @@ func TestExpiredItemsAreInvisibleBeforeTheyArePurged(t *testing.T) {
 func TestVersionsAreKeptForTheirRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{})
-		c := newContainer(t, db, ContainerProperties{Retention: time.Minute})
+		c := newContainer(t, db, storetype.ContainerProperties{Retention: time.Minute})
 		src := db.Source(c)
 		upsert(t, c, "a", "p", 1)
 		upsert(t, c, "a", "p", 2)
@@ -356,14 +357,14 @@ func TestVersionsAreKeptForTheirRetention(t *testing.T) {
 				t.Errorf("all versions from the %s: %v", kind, err)
 			}
 		}
-		if _, err := db.ReplaceContainer(t.Context(), "db", ContainerProperties{ID: "c"}); err != nil {
+		if _, err := db.ReplaceContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := src.Read(t.Context(), versions); !errors.Is(err, feed.ErrUnsupported) {
 			t.Errorf("all versions of a container without retention: %v", err)
 		}
 		upsert(t, c, "a", "p", 4)
-		if _, err := db.ReplaceContainer(t.Context(), "db", ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
+		if _, err := db.ReplaceContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := src.Read(t.Context(), versions); !errors.As(err, &lost) || lost.Oldest != `"4"` {
@@ -374,10 +375,13 @@ func TestVersionsAreKeptForTheirRetention(t *testing.T) {
 
 func TestThroughputIsThrottledAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 10})
+		c := newContainer(t, openPebble(t, Options{EnforceThroughput: true}), storetype.ContainerProperties{Throughput: 10})
 		var throttled *feed.ThrottledError
 		writes := 0
-		for !errors.As(func() error { _, err := c.Upsert(t.Context(), nil, body("a", "p", 1), WriteOptions{}); return err }(), &throttled) {
+		for !errors.As(func() error {
+			_, err := c.Upsert(t.Context(), nil, body("a", "p", 1), storetype.WriteOptions{})
+			return err
+		}(), &throttled) {
 			if writes++; writes > 10 {
 				t.Fatal("never throttled")
 			}
@@ -389,7 +393,7 @@ func TestThroughputIsThrottledAndRecovers(t *testing.T) {
 			t.Errorf("a read is not throttled: %v", err)
 		}
 		time.Sleep(throttled.RetryAfter)
-		if _, err := c.Upsert(t.Context(), nil, body("a", "p", 2), WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, body("a", "p", 2), storetype.WriteOptions{}); err != nil {
 			t.Errorf("after the time to wait: %v", err)
 		}
 	})
@@ -405,10 +409,10 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
-		last = upsert(t, newContainer(t, db, ContainerProperties{}), "a", "p", 1).Modified
+		last = upsert(t, newContainer(t, db, storetype.ContainerProperties{}), "a", "p", 1).Modified
 		closeChecked(t, db)
 	})
 	synctest.Test(t, func(t *testing.T) { // every bubble starts at the same time, so this one is an hour earlier
@@ -441,17 +445,17 @@ func TestWritesLargerThanTheMemtable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+	c := newContainer(t, db, storetype.ContainerProperties{Retention: time.Hour})
 	text := strings.Repeat("x", 700<<10) // one write may use at most half of a memtable, which has 1 MiB
 	done := make(chan error)
 	for i := range 4 {
 		go func() {
 			var err error
 			for range 2 {
-				_, e := c.Upsert(context.Background(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p","s":"%s"}`, i, text), WriteOptions{})
+				_, e := c.Upsert(context.Background(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p","s":"%s"}`, i, text), storetype.WriteOptions{})
 				err = errors.Join(err, e)
 			}
 			done <- err

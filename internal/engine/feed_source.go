@@ -20,7 +20,7 @@ type source struct{ c *Container }
 // may have an LSN for each range of keys. It is valid for the part of the container that
 // was read, also after splits and merges, and for any part of that. A start time in the
 // future means now. A read with Wait returns when the first change arrives. When the store
-// is closed, it returns [ErrClosed].
+// is closed, it returns [storetype.ErrClosed].
 //
 // In all versions and deletes mode, a start from the beginning or from a time returns
 // feed.ErrUnsupported. So does every read of a container without Retention. CheckStart

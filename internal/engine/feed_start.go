@@ -9,10 +9,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// cutoff returns the first second that the container's retention covers at now.
-func (p *ContainerProperties) cutoff(now int64) int64 { return now - int64(p.Retention/time.Second) }
+// retentionStart returns the first second that the retention of a container with properties p
+// covers at now.
+func retentionStart(p *storetype.ContainerProperties, now int64) int64 {
+	return now - int64(p.Retention/time.Second)
+}
 
 // trimmed returns the LSN up to which versions of the current piece's keys may be missing.
 // It is 0 in latest version mode, where none are missing. Missing versions of other keys in

@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // lossesStore is a store with a container c that keeps versions for a minute. c has two
@@ -33,10 +34,10 @@ func newLossesStore(t *testing.T) *lossesStore {
 		t.Fatal(err)
 	}
 	s.db = db
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
-	p := engine.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: time.Minute}
+	p := storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: time.Minute}
 	if s.c, err = db.CreateContainer(t.Context(), "db", p); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func (s *lossesStore) partitions() []feed.Partition {
 
 func (s *lossesStore) upsert(key feed.PartitionKey) {
 	s.t.Helper()
-	if _, err := s.c.Upsert(s.t.Context(), nil, fmt.Appendf(nil, `{"id":"a","pk":%q}`, key[0]), engine.WriteOptions{}); err != nil {
+	if _, err := s.c.Upsert(s.t.Context(), nil, fmt.Appendf(nil, `{"id":"a","pk":%q}`, key[0]), storetype.WriteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -163,7 +164,7 @@ func TestLostHistoryIsReportedAfterItsSegmentIsDeleted(t *testing.T) {
 		if _, err := s.c.Split(t.Context(), ps[0].ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.c.Delete(t.Context(), s.left, "a", engine.WriteOptions{}); err != nil {
+		if _, err := s.c.Delete(t.Context(), s.left, "a", storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)
@@ -217,7 +218,7 @@ func TestLossesOfEveryPartitionCountForAReadOfAll(t *testing.T) {
 		ps, between := s.partitions(), feed.Continuation("")
 		for i, key := range []feed.PartitionKey{s.left, s.right} {
 			s.upsert(key)
-			if _, err := s.c.Delete(t.Context(), key, "a", engine.WriteOptions{}); err != nil {
+			if _, err := s.c.Delete(t.Context(), key, "a", storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(5 * time.Minute)
@@ -248,12 +249,12 @@ func TestLostHistoryOfAQuietPartitionIsReportedAfterItsSplit(t *testing.T) {
 		s := newLossesStore(t)
 		defer s.close()
 		retain := func(d time.Duration) {
-			if _, err := s.db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", Retention: d}); err != nil {
+			if _, err := s.db.ReplaceContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", Retention: d}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		remove := func(key feed.PartitionKey) {
-			if _, err := s.c.Delete(t.Context(), key, "a", engine.WriteOptions{}); err != nil {
+			if _, err := s.c.Delete(t.Context(), key, "a", storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -304,10 +305,10 @@ func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 		}
 		s := &lossesStore{t: t, db: db}
 		defer s.close()
-		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
-		p := engine.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Retention: time.Minute}
+		p := storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Retention: time.Minute}
 		if s.c, err = db.CreateContainer(t.Context(), "db", p); err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +347,7 @@ func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
 		// retention by a tenth of it. At 67 s after the first write, it has removed the
 		// left partition's versions, and not the right one's.
 		time.Sleep(64*time.Second + 500*time.Millisecond)
-		if _, err := s.db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
+		if _, err := s.db.ReplaceContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		ps := s.partitions()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A change may be written after a read that found nothing and before the reader begins to
@@ -14,7 +15,7 @@ import (
 // reader.
 func TestWaitSeesAChangeBetweenReadAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 		page := readPage(t, c, feed.Request{From: feed.Now()})
 		upsert(t, c, "a", "p", 1)
 		v, s, err := c.open(context.Background())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Leases returns the lease container over c. Each lease is a document of c in the format
@@ -96,15 +97,15 @@ func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge
 // Mark implements [lease.Store].
 func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 	if initialised {
-		res, err := s.c.Create(ctx, nil, s.codec.Marker(), WriteOptions{})
+		res, err := s.c.Create(ctx, nil, s.codec.Marker(), storetype.WriteOptions{})
 		s.spend(res.Charge)
-		if err != nil && !errors.Is(err, ErrConflict) {
+		if err != nil && !errors.Is(err, storetype.ErrConflict) {
 			return fmt.Errorf("create the marker: %w", err)
 		}
 		return nil
 	}
 	id := s.codec.MarkerID()
-	res, err := s.c.Delete(ctx, s.keyOf(id), id, WriteOptions{})
+	res, err := s.c.Delete(ctx, s.keyOf(id), id, storetype.WriteOptions{})
 	s.spend(res.Charge)
 	if err != nil && !errors.Is(err, feed.ErrNotFound) {
 		return fmt.Errorf("delete the marker: %w", err)
@@ -118,10 +119,10 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 	if err != nil {
 		return lease.Lease{}, fmt.Errorf("create lease: %w", err)
 	}
-	res, err := s.c.Create(ctx, nil, s.codec.Encode(l), WriteOptions{})
+	res, err := s.c.Create(ctx, nil, s.codec.Encode(l), storetype.WriteOptions{})
 	s.spend(res.Charge)
 	switch {
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, storetype.ErrConflict):
 		return lease.Lease{}, s.conflict(ctx, l)
 	case err != nil:
 		return lease.Lease{}, fmt.Errorf("create lease %s: %w", l.Token, err)
@@ -143,7 +144,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 			return nil, err
 		}
 		return nil, l.Conflict(current)
-	}, WriteOptions{})
+	}, storetype.WriteOptions{})
 	s.spend(res.Charge)
 	switch {
 	case errors.As(err, &conflict):
@@ -156,10 +157,10 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 
 // Delete implements [lease.Store].
 func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
-	res, err := s.c.Delete(ctx, s.key(l), l.ID, WriteOptions{IfMatch: l.ETag})
+	res, err := s.c.Delete(ctx, s.key(l), l.ID, storetype.WriteOptions{IfMatch: l.ETag})
 	s.spend(res.Charge)
 	switch {
-	case errors.Is(err, ErrPreconditionFailed):
+	case errors.Is(err, storetype.ErrPreconditionFailed):
 		return s.conflict(ctx, l)
 	case err != nil:
 		return fmt.Errorf("delete lease %s: %w", l.Token, err)
@@ -169,7 +170,7 @@ func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 
 // conflict reads the document that refused a write, and returns the conflict.
 func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
-	res, err := s.c.Read(ctx, s.key(l), l.ID, ReadOptions{})
+	res, err := s.c.Read(ctx, s.key(l), l.ID, storetype.ReadOptions{})
 	s.spend(res.Charge)
 	if err != nil {
 		return fmt.Errorf("read lease %s after a conflict: %w", l.Token, err)
@@ -194,7 +195,7 @@ func (s *leaseStore) keyOf(value string) feed.PartitionKey {
 }
 
 // written returns l with the ETag and the time of the write.
-func written(l lease.Lease, item Item) lease.Lease {
+func written(l lease.Lease, item storetype.Item) lease.Lease {
 	l.ETag, l.Modified = item.ETag, item.Modified
 	return l
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // leaseKey returns the lease.Key of a processor that processes the changes of container
@@ -21,7 +22,7 @@ func leaseKey(processor string, c *engine.Container) lease.Key {
 	return lease.Key{Processor: processor, Identity: c.Identity()}
 }
 
-func newContainer(t testing.TB, db *engine.DB, p engine.ContainerProperties) *engine.Container {
+func newContainer(t testing.TB, db *engine.DB, p storetype.ContainerProperties) *engine.Container {
 	t.Helper()
 	c, err := db.CreateContainer(t.Context(), "db", p)
 	if err != nil {
@@ -32,7 +33,7 @@ func newContainer(t testing.TB, db *engine.DB, p engine.ContainerProperties) *en
 
 func TestLeasesRefuseUnsuitableContainers(t *testing.T) {
 	db := openForTest(t)
-	for name, p := range map[string]engine.ContainerProperties{
+	for name, p := range map[string]storetype.ContainerProperties{
 		"/customer": {ID: "a", KeyPaths: []string{"/customer"}},
 		"/id, /b":   {ID: "b", KeyPaths: []string{"/id", "/b"}},
 		"60 s":      {ID: "c", KeyPaths: []string{"/id"}, DefaultTTL: 60},
@@ -48,7 +49,7 @@ func TestLeasesRefuseUnsuitableContainers(t *testing.T) {
 			t.Errorf("container %s: found %q, remedy %q, want the key paths found and the path /id", p.ID, dialect.Found, dialect.Remedy)
 		}
 	}
-	c := newContainer(t, db, engine.ContainerProperties{ID: "d", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "d", KeyPaths: []string{"/id"}, DefaultTTL: -1})
 	if _, err := db.Leases(c).Open(t.Context(), leaseKey("p", c)); err != nil {
 		t.Errorf("a container whose items do not expire by default: %v", err)
 	}
@@ -62,9 +63,9 @@ func TestLeasesRefuseUnsuitableContainers(t *testing.T) {
 
 func TestLeasesShareTheirContainerWithOtherDocuments(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	for i := range 50 {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"other-%d","x":[1,2]}`, i), engine.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"other-%d","x":[1,2]}`, i), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,8 +87,8 @@ func TestLeasesShareTheirContainerWithOtherDocuments(t *testing.T) {
 // lease.
 func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
 	db := openForTest(t)
-	monitored := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
+	monitored := newContainer(t, db, storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("proc", monitored))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
 	}
 	identity := monitored.Identity()
 	id := "proc" + "localhost_" + identity.DatabaseRID + "_" + identity.ContainerRID + "..0"
-	item, err := c.Read(t.Context(), feed.PartitionKey{id}, id, engine.ReadOptions{})
+	item, err := c.Read(t.Context(), feed.PartitionKey{id}, id, storetype.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
 // writes once and uses one LSN.
 func TestLeaseUpdateIsOneRequest(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestLeaseUpdateIsOneRequest(t *testing.T) {
 
 func TestLeaseErrorsNameTheOperation(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +188,7 @@ func TestLeaseErrorsNameTheOperation(t *testing.T) {
 // position.
 func TestListingReportsADamagedLease(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func TestListingReportsADamagedLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"version":7}`, l.ID), engine.WriteOptions{}); err != nil {
+	if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"version":7}`, l.ID), storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	listing, err := s.List(t.Context())
@@ -210,7 +211,7 @@ func TestListingReportsADamagedLease(t *testing.T) {
 func TestListingHasTheClockThatStampsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openForTest(t)
-		c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 		s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 		if err != nil {
 			t.Fatal(err)
@@ -240,10 +241,10 @@ func TestListingShowsNothingExpired(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
-		c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+		c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
 		s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 		if err != nil {
 			t.Fatal(err)
@@ -253,7 +254,7 @@ func TestListingShowsNothingExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 		marker := strings.TrimSuffix(l.ID, "..0") + ".info"
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"ttl":60}`, marker), engine.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"ttl":60}`, marker), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := s.List(t.Context()); err != nil || got.Initialized.IsZero() {
@@ -270,7 +271,7 @@ func TestListingShowsNothingExpired(t *testing.T) {
 // The store must update and delete such a lease under that key.
 func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +285,7 @@ func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 	}
 	const random = "7d0a3e7c-5c1e-4b52-9a0b-0d8f6f1f2c11"
 	doc := fmt.Appendf(nil, `{"id":%q,"partitionKey":%q,"version":0,"LeaseToken":"0","Owner":"dotnet","properties":{}}`, made.ID, random)
-	if _, err := c.Create(t.Context(), nil, doc, engine.WriteOptions{}); err != nil {
+	if _, err := c.Create(t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := s.List(t.Context())
@@ -300,7 +301,7 @@ func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 	if err := s.Delete(t.Context(), old); !errors.As(err, &conflict) || conflict.Current.ETag != written.ETag {
 		t.Errorf("a stale delete: %v, want a conflict with the current document", err)
 	}
-	if _, err := c.Read(t.Context(), feed.PartitionKey{random}, made.ID, engine.ReadOptions{}); err != nil {
+	if _, err := c.Read(t.Context(), feed.PartitionKey{random}, made.ID, storetype.ReadOptions{}); err != nil {
 		t.Errorf("after an update the document is not under its key: %v", err)
 	}
 	if err := s.Delete(t.Context(), written); err != nil {
@@ -343,10 +344,10 @@ func benchmarkLeases(b *testing.B, n int) (lease.Store, lease.Lease) {
 			b.Error(err)
 		}
 	})
-	if _, err := db.CreateDatabase(b.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(b.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		b.Fatal(err)
 	}
-	c := newContainer(b, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	c := newContainer(b, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(b.Context(), leaseKey("p", c))
 	if err != nil {
 		b.Fatal(err)
@@ -363,7 +364,7 @@ func benchmarkLeases(b *testing.B, n int) (lease.Store, lease.Lease) {
 
 func TestLeasesReportTheirCharge(t *testing.T) {
 	db := openForTest(t)
-	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // stepItems reads all items of a random scope page by page, and compares them with the
@@ -20,7 +21,7 @@ func (w *world) stepItems() {
 	s := w.someScope()
 	prefix := []string{"", "", "i", "i1", "x"}[w.rng.IntN(5)]
 	visits := w.rng.IntN(2) == 0
-	r := engine.ItemsRequest{Key: s.key, Range: s.rng, IDPrefix: prefix, Sets: w.someSets()}
+	r := engine.ItemsRequest{ItemsRequest: storetype.ItemsRequest{Key: s.key, Range: s.rng, IDPrefix: prefix}, Sets: w.someSets()}
 	var got []string
 	moved := false // whether partitions were split or merged between two pages
 	for pages := 0; ; pages++ {

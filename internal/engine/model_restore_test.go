@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // holeWidth is the number of LSNs that a restore leaves out.
@@ -24,7 +25,7 @@ type backup struct {
 	ends           map[string]int64
 	live           []feed.Partition
 	merged, purges bool
-	props          engine.ContainerProperties
+	props          storetype.ContainerProperties
 	auditor        []cursor
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The model test drives a store and a model of it in memory with the same random
@@ -129,7 +130,7 @@ type world struct {
 	src   feed.Source
 	hash  epk.Hash
 	paths []string
-	props engine.ContainerProperties
+	props storetype.ContainerProperties
 
 	keys   []feed.PartitionKey
 	items  map[itemID]*modelItem
@@ -170,16 +171,16 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.o.PurgeInterval = -1
 	}
 	w.paths = [][]string{{"/pk"}, {"/pk"}, {"/a/b", "/c"}, {"/a/b", "/a/c", "/d"}}[w.rng.IntN(4)]
-	w.props = engine.ContainerProperties{ID: "c", KeyPaths: w.paths, Partitions: 1 + w.rng.IntN(3)}
-	versions := []engine.KeyVersion{engine.HashV1, engine.HashV2, engine.DefaultHash}
+	w.props = storetype.ContainerProperties{ID: "c", KeyPaths: w.paths, Partitions: 1 + w.rng.IntN(3)}
+	versions := []storetype.KeyVersion{storetype.HashV1, storetype.HashV2, storetype.DefaultHash}
 	if len(w.paths) > 1 {
-		versions = append(versions, engine.MultiHash)
+		versions = append(versions, storetype.MultiHash)
 	}
 	w.props.KeyVersion = versions[w.rng.IntN(len(versions))]
 	switch {
-	case w.props.KeyVersion == engine.HashV1:
+	case w.props.KeyVersion == storetype.HashV1:
 		w.hash = epk.V1
-	case len(w.paths) > 1 && w.props.KeyVersion != engine.HashV2:
+	case len(w.paths) > 1 && w.props.KeyVersion != storetype.HashV2:
 		w.hash = epk.MultiHash
 	default:
 		w.hash = epk.V2
@@ -188,7 +189,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.purges = w.props.DefaultTTL != 0 && w.o.PurgeInterval >= 0
 	w.props.Retention = []time.Duration{0, time.Hour, 2 * time.Minute}[w.rng.IntN(3)]
 	w.open()
-	if _, err := w.db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := w.db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := w.db.CreateContainer(t.Context(), "db", w.props)

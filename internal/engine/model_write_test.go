@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // conditions returns random values of IfMatch and IfNoneMatch for a write of item i,
@@ -34,47 +34,47 @@ func (w *world) conditions(i *modelItem) (match, none string) {
 
 // expect returns the error that the store must return for an operation on item i, or nil.
 // i is nil if the item does not exist.
-func expect(kind engine.OpKind, i *modelItem, match, none string) (want error) {
+func expect(kind storetype.OpKind, i *modelItem, match, none string) (want error) {
 	switch {
-	case kind == engine.OpCreate && i != nil:
-		return engine.ErrConflict
-	case kind != engine.OpCreate && kind != engine.OpUpsert && i == nil:
+	case kind == storetype.OpCreate && i != nil:
+		return storetype.ErrConflict
+	case kind != storetype.OpCreate && kind != storetype.OpUpsert && i == nil:
 		return feed.ErrNotFound
 	case match != "" && (i == nil || match != "*" && match != i.etag):
-		return engine.ErrPreconditionFailed
+		return storetype.ErrPreconditionFailed
 	case none != "" && i != nil && (none == "*" || none == i.etag):
-		if kind == engine.OpRead {
-			return engine.ErrNotModified
+		if kind == storetype.OpRead {
+			return storetype.ErrNotModified
 		}
-		return engine.ErrPreconditionFailed
+		return storetype.ErrPreconditionFailed
 	}
 	return nil
 }
 
 func (w *world) stepWrite() {
 	key, id := w.someKey(), w.someID()
-	kind := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete}[w.rng.IntN(5)]
+	kind := []storetype.OpKind{storetype.OpCreate, storetype.OpUpsert, storetype.OpUpsert, storetype.OpReplace, storetype.OpDelete}[w.rng.IntN(5)]
 	at := w.item(key, id)
 	match, none := w.conditions(w.visible(at))
 	want := expect(kind, w.visible(at), match, none)
 	body, ttl := w.body(key, id)
 	given := w.sibling(key)
-	o := engine.WriteOptions{IfMatch: match, IfNoneMatch: none}
-	if kind != engine.OpDelete && w.rng.IntN(2) == 0 {
+	o := storetype.WriteOptions{IfMatch: match, IfNoneMatch: none}
+	if kind != storetype.OpDelete && w.rng.IntN(2) == 0 {
 		given = nil
 	}
-	var res engine.Result
+	var res storetype.Result
 	var err error
 	switch kind {
-	case engine.OpCreate:
+	case storetype.OpCreate:
 		res, err = w.c.Create(w.t.Context(), given, body, o)
-	case engine.OpUpsert:
+	case storetype.OpUpsert:
 		res, err = w.c.Upsert(w.t.Context(), given, body, o)
-	case engine.OpReplace:
+	case storetype.OpReplace:
 		res, err = w.c.Replace(w.t.Context(), given, id, body, o)
-	case engine.OpDelete:
+	case storetype.OpDelete:
 		res, err = w.c.Delete(w.t.Context(), given, id, o)
-	case engine.OpRead, engine.OpChange:
+	case storetype.OpRead, storetype.OpChange:
 	}
 	w.logf("op %d %v match=%q none=%q: lsn %d, %v", kind, at, match, none, res.LSN, err)
 	if !errors.Is(err, want) || want == nil && err != nil {
@@ -88,7 +88,7 @@ func (w *world) stepWrite() {
 // apply checks the result of a successful write and records the write in the model. key is
 // the one in the written document. first reports whether it is the first write of its
 // transaction.
-func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res engine.Result, body []byte, ttl int, first bool) {
+func (w *world) apply(kind storetype.OpKind, key feed.PartitionKey, id string, res storetype.Result, body []byte, ttl int, first bool) {
 	at := w.item(key, id)
 	old := w.visible(at)
 	e := event{op: feed.Create, id: at, key: key, point: w.point(key), lsn: res.LSN, ts: w.now()}
@@ -104,7 +104,7 @@ func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res 
 	if old != nil {
 		e.op, e.previous = feed.Replace, old.stored()
 	}
-	if kind == engine.OpDelete {
+	if kind == storetype.OpDelete {
 		e.op, e.key = feed.Delete, old.key
 		delete(w.items, at)
 		w.events = append(w.events, e)
@@ -133,7 +133,7 @@ func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res 
 
 // checkLSN checks that a write took the next LSN of the partition that has the point.
 // Purges take LSNs, too.
-func (w *world) checkLSN(point string, res engine.Result, first bool) {
+func (w *world) checkLSN(point string, res storetype.Result, first bool) {
 	ps := w.partitions()
 	id := ps[slices.IndexFunc(ps, func(p feed.Partition) bool { return p.Range.Holds(point) })].ID
 	next := w.ends[id]
@@ -185,7 +185,7 @@ func (w *world) checkBody(i *modelItem, sent []byte) {
 func (w *world) stepBatch() {
 	key := w.someKey()
 	shadow := &world{t: w.t, rng: w.rng, items: maps.Clone(w.items), events: w.events, props: w.props, paths: w.paths, hash: w.hash, db: w.db, value: w.value}
-	var ops []engine.Operation
+	var ops []storetype.Operation
 	var keys []feed.PartitionKey // the key in the body of each operation
 	var ttls []int
 	failsAt, want := -1, error(nil)
@@ -195,8 +195,8 @@ func (w *world) stepBatch() {
 		for touched[id] && w.rng.IntN(3) > 0 {
 			id = w.someID()
 		}
-		kinds := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete, engine.OpRead, engine.OpChange}
-		op := engine.Operation{Kind: kinds[w.rng.IntN(len(kinds))], ID: id}
+		kinds := []storetype.OpKind{storetype.OpCreate, storetype.OpUpsert, storetype.OpUpsert, storetype.OpReplace, storetype.OpDelete, storetype.OpRead, storetype.OpChange}
+		op := storetype.Operation{Kind: kinds[w.rng.IntN(len(kinds))], ID: id}
 		i := shadow.visible(w.item(key, id))
 		// If the batch has already written the item, the item's new ETag cannot be
 		// predicted.
@@ -206,11 +206,11 @@ func (w *world) stepBatch() {
 		own := w.sibling(key)
 		body, ttl := w.body(own, id)
 		switch op.Kind {
-		case engine.OpCreate, engine.OpUpsert, engine.OpReplace:
+		case storetype.OpCreate, storetype.OpUpsert, storetype.OpReplace:
 			op.Body = body
-		case engine.OpChange:
+		case storetype.OpChange:
 			op.Change = func([]byte) ([]byte, error) { return body, nil }
-		case engine.OpDelete, engine.OpRead:
+		case storetype.OpDelete, storetype.OpRead:
 		}
 		ops, keys, ttls = append(ops, op), append(keys, own), append(ttls, ttl)
 		if failsAt < 0 {
@@ -220,9 +220,9 @@ func (w *world) stepBatch() {
 		}
 		touched[id] = true
 		switch op.Kind {
-		case engine.OpDelete:
+		case storetype.OpDelete:
 			delete(shadow.items, w.item(key, id))
-		case engine.OpRead:
+		case storetype.OpRead:
 		default:
 			shadow.items[w.item(key, id)] = &modelItem{ts: w.now()}
 		}
@@ -232,9 +232,9 @@ func (w *world) stepBatch() {
 	w.judgeBatch(ops, keys, ttls, results, err, failsAt, want)
 }
 
-func (w *world) judgeBatch(ops []engine.Operation, keys []feed.PartitionKey, ttls []int, results []engine.Result, err error, failsAt int, want error) {
+func (w *world) judgeBatch(ops []storetype.Operation, keys []feed.PartitionKey, ttls []int, results []storetype.Result, err error, failsAt int, want error) {
 	if failsAt >= 0 {
-		var batch *engine.BatchError
+		var batch *storetype.BatchError
 		if !errors.As(err, &batch) || batch.Index != failsAt || !errors.Is(err, want) {
 			w.t.Fatalf("batch: %v, want operation %d to fail with %v", err, failsAt, want)
 		}
@@ -245,7 +245,7 @@ func (w *world) judgeBatch(ops []engine.Operation, keys []feed.PartitionKey, ttl
 	}
 	lsn := int64(0)
 	for n, op := range ops {
-		if op.Kind == engine.OpRead {
+		if op.Kind == storetype.OpRead {
 			i := w.visible(w.item(keys[n], op.ID))
 			if !bytes.Equal(results[n].Body, i.body) || results[n].ETag != i.etag {
 				w.t.Fatalf("operation %d of the batch read %s, want %s", n, results[n].Body, i.body)
@@ -258,7 +258,7 @@ func (w *world) judgeBatch(ops []engine.Operation, keys []feed.PartitionKey, ttl
 		first := lsn == 0
 		lsn = results[n].LSN
 		body := op.Body
-		if op.Kind == engine.OpChange {
+		if op.Kind == storetype.OpChange {
 			body, _ = op.Change(nil)
 		}
 		w.apply(op.Kind, keys[n], op.ID, results[n], body, ttls[n], first)
@@ -272,8 +272,8 @@ func (w *world) stepRead() {
 	if i != nil && w.rng.IntN(3) == 0 {
 		none = i.etag
 	}
-	res, err := w.c.Read(w.t.Context(), key, id, engine.ReadOptions{IfNoneMatch: none})
-	want := expect(engine.OpRead, i, "", none)
+	res, err := w.c.Read(w.t.Context(), key, id, storetype.ReadOptions{IfNoneMatch: none})
+	want := expect(storetype.OpRead, i, "", none)
 	if !errors.Is(err, want) || want == nil && err != nil {
 		w.t.Fatalf("read %s %q: %v, want %v", key, id, err, want)
 	}

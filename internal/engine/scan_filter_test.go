@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // overwritten returns a container of up to n documents, half of which were written more
@@ -17,12 +19,12 @@ import (
 // scan.
 func overwritten(t *testing.T, n, large int) *Container {
 	t.Helper()
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 3})
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a repeatable test
 	for k := range n * 3 / 2 {
 		id := r.IntN(n)
 		doc := fmt.Appendf(nil, `{"id":"%04d","pk":"p%d","n":%d,"x":%q}`, id, id%9, k, strings.Repeat("x", r.IntN(large)))
-		if _, err := c.Upsert(t.Context(), nil, doc, WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +54,7 @@ func TestFilteredVisitsEqualUnfilteredOnes(t *testing.T) {
 			digit := body[bytes.Index(body, []byte(`,"x"`))-1]
 			return few == (digit == one)
 		}
-		request := ItemsRequest{MaxTime: time.Hour, MaxItems: []int{0, 0, 1, 50, 1000}[r.IntN(5)], MaxBytes: []int{0, 0, 1, 100_000}[r.IntN(4)]}
+		request := ItemsRequest{ItemsRequest: storetype.ItemsRequest{MaxTime: time.Hour, MaxItems: []int{0, 0, 1, 50, 1000}[r.IntN(5)], MaxBytes: []int{0, 0, 1, 100_000}[r.IntN(4)]}}
 		if r.IntN(3) == 0 {
 			request.IDPrefix = "00"
 		}
@@ -107,7 +109,7 @@ func TestFilteredVisitsEqualUnfilteredOnes(t *testing.T) {
 // visit.
 func TestVisitsInAnyOrderMissNothing(t *testing.T) {
 	c := overwritten(t, 1500, 40)
-	for _, request := range []ItemsRequest{{}, {MaxBytes: 50_000}, {Sets: []ItemSet{{From: "0500", To: "0600"}}}} {
+	for _, request := range []ItemsRequest{{}, {ItemsRequest: storetype.ItemsRequest{MaxBytes: 50_000}}, {Sets: []ItemSet{{From: "0500", To: "0600"}}}} {
 		var got, want []string
 		for _, to := range []*[]string{&want, &got} {
 			q := request

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // manyKeys returns a container with the 40 partition keys k00 to k39. Each key has the
 // items i0 to i9.
 func manyKeys(t *testing.T) *Container {
 	t.Helper()
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 3})
 	for n := range 400 {
 		upsert(t, c, fmt.Sprintf("i%d", n/40), fmt.Sprintf("k%02d", n%40), n)
 	}
@@ -93,7 +94,7 @@ func TestIndexOnlyVisitsReadNoDocument(t *testing.T) {
 }
 
 func testIndexOnlyVisits(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), ContainerProperties{Partitions: 2, DefaultTTL: -1})
+	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), storetype.ContainerProperties{Partitions: 2, DefaultTTL: -1})
 	for n := range 100 {
 		upsert(t, c, fmt.Sprint(n), fmt.Sprint(n%7), n)
 	}
@@ -118,7 +119,7 @@ func testIndexOnlyVisits(t *testing.T) {
 		t.Errorf("%d items of a key", n)
 	}
 	gone := []byte(`{"id":"gone","pk":"3","ttl":1}`)
-	if _, err := c.Upsert(t.Context(), nil, gone, WriteOptions{}); err != nil {
+	if _, err := c.Upsert(t.Context(), nil, gone, storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(5 * time.Second)
@@ -130,7 +131,7 @@ func testIndexOnlyVisits(t *testing.T) {
 func TestSetsNeedFullKeys(t *testing.T) {
 	c := manyKeys(t)
 	_, err := c.Items(t.Context(), ItemsRequest{Sets: []ItemSet{{Key: feed.PartitionKey{"a", "b"}}}})
-	if bad := (*BadRequestError)(nil); !errors.As(err, &bad) || bad.Kind != KeyMismatch {
+	if bad := (*storetype.BadRequestError)(nil); !errors.As(err, &bad) || bad.Kind != storetype.KeyMismatch {
 		t.Errorf("a key of two components: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Limits of a page of items.
@@ -23,17 +23,7 @@ const (
 // ItemsRequest selects the items of a page and the size of the page. The zero value
 // selects all items of the container.
 type ItemsRequest struct {
-	// Key selects the items of a logical partition key, or of a prefix of a hierarchical
-	// key.
-	Key feed.PartitionKey
-	// Range selects a range of effective partition keys. Partition is the ID of a live
-	// physical partition and selects its items.
-	Range     feed.Range
-	Partition string
-	// IDPrefix selects the items whose id begins with it. With a full Key, only the index
-	// entries of those items are read. Otherwise the index entries of all items in the
-	// selection are read, about 100 bytes each. Documents of other items are not read.
-	IDPrefix string
+	storetype.ItemsRequest
 	// Sets selects the items of any of these sets. If every set has a key, only the index
 	// entries in the sets are read, with one seek for each set. If nil, all items are
 	// selected. An empty list selects none.
@@ -46,40 +36,18 @@ type ItemsRequest struct {
 	Filter *ItemFilter
 	// AnyOrder makes VisitItems visit the items of a page in the order that is fastest. A
 	// page may then span partitions. Filter is ignored. When visit returns false, the page
-	// ends without a continuation.
+	// ends without a continuation. All pages of a request must have the same value.
 	AnyOrder bool
-	// Continuation is the Continuation of the previous page, or of an item on it. If
-	// empty, the first page is read. All pages must have the same value of AnyOrder.
-	Continuation string
 	// Again makes the page begin with the item at Continuation, if it still exists.
-	// Otherwise the page begins after it.
+	// Otherwise the page begins after it. Here Continuation may also be that of an item.
 	Again bool
-	// MaxItems is the largest number of items to return. If zero, Items uses 100, and
-	// VisitItems sets no limit.
-	MaxItems int
-	// MaxBytes limits the documents of a page, in bytes. A page of Items has at most as
-	// many, with a byte between two documents, unless it has a single item. A visit ends
-	// after the document that reaches the limit. If zero, Items uses 4 MiB, and VisitItems
-	// uses 256 MiB.
-	MaxBytes int
-	// MaxTime is the time after which the page ends. If zero, 1 s is used.
-	MaxTime time.Duration
 }
 
-// ItemsPage is a page of a container's items. All of them are in one physical partition,
-// and come in the order in which they were first written. But if the request selects a
-// part of a partition that is more than one key, they are sorted by effective partition
-// key, and only within a key by the time of the first write.
+// ItemsPage is a page of a container's items, with what the server tells of it.
 type ItemsPage struct {
-	// Items is empty on a page of VisitItems.
-	Items []Item
-	// Continuation is empty on the last page. A page that ended at MaxTime, or at the end
-	// of a partition, may have a continuation and no items.
-	Continuation string
+	storetype.ItemsPage
 	// PartitionEnd reports whether the page ended because its partition has no more items.
 	PartitionEnd bool
-	// Charge is the cost of the page in request units. See [Result].
-	Charge float64
 	// Documents is the number of documents that were charged. Bytes is their total size.
 	Documents, Bytes int
 	// Served has the physical partitions that the request covers, sorted by range.
@@ -105,8 +73,8 @@ type VisitedItem struct {
 }
 
 // Item returns a copy of the item that remains valid after the visit.
-func (v *VisitedItem) Item() Item {
-	return Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.etag(v.stamp), Modified: unixTime(v.stamp.ts), LSN: v.LSN}
+func (v *VisitedItem) Item() storetype.Item {
+	return storetype.Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.etag(v.stamp), Modified: unixTime(v.stamp.ts), LSN: v.LSN}
 }
 
 // Continuation returns the position after the item, where a later request resumes. It is
@@ -122,7 +90,7 @@ func (v *VisitedItem) Continuation() string {
 // exists from the first page to the last is returned exactly once. Writes, splits and
 // merges between the pages do not change that.
 //
-// Items returns a *feed.GoneError if Partition is not live, a *[BadRequestError] if the
+// Items returns a *feed.GoneError if Partition is not live, a *[storetype.BadRequestError] if the
 // request is not valid, and a *feed.ThrottledError if the provisioned throughput is used
 // up.
 func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) {
@@ -132,7 +100,7 @@ func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error
 	if r.MaxBytes <= 0 {
 		r.MaxBytes = maxPageBytes
 	}
-	var items []Item
+	var items []storetype.Item
 	page, err := c.readItems(ctx, r, true, func(v *VisitedItem) (bool, error) {
 		items = append(items, v.Item())
 		return true, nil

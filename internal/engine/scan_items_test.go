@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // visitAll visits the items of all pages of a request, and returns the charge.
@@ -27,14 +28,14 @@ func visitAll(t *testing.T, c *Container, r ItemsRequest, visit func(*VisitedIte
 }
 
 func TestPageOfItemsEndsAtItsTimeAndResumes(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 2})
 	const items = 3 * clockEvery
 	for n := range items {
 		upsert(t, c, fmt.Sprintf("%03d", n), fmt.Sprint(n), n)
 	}
 	// MaxTime is one nanosecond, so each page ends when the clock is read for the first
 	// time.
-	r := ItemsRequest{MaxTime: 1, MaxItems: 1000, IDPrefix: "00"}
+	r := ItemsRequest{ItemsRequest: storetype.ItemsRequest{MaxTime: 1, MaxItems: 1000, IDPrefix: "00"}}
 	found, pages := 0, 0
 	for ; pages == 0 || r.Continuation != ""; pages++ {
 		page, err := c.Items(t.Context(), r)
@@ -53,11 +54,11 @@ func TestPageOfItemsEndsAtItsTimeAndResumes(t *testing.T) {
 }
 
 func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 3})
 	large := strings.Repeat("x", 100_000)
 	for n := range 20 {
 		doc := fmt.Appendf(nil, `{"id":"doc%d","pk":"p%d","n":%d,"t":%q}`, n, n%2, n, large)
-		if _, err := c.Upsert(t.Context(), nil, doc, WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +81,7 @@ func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
 		if k.key != nil {
 			served = 1
 		}
-		for r, more := (ItemsRequest{Key: k.key, IDPrefix: k.prefix}), true; more; more = r.Continuation != "" {
+		for r, more := (ItemsRequest{ItemsRequest: storetype.ItemsRequest{Key: k.key, IDPrefix: k.prefix}}), true; more; more = r.Continuation != "" {
 			page, err := c.Items(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
@@ -101,7 +102,7 @@ func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
 }
 
 func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{})
 	upsert(t, c, "a", "p", 1)
 	upsert(t, c, "b", "p", 2)
 	enough := errors.New("enough")
@@ -124,10 +125,10 @@ func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
 		_, _ = c.VisitItems(t.Context(), ItemsRequest{}, func(*VisitedItem) (bool, error) { panic("visit") })
 	}()
 	var gone *feed.GoneError
-	if _, err := c.VisitItems(t.Context(), ItemsRequest{Partition: "7"}, nil); !errors.As(err, &gone) {
+	if _, err := c.VisitItems(t.Context(), ItemsRequest{ItemsRequest: storetype.ItemsRequest{Partition: "7"}}, nil); !errors.As(err, &gone) {
 		t.Errorf("a missing partition: %v", err)
 	}
-	if _, err := c.Items(t.Context(), ItemsRequest{Continuation: "?"}); !errors.As(err, new(*BadRequestError)) {
+	if _, err := c.Items(t.Context(), ItemsRequest{ItemsRequest: storetype.ItemsRequest{Continuation: "?"}}); !errors.As(err, new(*storetype.BadRequestError)) {
 		t.Errorf("an invalid continuation: %v", err)
 	}
 }
@@ -147,7 +148,7 @@ func BenchmarkItems(b *testing.B) {
 		}
 	}
 	b.Run("visit", func(b *testing.B) {
-		scan(b, ItemsRequest{MaxItems: 1000}, func(r ItemsRequest) (n int, next string) {
+		scan(b, ItemsRequest{ItemsRequest: storetype.ItemsRequest{MaxItems: 1000}}, func(r ItemsRequest) (n int, next string) {
 			page, err := c.VisitItems(b.Context(), r, func(*VisitedItem) (bool, error) {
 				n++
 				return true, nil
@@ -160,7 +161,7 @@ func BenchmarkItems(b *testing.B) {
 	})
 	for _, prefix := range []string{"", "none"} {
 		b.Run("pages,prefix="+prefix, func(b *testing.B) {
-			scan(b, ItemsRequest{IDPrefix: prefix}, func(r ItemsRequest) (int, string) {
+			scan(b, ItemsRequest{ItemsRequest: storetype.ItemsRequest{IDPrefix: prefix}}, func(r ItemsRequest) (int, string) {
 				page, err := c.Items(b.Context(), r)
 				if err != nil {
 					b.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A page of items never spans two physical partitions. Its items come in the order in
@@ -77,7 +78,7 @@ func (r *ItemsRequest) readPosition() (at itemPosition, rest []byte, err error) 
 	if r.Continuation == "" {
 		return at, nil, nil
 	}
-	bad := badRequest(BadContinuation, "%.60q is not a position among items", r.Continuation)
+	bad := badRequest(storetype.BadContinuation, "%.60q is not a position among items", r.Continuation)
 	b, err := base64.RawURLEncoding.DecodeString(r.Continuation)
 	if err != nil || len(b) < 2 {
 		return at, nil, bad
@@ -212,7 +213,7 @@ type ItemsPosition struct {
 // ParseItemsPosition returns the position of a continuation of [Container.Items]. ok is
 // false if it takes more to describe it, or if the text is no such continuation.
 func ParseItemsPosition(continuation string) (p ItemsPosition, ok bool) {
-	at, _, err := (&ItemsRequest{Continuation: continuation}).readPosition()
+	at, _, err := (&ItemsRequest{ItemsRequest: storetype.ItemsRequest{Continuation: continuation}}).readPosition()
 	switch {
 	case err != nil || len(at.ranges) > 1 || at.last() == 0:
 		return p, false

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Items of several keys are written in turn, and many of them again. Whatever the size of
 // pages and chunks, an item must come where it was first written: among the items of a key,
 // and among those of a whole partition. Items of a prefix are sorted by key before.
 func TestItemsComeInTheOrderOfTheirFirstWrite(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{KeyPaths: []string{"/a", "/b"}, KeyVersion: MultiHash})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{KeyPaths: []string{"/a", "/b"}, KeyVersion: storetype.MultiHash})
 	const n = 3000
 	var all []string
 	for k := range n + n/2 {
@@ -23,7 +24,7 @@ func TestItemsComeInTheOrderOfTheirFirstWrite(t *testing.T) {
 			all = append(all, fmt.Sprint(i))
 		}
 		doc := fmt.Appendf(nil, `{"id":"%d","a":"a%d","b":%d,"k":%d}`, i, i%2, i/2%3, k)
-		if _, err := c.Upsert(t.Context(), nil, doc, WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,10 +45,10 @@ func TestItemsComeInTheOrderOfTheirFirstWrite(t *testing.T) {
 		want    []string
 	}{
 		"everything": {ItemsRequest{}, all},
-		"a key":      {ItemsRequest{Key: feed.PartitionKey{"a1", 2}}, only(func(i int) bool { return i%2 == 1 && i/2%3 == 2 })},
+		"a key":      {ItemsRequest{ItemsRequest: storetype.ItemsRequest{Key: feed.PartitionKey{"a1", 2}}}, only(func(i int) bool { return i%2 == 1 && i/2%3 == 2 })},
 		"some items": {ItemsRequest{Sets: some}, only(func(i int) bool { return i%100 == 99 })},
 		"all items":  {ItemsRequest{Sets: []ItemSet{{Key: feed.PartitionKey{"a0", 0}}, {Key: feed.PartitionKey{"a0", 1}}, {Key: feed.PartitionKey{"a1", 0}}}}, only(func(i int) bool { return i%6 < 3 })},
-		"ids":        {ItemsRequest{IDPrefix: "29"}, only(func(i int) bool { return i == 29 || i/10 == 29 || i/100 == 29 })},
+		"ids":        {ItemsRequest{ItemsRequest: storetype.ItemsRequest{IDPrefix: "29"}}, only(func(i int) bool { return i == 29 || i/10 == 29 || i/100 == 29 })},
 	} {
 		for _, size := range []int{0, 1, 100, 1000} {
 			if size == 1 && len(test.want) > 500 {
@@ -64,7 +65,7 @@ func TestItemsComeInTheOrderOfTheirFirstWrite(t *testing.T) {
 	}
 	var keys []string
 	lists := map[string][]string{}
-	visitAll(t, c, ItemsRequest{Key: feed.PartitionKey{"a1"}, MaxItems: 70}, func(v *VisitedItem) {
+	visitAll(t, c, ItemsRequest{ItemsRequest: storetype.ItemsRequest{Key: feed.PartitionKey{"a1"}, MaxItems: 70}}, func(v *VisitedItem) {
 		key := fmt.Sprint(field(t, v.Body, "b"))
 		if len(keys) == 0 || keys[len(keys)-1] != key {
 			keys = append(keys, key)
@@ -86,7 +87,7 @@ func TestItemsComeInTheOrderOfTheirFirstWrite(t *testing.T) {
 // it, and the rest must not have it again.
 func TestPagesBeginAgainWithAnItemAfterASplit(t *testing.T) {
 	for _, merge := range []bool{false, true} {
-		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
+		c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: 2})
 		const n = 300
 		for i := range n {
 			upsert(t, c, fmt.Sprint(i), fmt.Sprint(i), i)

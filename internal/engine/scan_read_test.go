@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // scannable returns a container of n items whose order in the log differs from that of
@@ -21,7 +22,7 @@ import (
 // minute. With n of a few thousand, several goroutines read the container.
 func scannable(t *testing.T, n, partitions int) *Container {
 	t.Helper()
-	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: partitions, DefaultTTL: ttlNever})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: partitions, DefaultTTL: ttlNever})
 	var writers sync.WaitGroup
 	for w := range 16 {
 		writers.Go(func() {
@@ -34,7 +35,7 @@ func scannable(t *testing.T, n, partitions int) *Container {
 					ttl = `"ttl":60,`
 				}
 				doc := fmt.Appendf(nil, `{"id":"%05d","pk":"p%d",%s"n":%d}`, k, k%101, ttl, k%100)
-				if _, err := c.Upsert(t.Context(), nil, doc, WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -67,11 +68,11 @@ func TestLargeScansLoseAndRepeatNothingBetweenPages(t *testing.T) {
 		}
 		for i, request := range []ItemsRequest{
 			{},
-			{Range: children[1].Range},
-			{IDPrefix: "07"},
-			{MaxItems: 4500},
-			{MaxBytes: 1_000_000},
-			{Range: feed.Range{Min: "08", Max: children[1].Range.Max}},
+			{ItemsRequest: storetype.ItemsRequest{Range: children[1].Range}},
+			{ItemsRequest: storetype.ItemsRequest{IDPrefix: "07"}},
+			{ItemsRequest: storetype.ItemsRequest{MaxItems: 4500}},
+			{ItemsRequest: storetype.ItemsRequest{MaxBytes: 1_000_000}},
+			{ItemsRequest: storetype.ItemsRequest{Range: feed.Range{Min: "08", Max: children[1].Range.Max}}},
 		} {
 			var all []string
 			for q := request; ; {
@@ -130,12 +131,14 @@ func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
 		{1 << 20, 2, 10_000},
 	} {
 		var judged atomic.Int64
-		q := ItemsRequest{MaxTime: time.Hour, Filter: filterOf(func(body []byte) (bool, error) {
-			judged.Add(1)
-			var n int
-			_, err := fmt.Sscanf(string(body[bytes.Index(body, []byte(`"n":`)):]), `"n":%d,`, &n)
-			return n%test.one == 0, err
-		})}
+		q := ItemsRequest{
+			ItemsRequest: storetype.ItemsRequest{MaxTime: time.Hour}, Filter: filterOf(func(body []byte) (bool, error) {
+				judged.Add(1)
+				var n int
+				_, err := fmt.Sscanf(string(body[bytes.Index(body, []byte(`"n":`)):]), `"n":%d,`, &n)
+				return n%test.one == 0, err
+			}),
+		}
 		q.Filter.Enough = test.enough
 		seen := 0
 		_, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) {
@@ -163,7 +166,7 @@ func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 			return false, nil
 		}
 		began := time.Now()
-		page, err := c.VisitItems(t.Context(), ItemsRequest{Filter: filterOf(slow), MaxTime: time.Second}, func(*VisitedItem) (bool, error) { return true, nil })
+		page, err := c.VisitItems(t.Context(), ItemsRequest{ItemsRequest: storetype.ItemsRequest{MaxTime: time.Second}, Filter: filterOf(slow)}, func(*VisitedItem) (bool, error) { return true, nil })
 		if err != nil || page.Continuation == "" {
 			t.Fatalf("no continuation: %v", err)
 		}
@@ -183,12 +186,14 @@ func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 	c := scannable(t, 10_000, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var judged atomic.Int64
-	q := ItemsRequest{MaxTime: time.Hour, Filter: filterOf(func([]byte) (bool, error) {
-		if judged.Add(1) == 5000 {
-			cancel()
-		}
-		return false, nil
-	})}
+	q := ItemsRequest{
+		ItemsRequest: storetype.ItemsRequest{MaxTime: time.Hour}, Filter: filterOf(func([]byte) (bool, error) {
+			if judged.Add(1) == 5000 {
+				cancel()
+			}
+			return false, nil
+		}),
+	}
 	_, err := c.VisitItems(ctx, q, func(*VisitedItem) (bool, error) { return true, nil })
 	if !errors.Is(err, context.Canceled) || judged.Load() > 5000+maxReaders*checkEvery {
 		t.Errorf("%v after %d documents", err, judged.Load())
@@ -211,12 +216,14 @@ func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 func TestPanicsOfFiltersReachTheCaller(t *testing.T) {
 	c := scannable(t, 10_000, 1)
 	var judged atomic.Int64
-	q := ItemsRequest{MaxTime: time.Hour, Filter: filterOf(func([]byte) (bool, error) {
-		if judged.Add(1) == 9000 {
-			panic("the filter's own")
-		}
-		return false, nil
-	})}
+	q := ItemsRequest{
+		ItemsRequest: storetype.ItemsRequest{MaxTime: time.Hour}, Filter: filterOf(func([]byte) (bool, error) {
+			if judged.Add(1) == 9000 {
+				panic("the filter's own")
+			}
+			return false, nil
+		}),
+	}
 	func() {
 		defer func() {
 			if v := fmt.Sprint(recover()); !strings.Contains(v, "the filter's own") {

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // recentStore is a store whose index cache has tiny generations. want has the ids of the
@@ -37,11 +38,11 @@ func (s *recentStore) open() {
 		s.t.Fatal(err)
 	}
 	s.db = db
-	if _, err := db.CreateDatabase(s.t.Context(), DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, ErrConflict) {
+	if _, err := db.CreateDatabase(s.t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, storetype.ErrConflict) {
 		s.t.Fatal(err)
 	}
 	if s.c, err = db.Container(s.t.Context(), "db", "c"); errors.Is(err, feed.ErrNotFound) {
-		s.c, err = db.CreateContainer(s.t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
+		s.c, err = db.CreateContainer(s.t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
 	}
 	if err == nil {
 		err = db.do(context.Background(), func(g *group) error {
@@ -75,34 +76,34 @@ func (s *recentStore) write() {
 	})
 	switch s.rng.IntN(4) {
 	case 0:
-		_, err = s.c.Create(s.t.Context(), nil, body(id, "p"+id, 1), WriteOptions{})
-		if errors.Is(err, ErrConflict) != s.want[id] {
+		_, err = s.c.Create(s.t.Context(), nil, body(id, "p"+id, 1), storetype.WriteOptions{})
+		if errors.Is(err, storetype.ErrConflict) != s.want[id] {
 			s.t.Fatalf("create of %s returned %v; the item exists: %t", id, err, s.want[id])
 		}
 		s.want[id] = true
 	case 1:
-		_, err = s.c.Replace(s.t.Context(), pk, id, body(id, "p"+id, 2), WriteOptions{})
+		_, err = s.c.Replace(s.t.Context(), pk, id, body(id, "p"+id, 2), storetype.WriteOptions{})
 		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
 			s.t.Fatalf("replace of %s returned %v; the item exists: %t", id, err, s.want[id])
 		}
 	case 2:
 		// Two operations on one item are in one group, and the later one decides whether
 		// the item exists.
-		ops := []Operation{{Kind: OpUpsert, Body: body(id, "p"+id, 3)}, {Kind: OpDelete, ID: id}}
+		ops := []storetype.Operation{{Kind: storetype.OpUpsert, Body: body(id, "p"+id, 3)}, {Kind: storetype.OpDelete, ID: id}}
 		if s.want[id] {
-			ops = []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p"+id, 4)}}
+			ops = []storetype.Operation{{Kind: storetype.OpDelete, ID: id}, {Kind: storetype.OpCreate, Body: body(id, "p"+id, 4)}}
 		}
 		if _, err := s.c.Batch(s.t.Context(), pk, ops); err != nil {
 			s.t.Fatalf("batch on %s, which exists: %t: %v", id, s.want[id], err)
 		}
 	default:
-		_, err = s.c.Delete(s.t.Context(), pk, id, WriteOptions{})
+		_, err = s.c.Delete(s.t.Context(), pk, id, storetype.WriteOptions{})
 		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
 			s.t.Fatalf("delete of %s returned %v; the item existed: %t", id, err, s.want[id])
 		}
 		delete(s.want, id)
 	}
-	if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, feed.ErrNotFound) {
+	if err != nil && !errors.Is(err, storetype.ErrConflict) && !errors.Is(err, feed.ErrNotFound) {
 		s.t.Fatal(err)
 	}
 }
@@ -117,7 +118,7 @@ func (s *recentStore) change() {
 	case n == 0:
 		if err = s.db.DeleteContainer(s.t.Context(), "db", "c"); err == nil {
 			s.want = map[string]bool{}
-			s.c, err = s.db.CreateContainer(s.t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+			s.c, err = s.db.CreateContainer(s.t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
 		}
 	case n < 5 && len(ps) > 1:
 		at := s.rng.IntN(len(ps) - 1)
@@ -167,7 +168,7 @@ func TestNoWriteIsDecidedByAStaleEntry(t *testing.T) {
 
 func TestDataInMemtablesIsNotSettled(t *testing.T) {
 	db := openPebble(t, Options{})
-	c := newContainer(t, db, ContainerProperties{})
+	c := newContainer(t, db, storetype.ContainerProperties{})
 	check := func(want bool) {
 		t.Helper()
 		if settled, err := allInFiles(db.pebble); err != nil || settled != want {

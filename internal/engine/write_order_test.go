@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // ordersOf returns the numbers of the partitions that have entries in the order of
@@ -33,7 +34,7 @@ func ordersOf(t *testing.T, c *Container) map[uint32]int {
 // Check verifies at the end of the test, and a read must return each partition's items in
 // that order.
 func TestWritesDuringSplitsAndMergesKeepTheOrder(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), storetype.ContainerProperties{})
 	const items, writers = 3*orderChunk + 100, 4
 	var stop atomic.Bool
 	var wg, filled sync.WaitGroup
@@ -42,9 +43,9 @@ func TestWritesDuringSplitsAndMergesKeepTheOrder(t *testing.T) {
 		wg.Go(func() {
 			for n := w; n < items || !stop.Load(); n += writers {
 				id := fmt.Sprint(n)
-				err := errors.Join(err1(c.Upsert(t.Context(), nil, body(id, fmt.Sprint(n%50), n), WriteOptions{NoBody: true})))
+				err := errors.Join(err1(c.Upsert(t.Context(), nil, body(id, fmt.Sprint(n%50), n), storetype.WriteOptions{NoBody: true})))
 				if old := n - items/2; old >= 0 && n%3 == 0 {
-					err = errors.Join(err, err1(c.Delete(t.Context(), feed.PartitionKey{fmt.Sprint(old % 50)}, fmt.Sprint(old), WriteOptions{})))
+					err = errors.Join(err, err1(c.Delete(t.Context(), feed.PartitionKey{fmt.Sprint(old % 50)}, fmt.Sprint(old), storetype.WriteOptions{})))
 				}
 				if err != nil {
 					t.Error(err)
@@ -80,7 +81,7 @@ func TestWritesDuringSplitsAndMergesKeepTheOrder(t *testing.T) {
 	checkNumbersRise(t, c)
 }
 
-func err1(_ Result, err error) error { return err }
+func err1(_ storetype.Result, err error) error { return err }
 
 // checkNumbersRise reads all items and checks that the numbers of each partition's items
 // rise.
@@ -92,7 +93,7 @@ func checkNumbersRise(t *testing.T, c *Container) {
 	}
 	for _, p := range ps {
 		last := uint32(0)
-		visitAll(t, c, ItemsRequest{Partition: p.ID, MaxItems: 1000}, func(v *VisitedItem) {
+		visitAll(t, c, ItemsRequest{ItemsRequest: storetype.ItemsRequest{Partition: p.ID, MaxItems: 1000}}, func(v *VisitedItem) {
 			if v.stamp.number <= last {
 				t.Fatalf("partition %s: item %d comes after item %d", p.ID, v.stamp.number, last)
 			}
@@ -106,7 +107,7 @@ func checkNumbersRise(t *testing.T, c *Container) {
 
 // A split whose context ends changes nothing and leaves no entries behind.
 func TestCanceledSplitChangesNothing(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), storetype.ContainerProperties{})
 	for n := range 50 {
 		upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n)
 	}
@@ -132,7 +133,7 @@ func TestCanceledSplitChangesNothing(t *testing.T) {
 // must notice that before it writes another chunk, and begin again. What the lost copy has
 // written is deleted.
 func TestSplitBeginsAgainAfterTheStoreWasReopened(t *testing.T) {
-	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), storetype.ContainerProperties{})
 	for n := range 50 {
 		upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n)
 	}

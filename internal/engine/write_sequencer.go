@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // maxGroupBytes bounds the documents of one group, in bytes. Requests beyond it go into
@@ -67,7 +69,7 @@ func (db *DB) submit(r *request) error {
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
-		return ErrClosed
+		return storetype.ErrClosed
 	}
 	q.waiting = append(q.waiting, r)
 	first := len(q.waiting) == 1

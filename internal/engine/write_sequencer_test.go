@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/race"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // inOneGroup queues requests so that the sequencer carries them out in one group, and
@@ -31,7 +32,7 @@ func inOneGroup(t *testing.T, db *DB, requests ...*request) {
 	}
 }
 
-func writeRequest(t *testing.T, c *Container, o Operation) *request {
+func writeRequest(t *testing.T, c *Container, o storetype.Operation) *request {
 	t.Helper()
 	r := &request{c: c, ops: make([]operation, 1), done: make(chan struct{}, 1)}
 	if err := c.prepare(&r.ops[0], nil, o); err != nil {
@@ -44,23 +45,23 @@ func writeRequest(t *testing.T, c *Container, o Operation) *request {
 // left. Check, which openPebble calls when the test ends, reports such keys.
 func TestDeletionOfAContainerRemovesWritesOfItsGroup(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
-	c := newContainer(t, db, ContainerProperties{})
+	c := newContainer(t, db, storetype.ContainerProperties{})
 	upsert(t, c, "old", "p", 1)
 	inOneGroup(t, db,
-		writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("old", "p", 2)}),
-		writeRequest(t, c, Operation{Kind: OpCreate, Body: body("new", "p", 1)}),
+		writeRequest(t, c, storetype.Operation{Kind: storetype.OpUpsert, Body: body("old", "p", 2)}),
+		writeRequest(t, c, storetype.Operation{Kind: storetype.OpCreate, Body: body("new", "p", 1)}),
 		&request{control: func(g *group) error { return g.deleteContainer(c) }, done: make(chan struct{}, 1)})
 }
 
 func TestItemWrittenTwiceInOneGroupHasItsLastVersion(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
-	c := newContainer(t, db, ContainerProperties{})
+	c := newContainer(t, db, storetype.ContainerProperties{})
 	requests := make([]*request, 3)
 	for i := range requests {
-		requests[i] = writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("a", "p", i)})
+		requests[i] = writeRequest(t, c, storetype.Operation{Kind: storetype.OpUpsert, Body: body("a", "p", i)})
 	}
 	inOneGroup(t, db, requests...)
-	got, err := c.Read(t.Context(), []any{"p"}, "a", ReadOptions{})
+	got, err := c.Read(t.Context(), []any{"p"}, "a", storetype.ReadOptions{})
 	if err != nil || got.LSN != 3 {
 		t.Errorf("the item is %s at LSN %d (%v)", got.Body, got.LSN, err)
 	}
@@ -74,26 +75,26 @@ func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
 		t.Skip("checks how much memory is used, which the race detector cannot judge")
 	}
 	const size = 1 << 20
-	for name, kind := range map[string]OpKind{"changes": OpChange, "reads": OpRead, "deletes": OpDelete} {
+	for name, kind := range map[string]storetype.OpKind{"changes": storetype.OpChange, "reads": storetype.OpRead, "deletes": storetype.OpDelete} {
 		t.Run(name, func(t *testing.T) {
 			db := openPebble(t, Options{PurgeInterval: -1})
-			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+			c := newContainer(t, db, storetype.ContainerProperties{Retention: time.Hour})
 			var requests []*request
 			bytes := map[*view]int{} // the bytes that each group produced, by the view before that group
 			for i := range 3 * maxGroupBytes / size {
 				id := strconv.Itoa(i)
 				large := fmt.Appendf(nil, `{"id":%q,"pk":"p","t":%q}`, id, strings.Repeat("x", size))
-				if _, err := c.Upsert(t.Context(), nil, large, WriteOptions{NoBody: true}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, large, storetype.WriteOptions{NoBody: true}); err != nil {
 					t.Fatal(err)
 				}
 				r := &request{c: c, ops: make([]operation, 1), done: make(chan struct{}, 1)}
-				o := Operation{Kind: kind, ID: id, Change: func(old []byte) ([]byte, error) { return old, nil }}
+				o := storetype.Operation{Kind: kind, ID: id, Change: func(old []byte) ([]byte, error) { return old, nil }}
 				if err := c.prepare(&r.ops[0], feed.PartitionKey{"p"}, o); err != nil {
 					t.Fatal(err)
 				}
 				// Each request is followed by a small write, because a group without
 				// writes publishes no view to count by.
-				requests = append(requests, r, writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("small", "p", i)}),
+				requests = append(requests, r, writeRequest(t, c, storetype.Operation{Kind: storetype.OpUpsert, Body: body("small", "p", i)}),
 					&request{control: func(*group) error { bytes[db.current] += size; return nil }, done: make(chan struct{}, 1)})
 			}
 			inOneGroup(t, db, requests...)
@@ -113,15 +114,15 @@ func TestMemoryOfManyPreviousImagesIsReleased(t *testing.T) {
 		t.Skip("checks how much memory is used, which the race detector cannot judge")
 	}
 	db := openPebble(t, Options{PurgeInterval: -1})
-	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
-	var ops []Operation
+	c := newContainer(t, db, storetype.ContainerProperties{Retention: time.Hour})
+	var ops []storetype.Operation
 	for i := range 10 {
 		id := strconv.Itoa(i)
 		large := fmt.Appendf(nil, `{"id":%q,"pk":"p","t":%q}`, id, strings.Repeat("x", 1<<20))
-		if _, err := c.Upsert(t.Context(), nil, large, WriteOptions{NoBody: true}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, large, storetype.WriteOptions{NoBody: true}); err != nil {
 			t.Fatal(err)
 		}
-		ops = append(ops, Operation{Kind: OpDelete, ID: id})
+		ops = append(ops, storetype.Operation{Kind: storetype.OpDelete, ID: id})
 	}
 	if _, err := c.Batch(t.Context(), feed.PartitionKey{"p"}, ops); err != nil {
 		t.Fatal(err)

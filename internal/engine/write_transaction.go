@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // operation is one operation of a transaction. It has the prepared request, and the
 // result that the sequencer sets.
 type operation struct {
-	kind OpKind
+	kind storetype.OpKind
 	// key is the item's index key. point is the slice of key that holds the point.
 	key, point []byte
 	id         string
@@ -97,7 +99,7 @@ func (g *group) transact(r *request) error {
 		if err := t.judge(&r.ops[i]); err != nil {
 			t.unclaim()
 			if r.batch {
-				return &BatchError{Index: i, Err: err, Partition: r.partition, End: r.end}
+				return &storetype.BatchError{Index: i, Err: err, Partition: r.partition, End: r.end}
 			}
 			return err
 		}
@@ -115,7 +117,7 @@ func (t *transaction) judge(op *operation) error {
 		return err
 	}
 	stale := old.exists && expired(old.ts, int32(t.l.meta.props.DefaultTTL), old.ttl, t.ts)
-	if stale && (op.kind == OpCreate || op.kind == OpUpsert) && op.ifMatch == "" {
+	if stale && (op.kind == storetype.OpCreate || op.kind == storetype.OpUpsert) && op.ifMatch == "" {
 		// Delete the expired item now, as the purge would do later, because a versions
 		// log must have the delete before the new item.
 		if _, err := t.add(effect{op: op, remove: true, expired: true, old: old}); err != nil {
@@ -130,40 +132,40 @@ func (t *transaction) judge(op *operation) error {
 	}
 	op.size = old.size
 	switch op.kind {
-	case OpCreate, OpUpsert, OpReplace:
+	case storetype.OpCreate, storetype.OpUpsert, storetype.OpReplace:
 		return t.write(op, old, op.doc)
-	case OpDelete:
+	case storetype.OpDelete:
 		op.stamp, err = t.add(effect{op: op, remove: true, old: old})
 		return err
-	case OpRead:
+	case storetype.OpRead:
 		if err := t.produce(int(old.size)); err != nil {
 			return err
 		}
 		op.stamp = old.stamp
 		op.stored, err = t.appendDocument(nil, op, old)
 		return err
-	case OpChange:
+	case storetype.OpChange:
 		doc, err := t.changed(op, old)
 		if err != nil {
 			return err
 		}
 		return t.write(op, old, doc)
 	}
-	return badRequest(BadBatch, "there is no operation %d", op.kind)
+	return badRequest(storetype.BadBatch, "there is no operation %d", op.kind)
 }
 
 // checkConditions checks the item's existence, If-Match and If-None-Match.
 func (t *transaction) checkConditions(op *operation, old version) error {
 	switch op.kind {
-	case OpCreate:
+	case storetype.OpCreate:
 		if old.exists {
-			return fmt.Errorf("item %q: %w", op.id, ErrConflict)
+			return fmt.Errorf("item %q: %w", op.id, storetype.ErrConflict)
 		}
-	case OpReplace, OpDelete, OpRead, OpChange:
+	case storetype.OpReplace, storetype.OpDelete, storetype.OpRead, storetype.OpChange:
 		if !old.exists {
 			return notFound("item %q", op.id)
 		}
-	case OpUpsert:
+	case storetype.OpUpsert:
 	}
 	return t.l.c.checkETags(op, old)
 }
@@ -177,16 +179,16 @@ func (c *Container) checkETags(op *operation, old version) error {
 		tag = c.tail.etag(old.stamp)
 	}
 	if op.ifMatch != "" && !old.exists {
-		return fmt.Errorf("%w: there is no item %q", ErrPreconditionFailed, op.id)
+		return fmt.Errorf("%w: there is no item %q", storetype.ErrPreconditionFailed, op.id)
 	}
 	if op.ifMatch != "" && op.ifMatch != "*" && op.ifMatch != tag {
-		return fmt.Errorf("%w: item %q has another etag", ErrPreconditionFailed, op.id)
+		return fmt.Errorf("%w: item %q has another etag", storetype.ErrPreconditionFailed, op.id)
 	}
 	if op.ifNoneMatch != "" && old.exists && (op.ifNoneMatch == "*" || op.ifNoneMatch == tag) {
-		if op.kind == OpRead {
-			return ErrNotModified
+		if op.kind == storetype.OpRead {
+			return storetype.ErrNotModified
 		}
-		return fmt.Errorf("%w: item %q exists", ErrPreconditionFailed, op.id)
+		return fmt.Errorf("%w: item %q exists", storetype.ErrPreconditionFailed, op.id)
 	}
 	return nil
 }
@@ -196,7 +198,7 @@ func (t *transaction) write(op *operation, old version, doc document) error {
 	s := stamp{number: old.number}
 	if !old.exists {
 		if t.docs >= maxDocumentNumber {
-			return ErrFull
+			return storetype.ErrFull
 		}
 		t.docs++
 		s.number = t.docs
@@ -300,20 +302,20 @@ func (t *transaction) changed(op *operation, old version) (doc document, err err
 		return doc, err
 	}
 	if doc.id != op.id {
-		return doc, badRequest(BadID, "a change cannot give item %q the id %q", op.id, doc.id)
+		return doc, badRequest(storetype.BadID, "a change cannot give item %q the id %q", op.id, doc.id)
 	}
 	if !bytes.Equal(c.hash.Append(nil, doc.components()), op.point) {
-		return doc, badRequest(KeyMismatch, "a change cannot give item %q another partition key", op.id)
+		return doc, badRequest(storetype.KeyMismatch, "a change cannot give item %q another partition key", op.id)
 	}
 	return doc, c.prepareUnique(op, doc)
 }
 
-// produce adds n to the bytes that a transaction makes. It returns a *[TooLargeError]
+// produce adds n to the bytes that a transaction makes. It returns a *[storetype.TooLargeError]
 // above the limit. Without a limit, a hundred small changes could rewrite a hundred large
 // documents while all writers wait.
 func (t *transaction) produce(n int) error {
 	if t.made += n; t.made > MaxBatchResult {
-		return &TooLargeError{What: "batch", Size: t.made, Limit: MaxBatchResult}
+		return &storetype.TooLargeError{What: "batch", Size: t.made, Limit: MaxBatchResult}
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The index of unique keys has an entry for each item and unique key of the item's
@@ -80,7 +80,7 @@ func (c *Container) prepareUnique(op *operation, doc document) (err error) {
 	return err
 }
 
-// judgeUnique returns a *[UniqueKeyError] if another item has a unique value of the
+// judgeUnique returns a *[storetype.UniqueKeyError] if another item has a unique value of the
 // document that op writes. An expired item does not keep its value: it is purged. So no
 // later change of the container's time to live can bring it back next to the new item.
 func (t *transaction) judgeUnique(op *operation) error {
@@ -90,7 +90,7 @@ func (t *transaction) judgeUnique(op *operation) error {
 			return err
 		}
 		if other != "" {
-			return &UniqueKeyError{Container: t.l.c.name, Paths: t.l.c.unique.keys[i], ID: op.id, Other: other}
+			return &storetype.UniqueKeyError{Container: t.l.c.name, Paths: t.l.c.unique.keys[i], ID: op.id, Other: other}
 		}
 	}
 	return nil
@@ -241,25 +241,6 @@ const (
 	MaxUniqueKeyPaths = 16
 )
 
-// UniqueKeyError reports that two items of one logical partition have the same values in
-// a unique key of their container. It wraps [ErrConflict].
-type UniqueKeyError struct {
-	// Container is the container's name, and Paths are the paths of the unique key.
-	Container string
-	Paths     []string
-	// ID is the item that was written, and Other the item that has the values.
-	// In an error of [DB.Check] both items are stored.
-	ID, Other string
-}
-
-func (e *UniqueKeyError) Error() string {
-	return fmt.Sprintf("unique index constraint violation: item %q of container %s has the values of item %q at %s",
-		e.ID, e.Container, e.Other, strings.Join(e.Paths, ", "))
-}
-
-// Unwrap returns [ErrConflict].
-func (e *UniqueKeyError) Unwrap() error { return ErrConflict }
-
 // uniqueDigest is a hash of the values of one unique key in one document. Equal digests
 // mean equal values.
 type uniqueDigest [16]byte
@@ -287,18 +268,18 @@ type pathNode struct {
 }
 
 // parseUniqueKeys parses the paths of a container's unique keys. It returns nil if keys
-// is empty. Its error is a *[BadRequestError] of the kind BadProperties.
+// is empty. Its error is a *[storetype.BadRequestError] of the kind BadProperties.
 func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 	if len(keys) == 0 {
 		return nil, nil //nolint:nilnil // nil is the policy without keys
 	}
 	if len(keys) > MaxUniqueKeys {
-		return nil, badRequest(BadProperties, "a container has at most %d unique keys, not %d", MaxUniqueKeys, len(keys))
+		return nil, badRequest(storetype.BadProperties, "a container has at most %d unique keys, not %d", MaxUniqueKeys, len(keys))
 	}
 	p := &uniquePolicy{keys: cloneUniqueKeys(keys), root: pathNode{index: -1}}
 	for _, paths := range p.keys {
 		if len(paths) == 0 || len(paths) > MaxUniqueKeyPaths {
-			return nil, badRequest(BadProperties, "a unique key has 1 to %d paths, not %d", MaxUniqueKeyPaths, len(paths))
+			return nil, badRequest(storetype.BadProperties, "a unique key has 1 to %d paths, not %d", MaxUniqueKeyPaths, len(paths))
 		}
 		var indexes []int
 		for _, path := range paths {
@@ -307,11 +288,11 @@ func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 				return nil, err
 			}
 			if i := slices.IndexFunc(names, isWildcard); i >= 0 && !strings.Contains(path, `"`) {
-				return nil, badRequest(BadProperties, "unique key path %q: %s stands for elements of arrays or for any name, which a unique key cannot have", path, names[i])
+				return nil, badRequest(storetype.BadProperties, "unique key path %q: %s stands for elements of arrays or for any name, which a unique key cannot have", path, names[i])
 			}
 			index := p.index(names)
 			if slices.Contains(indexes, index) {
-				return nil, badRequest(BadProperties, "the path %s occurs twice in a unique key", path)
+				return nil, badRequest(storetype.BadProperties, "the path %s occurs twice in a unique key", path)
 			}
 			indexes = append(indexes, index)
 		}

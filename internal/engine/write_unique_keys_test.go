@@ -15,27 +15,28 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // wantClash fails the test unless err is a *UniqueKeyError by which the new item id has
 // the same values as the stored item other.
 func wantClash(t *testing.T, what string, err error, id, other string) {
 	t.Helper()
-	var clash *UniqueKeyError
-	if !errors.As(err, &clash) || clash.ID != id || clash.Other != other || !errors.Is(err, ErrConflict) {
+	var clash *storetype.UniqueKeyError
+	if !errors.As(err, &clash) || clash.ID != id || clash.Other != other || !errors.Is(err, storetype.ErrConflict) {
 		t.Errorf("%s: %v, want a clash of %q with %q", what, err, id, other)
 	}
 }
 
 func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
-	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/mail"}, {"/name/first", "/name/last"}}})
+	c := newContainer(t, db, storetype.ContainerProperties{UniqueKeys: [][]string{{"/mail"}, {"/name/first", "/name/last"}}})
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	doc := func(id, key, mail, last string) []byte {
 		return fmt.Appendf(nil, `{"id":%q,"pk":%q,"mail":%q,"name":{"first":"f","last":%q}}`, id, key, mail, last)
 	}
 	create := func(text []byte) error {
-		_, err := c.Create(ctx, nil, text, WriteOptions{})
+		_, err := c.Create(ctx, nil, text, storetype.WriteOptions{})
 		return err
 	}
 	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("b", "p", "b@x", "b"), doc("a", "q", "a@x", "a")} {
@@ -45,24 +46,24 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 	}
 	wantClash(t, "a create, by the first key", create(doc("c", "p", "b@x", "c")), "c", "b")
 	wantClash(t, "a create, by the second key", create(doc("c", "p", "c@x", "b")), "c", "b")
-	if err := create(doc("a", "p", "b@x", "z")); !errors.Is(err, ErrConflict) || errors.As(err, new(*UniqueKeyError)) {
+	if err := create(doc("a", "p", "b@x", "z")); !errors.Is(err, storetype.ErrConflict) || errors.As(err, new(*storetype.UniqueKeyError)) {
 		t.Errorf("a create of an id that exists: %v", err)
 	}
-	_, err := c.Upsert(ctx, nil, doc("c", "p", "b@x", "c"), WriteOptions{})
+	_, err := c.Upsert(ctx, nil, doc("c", "p", "b@x", "c"), storetype.WriteOptions{})
 	wantClash(t, "an upsert of a new item", err, "c", "b")
-	_, err = c.Upsert(ctx, nil, doc("a", "p", "b@x", "a"), WriteOptions{})
+	_, err = c.Upsert(ctx, nil, doc("a", "p", "b@x", "a"), storetype.WriteOptions{})
 	wantClash(t, "an upsert of an item that is there", err, "a", "b")
-	_, err = c.Replace(ctx, pk, "a", doc("a", "p", "b@x", "a"), WriteOptions{})
+	_, err = c.Replace(ctx, pk, "a", doc("a", "p", "b@x", "a"), storetype.WriteOptions{})
 	wantClash(t, "a replace", err, "a", "b")
-	_, err = c.Change(ctx, pk, "a", func([]byte) ([]byte, error) { return doc("a", "p", "a@x", "b"), nil }, WriteOptions{})
+	_, err = c.Change(ctx, pk, "a", func([]byte) ([]byte, error) { return doc("a", "p", "a@x", "b"), nil }, storetype.WriteOptions{})
 	wantClash(t, "a change", err, "a", "b")
-	_, err = c.Batch(ctx, pk, []Operation{{Kind: OpUpsert, Body: doc("d", "p", "d@x", "d")}, {Kind: OpCreate, Body: doc("e", "p", "d@x", "e")}})
+	_, err = c.Batch(ctx, pk, []storetype.Operation{{Kind: storetype.OpUpsert, Body: doc("d", "p", "d@x", "d")}, {Kind: storetype.OpCreate, Body: doc("e", "p", "d@x", "e")}})
 	wantClash(t, "a batch that collides with itself", err, "e", "d")
-	var batch *BatchError
+	var batch *storetype.BatchError
 	if !errors.As(err, &batch) || batch.Index != 1 {
 		t.Errorf("the error of the batch is %#v", err)
 	}
-	if _, err := c.Read(ctx, pk, "d", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+	if _, err := c.Read(ctx, pk, "d", storetype.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("an item of a batch that failed: %v", err)
 	}
 	if err := create(doc("f", "p", "d@x", "d")); err != nil {
@@ -70,14 +71,14 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 	}
 	// A replace may keep the item's own values, or change one of them.
 	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("a", "p", "new@x", "a"), doc("a", "p", "new@x", "new")} {
-		if _, err := c.Replace(ctx, pk, "a", text, WriteOptions{}); err != nil {
+		if _, err := c.Replace(ctx, pk, "a", text, storetype.WriteOptions{}); err != nil {
 			t.Errorf("replace with %s: %v", text, err)
 		}
 	}
 	if err := create(doc("g", "p", "a@x", "a")); err != nil {
 		t.Errorf("values freed by a replace are not free: %v", err)
 	}
-	if _, err := c.Delete(ctx, pk, "g", WriteOptions{}); err != nil {
+	if _, err := c.Delete(ctx, pk, "g", storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(doc("h", "p", "a@x", "a")); err != nil {
@@ -90,30 +91,30 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 // operation frees.
 func TestBatchesHandUniqueValuesOver(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
-	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}, Retention: time.Hour})
+	c := newContainer(t, db, storetype.ContainerProperties{UniqueKeys: [][]string{{"/n"}}, Retention: time.Hour})
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	upsert(t, c, "a", "p", 1)
 	upsert(t, c, "b", "p", 2)
-	for name, ops := range map[string][]Operation{
-		"a delete, then a create":             {{Kind: OpDelete, ID: "a"}, {Kind: OpCreate, Body: body("c", "p", 1)}, {Kind: OpDelete, ID: "c"}, {Kind: OpCreate, Body: body("a", "p", 1)}},
-		"a replace, then an upsert":           {{Kind: OpReplace, ID: "a", Body: body("a", "p", 3)}, {Kind: OpUpsert, Body: body("b", "p", 1)}, {Kind: OpUpsert, Body: body("a", "p", 2)}},
-		"values that rotate":                  {{Kind: OpReplace, ID: "a", Body: body("a", "p", 9)}, {Kind: OpReplace, ID: "b", Body: body("b", "p", 2)}, {Kind: OpReplace, ID: "a", Body: body("a", "p", 1)}},
-		"an item that is written three times": {{Kind: OpUpsert, Body: body("a", "p", 5)}, {Kind: OpUpsert, Body: body("a", "p", 6)}, {Kind: OpUpsert, Body: body("a", "p", 1)}, {Kind: OpCreate, Body: body("x", "p", 5)}, {Kind: OpDelete, ID: "x"}},
+	for name, ops := range map[string][]storetype.Operation{
+		"a delete, then a create":             {{Kind: storetype.OpDelete, ID: "a"}, {Kind: storetype.OpCreate, Body: body("c", "p", 1)}, {Kind: storetype.OpDelete, ID: "c"}, {Kind: storetype.OpCreate, Body: body("a", "p", 1)}},
+		"a replace, then an upsert":           {{Kind: storetype.OpReplace, ID: "a", Body: body("a", "p", 3)}, {Kind: storetype.OpUpsert, Body: body("b", "p", 1)}, {Kind: storetype.OpUpsert, Body: body("a", "p", 2)}},
+		"values that rotate":                  {{Kind: storetype.OpReplace, ID: "a", Body: body("a", "p", 9)}, {Kind: storetype.OpReplace, ID: "b", Body: body("b", "p", 2)}, {Kind: storetype.OpReplace, ID: "a", Body: body("a", "p", 1)}},
+		"an item that is written three times": {{Kind: storetype.OpUpsert, Body: body("a", "p", 5)}, {Kind: storetype.OpUpsert, Body: body("a", "p", 6)}, {Kind: storetype.OpUpsert, Body: body("a", "p", 1)}, {Kind: storetype.OpCreate, Body: body("x", "p", 5)}, {Kind: storetype.OpDelete, ID: "x"}},
 	} {
 		if _, err := c.Batch(ctx, pk, ops); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for id, n := range map[string]int{"a": 1, "b": 2} { // deletes and recreates both items, so that each has its own value
-			if _, err := c.Batch(ctx, pk, []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p", 100+n)}}); err != nil {
+			if _, err := c.Batch(ctx, pk, []storetype.Operation{{Kind: storetype.OpDelete, ID: id}, {Kind: storetype.OpCreate, Body: body(id, "p", 100+n)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		upsert(t, c, "a", "p", 1)
 		upsert(t, c, "b", "p", 2)
 	}
-	_, err := c.Batch(ctx, pk, []Operation{{Kind: OpCreate, Body: body("c", "p", 1)}, {Kind: OpDelete, ID: "a"}})
+	_, err := c.Batch(ctx, pk, []storetype.Operation{{Kind: storetype.OpCreate, Body: body("c", "p", 1)}, {Kind: storetype.OpDelete, ID: "a"}})
 	wantClash(t, "a create before the delete", err, "c", "a")
-	_, err = c.Create(ctx, nil, body("c", "p", 2), WriteOptions{})
+	_, err = c.Create(ctx, nil, body("c", "p", 2), storetype.WriteOptions{})
 	wantClash(t, "after all these", err, "c", "b")
 }
 
@@ -151,30 +152,30 @@ func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
 		{`"v":"\ud800"`, `"v":"` + "\uFFFD" + `"`, true},
 		{`"v":["\udc00"]`, `"v":["` + "\uFFFD" + `"]`, true},
 	} {
-		c := newContainer(t, db, ContainerProperties{ID: fmt.Sprint("c", i), UniqueKeys: [][]string{{"/v"}}})
+		c := newContainer(t, db, storetype.ContainerProperties{ID: fmt.Sprint("c", i), UniqueKeys: [][]string{{"/v"}}})
 		put := func(id, members string) error {
-			_, err := c.Create(t.Context(), nil, []byte(`{"id":"`+id+`","pk":"p",`+members+`}`), WriteOptions{})
+			_, err := c.Create(t.Context(), nil, []byte(`{"id":"`+id+`","pk":"p",`+members+`}`), storetype.WriteOptions{})
 			return err
 		}
 		if err := put("a", k.a); err != nil {
 			t.Errorf("%.40s: %v", k.a, err)
 		}
-		if err := put("b", k.b); (err != nil) != k.same || err != nil && !errors.As(err, new(*UniqueKeyError)) {
+		if err := put("b", k.b); (err != nil) != k.same || err != nil && !errors.As(err, new(*storetype.UniqueKeyError)) {
 			t.Errorf("%.40s next to %.40s: %v", k.b, k.a, err)
 		}
 	}
 	// The paths of unique keys lead through objects, but not through arrays. One path may
 	// be a prefix of another one, and a name in a path may be quoted.
-	c := newContainer(t, db, ContainerProperties{ID: "paths", UniqueKeys: [][]string{{"/a/b", "/c"}, {"/a"}, {`/"a/b"/x`}}})
+	c := newContainer(t, db, storetype.ContainerProperties{ID: "paths", UniqueKeys: [][]string{{"/a/b", "/c"}, {"/a"}, {`/"a/b"/x`}}})
 	for i, members := range []string{
 		`"a":{"b":1},"c":1,"a/b":{"x":1}`, `"a":{"b":1,"z":0},"c":2,"a/b":{"x":2}`, `"a":[{"b":1}],"c":1,"a/b":{"x":3}`, `"a":5,"c":3,"a/b":{"x":4}`,
 	} {
-		if _, err := c.Create(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p",%s}`, i, members), WriteOptions{}); err != nil {
+		if _, err := c.Create(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p",%s}`, i, members), storetype.WriteOptions{}); err != nil {
 			t.Errorf("%s: %v", members, err)
 		}
 	}
 	for i, members := range []string{`"a":{"b":1},"c":7,"a/b":{"x":5}`, `"a":{"b":1,"y":0},"c":2,"a/b":{"x":6}`, `"a":6,"c":1,"a/b":{"x":7}`, `"a":8,"c":8,"a/b":{"x":4}`} {
-		if _, err := c.Create(t.Context(), nil, fmt.Appendf(nil, `{"id":"x%d","pk":"p",%s}`, i, members), WriteOptions{}); !errors.As(err, new(*UniqueKeyError)) {
+		if _, err := c.Create(t.Context(), nil, fmt.Appendf(nil, `{"id":"x%d","pk":"p",%s}`, i, members), storetype.WriteOptions{}); !errors.As(err, new(*storetype.UniqueKeyError)) {
 			t.Errorf("%s: %v", members, err)
 		}
 	}
@@ -191,13 +192,13 @@ func TestMalformedUniqueKeysAreRefused(t *testing.T) {
 		"a system property": {{"/_ts"}}, "elements": {{"/a/[]/b"}}, "any name": {{"/*"}}, "too many paths": {append(slices.Clone(many), "/q")},
 		"too many keys": slices.Repeat([][]string{{"/a"}}, MaxUniqueKeys+1),
 	} {
-		_, err := db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, UniqueKeys: keys})
-		if bad := (*BadRequestError)(nil); !errors.As(err, &bad) || bad.Kind != BadProperties {
+		_, err := db.CreateContainer(t.Context(), "db", storetype.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, UniqueKeys: keys})
+		if bad := (*storetype.BadRequestError)(nil); !errors.As(err, &bad) || bad.Kind != storetype.BadProperties {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	keys := [][]string{many, {`/"*"`}}
-	c := newContainer(t, db, ContainerProperties{UniqueKeys: keys})
+	c := newContainer(t, db, storetype.ContainerProperties{UniqueKeys: keys})
 	keys[1][0] = "/changed by the caller"
 	p, err := c.Properties(t.Context())
 	if err != nil || len(p.UniqueKeys) != 2 || p.UniqueKeys[1][0] != `/"*"` {
@@ -213,7 +214,7 @@ func TestMalformedUniqueKeysAreRefused(t *testing.T) {
 	}
 	for _, other := range [][][]string{{}, {many}, {{`/"*"`}, many}} {
 		p.UniqueKeys = other
-		if _, err := db.ReplaceContainer(t.Context(), "db", p); !errors.As(err, new(*BadRequestError)) {
+		if _, err := db.ReplaceContainer(t.Context(), "db", p); !errors.As(err, new(*storetype.BadRequestError)) {
 			t.Errorf("replace with %v: %v", other, err)
 		}
 	}
@@ -228,16 +229,16 @@ func TestMalformedUniqueKeysAreRefused(t *testing.T) {
 func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{PurgeInterval: -1})
-		p := ContainerProperties{ID: "c", DefaultTTL: 10, Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}}
+		p := storetype.ContainerProperties{ID: "c", DefaultTTL: 10, Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}}
 		c := newContainer(t, db, p)
 		ctx := t.Context()
 		upsert(t, c, "a", "p", 1)
 		upsert(t, c, "same", "p", 2)
-		_, err := c.Create(ctx, nil, body("b", "p", 1), WriteOptions{})
+		_, err := c.Create(ctx, nil, body("b", "p", 1), storetype.WriteOptions{})
 		wantClash(t, "before it expires", err, "b", "a")
 		time.Sleep(11 * time.Second)
 		upsert(t, c, "b", "p", 1)
-		if _, err := c.Create(ctx, nil, body("same", "p", 2), WriteOptions{}); err != nil {
+		if _, err := c.Create(ctx, nil, body("same", "p", 2), storetype.WriteOptions{}); err != nil {
 			t.Errorf("a new item of the same id and value: %v", err)
 		}
 		page := readPage(t, c, feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(`"2"`)})
@@ -248,10 +249,10 @@ func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
 		if _, err := db.ReplaceContainer(ctx, "db", p); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Read(ctx, feed.PartitionKey{"p"}, "a", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+		if _, err := c.Read(ctx, feed.PartitionKey{"p"}, "a", storetype.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 			t.Errorf("read of the expired item: %v", err)
 		}
-		_, err = c.Create(ctx, nil, body("d", "p", 1), WriteOptions{})
+		_, err = c.Create(ctx, nil, body("d", "p", 1), storetype.WriteOptions{})
 		wantClash(t, "the value has a new holder", err, "d", "b")
 	})
 }
@@ -287,10 +288,10 @@ func TestUniqueKeysAgreeWithAModelThroughSplitsMergesAndRestarts(t *testing.T) {
 			return db, c
 		}
 		db, _ := open()
-		if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
-		c := newContainer(t, db, ContainerProperties{Partitions: 2, UniqueKeys: [][]string{{"/v"}, {"/w"}}})
+		c := newContainer(t, db, storetype.ContainerProperties{Partitions: 2, UniqueKeys: [][]string{{"/v"}, {"/w"}}})
 		model, clashed := uniqueModel{}, 0
 		for step := range 600 {
 			switch n := rng.IntN(100); {
@@ -337,21 +338,21 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 	for k, v := range model {
 		next[k] = v
 	}
-	var ops []Operation
+	var ops []storetype.Operation
 	want := -1 // the index of the operation that breaks a unique key, or -1
 	for i := range 1 + rng.IntN(4) {
 		id := fmt.Sprint("i", rng.IntN(10))
 		_, there := next[pk+"/"+id]
 		if there && rng.IntN(3) == 0 {
-			ops = append(ops, Operation{Kind: OpDelete, ID: id})
+			ops = append(ops, storetype.Operation{Kind: storetype.OpDelete, ID: id})
 			delete(next, pk+"/"+id)
 			continue
 		}
 		v := [2]int{rng.IntN(24), rng.IntN(24)}
 		text := fmt.Appendf(nil, `{"id":%q,"pk":%q,"v":%d,"w":%d}`, id, pk, v[0], v[1])
-		op := Operation{Kind: OpUpsert, Body: text}
+		op := storetype.Operation{Kind: storetype.OpUpsert, Body: text}
 		if there && rng.IntN(2) == 0 {
-			op = Operation{Kind: OpChange, ID: id, Change: func([]byte) ([]byte, error) { return text, nil }}
+			op = storetype.Operation{Kind: storetype.OpChange, ID: id, Change: func([]byte) ([]byte, error) { return text, nil }}
 		}
 		ops = append(ops, op)
 		if next.clashes(pk, id, v) {
@@ -371,8 +372,8 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 		}
 		return 0
 	}
-	var batch *BatchError
-	if !errors.As(err, &batch) || batch.Index != want || !errors.As(err, new(*UniqueKeyError)) {
+	var batch *storetype.BatchError
+	if !errors.As(err, &batch) || batch.Index != want || !errors.As(err, new(*storetype.UniqueKeyError)) {
 		t.Fatalf("step %d: %v, but the model has a clash at operation %d", step, err, want)
 	}
 	return 1
@@ -383,7 +384,7 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 // count.
 func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
-	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
+	c := newContainer(t, db, storetype.ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
 	pk := feed.PartitionKey{"p"}
 	// The function blocks the sequencer, so that all following writes are in one group.
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -393,13 +394,13 @@ func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
 	}()
 	<-entered
 	requests := make([]*request, 0, 8)
-	for _, ops := range [][]Operation{
-		{{Kind: OpCreate, Body: body("a", "p", 1)}},
-		{{Kind: OpCreate, Body: body("b", "p", 1)}},                                            // fails: item a has the value 1
-		{{Kind: OpCreate, Body: body("c", "p", 2)}, {Kind: OpCreate, Body: body("a", "p", 3)}}, // fails: a exists
-		{{Kind: OpCreate, Body: body("d", "p", 2)}},
-		{{Kind: OpDelete, ID: "a"}},
-		{{Kind: OpCreate, Body: body("e", "p", 1)}},
+	for _, ops := range [][]storetype.Operation{
+		{{Kind: storetype.OpCreate, Body: body("a", "p", 1)}},
+		{{Kind: storetype.OpCreate, Body: body("b", "p", 1)}},                                                      // fails: item a has the value 1
+		{{Kind: storetype.OpCreate, Body: body("c", "p", 2)}, {Kind: storetype.OpCreate, Body: body("a", "p", 3)}}, // fails: a exists
+		{{Kind: storetype.OpCreate, Body: body("d", "p", 2)}},
+		{{Kind: storetype.OpDelete, ID: "a"}},
+		{{Kind: storetype.OpCreate, Body: body("e", "p", 1)}},
 	} {
 		r := &request{c: c, ops: make([]operation, len(ops)), batch: true, done: make(chan struct{}, 1)}
 		if err := c.prepareBatch(r, pk, ops); err != nil {
@@ -464,11 +465,11 @@ func TestCheckFindsDamageOfAUniqueIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = db.Close() }()
-			if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "db"}); err != nil {
 				t.Fatal(err)
 			}
-			newContainer(t, db, ContainerProperties{ID: "plain"})
-			c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
+			newContainer(t, db, storetype.ContainerProperties{ID: "plain"})
+			c := newContainer(t, db, storetype.ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
 			upsert(t, c, "a", "p", 1)
 			upsert(t, c, "b", "p", 2)
 			if err := db.Check(t.Context()); err != nil {
@@ -477,7 +478,7 @@ func TestCheckFindsDamageOfAUniqueIndex(t *testing.T) {
 			if err := db.do(context.Background(), func(g *group) error { return k.damage(g, c) }); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.Check(t.Context()); !errors.As(err, new(*CorruptError)) || !strings.Contains(err.Error(), k.want) {
+			if err := db.Check(t.Context()); !errors.As(err, new(*storetype.CorruptError)) || !strings.Contains(err.Error(), k.want) {
 				t.Errorf("Check returned %v, want %q", err, k.want)
 			}
 		})

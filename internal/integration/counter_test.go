@@ -15,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // counter is a handler that counts the deliveries of each document. It owns a monitored
@@ -43,8 +44,8 @@ func newCounter(t *testing.T, d lease.Dialect) *counter {
 	db := changefeedtest.NewStore(t)
 	return &counter{
 		t: t, db: db, dialect: d, start: feed.Beginning(), counts: map[string]int{},
-		orders: changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3}),
-		leases: changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}),
+		orders: changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3}),
+		leases: changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}),
 	}
 }
 
@@ -137,7 +138,7 @@ func (c *counter) write(n int) {
 	for range n {
 		c.written++
 		doc := fmt.Appendf(nil, `{"id":"order-%d"}`, c.written)
-		if _, err := c.orders.Upsert(c.t.Context(), nil, doc, store.WriteOptions{}); err != nil {
+		if _, err := c.orders.Upsert(c.t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 			c.t.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestHostsShareLeasesOfJavasDialectsThroughSplitsAndRestarts(t *testing.T) {
@@ -245,7 +246,7 @@ func TestAStartRefusesLeasesOfAnotherDialectAndNotAMarker(t *testing.T) {
 					// Once only the marker is left, the host starts.
 					for id := range before {
 						if strings.Contains(id, "..") {
-							if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
+							if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{id}, id, storetype.WriteOptions{}); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -282,13 +283,13 @@ func TestUpgradeOfHandleChangesStopsTheHostsAndRecreatesNothing(t *testing.T) {
 		}
 		before := c.documents()
 		for _, doc := range [][]byte{codec.Encode(lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"10"`}), codec.Marker()} {
-			if _, err := c.leases.Create(t.Context(), nil, doc, store.WriteOptions{}); err != nil {
+			if _, err := c.leases.Create(t.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for id := range before {
 			if strings.Contains(id, "..") {
-				if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
+				if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{id}, id, storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -302,7 +303,7 @@ func TestUpgradeOfHandleChangesStopsTheHostsAndRecreatesNothing(t *testing.T) {
 			t.Errorf("there are %v; want the upgraded lease and two markers", slices.Sorted(maps.Keys(left)))
 		}
 		// The start is also refused if only the marker is left.
-		if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{codec.LeaseID("-FF")}, codec.LeaseID("-FF"), store.WriteOptions{}); err != nil {
+		if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{codec.LeaseID("-FF")}, codec.LeaseID("-FF"), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		err = ends(t, c, "b")
@@ -343,7 +344,7 @@ func TestLeaseWithoutRangeCoversItsPartitionsChildren(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.leases.Upsert(t.Context(), nil, old, store.WriteOptions{}); err != nil {
+			if _, err := c.leases.Upsert(t.Context(), nil, old, storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

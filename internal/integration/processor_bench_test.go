@@ -20,6 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // pagesSource is a source that returns a fixed number of pages at once. All pages share
@@ -168,13 +169,13 @@ func loadedStore(b *testing.B, documents int) (*store.DB, feed.Source) {
 		}
 	})
 	ctx := b.Context()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "bench"}); err != nil {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "bench"}); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := db.CreateContainer(ctx, "bench", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}); err != nil {
+	if _, err := db.CreateContainer(ctx, "bench", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}); err != nil {
 		b.Fatal(err)
 	}
-	items, err := db.CreateContainer(ctx, "bench", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 4})
+	items, err := db.CreateContainer(ctx, "bench", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 4})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -199,7 +200,7 @@ func load(b *testing.B, items *store.Container, documents int) {
 		writers.Go(func() {
 			for n := next.Add(1); n <= int64(documents); n = next.Add(1) {
 				doc := fmt.Appendf(nil, `{"id":"%d","padding":"%s"}`, n, padding)
-				if _, err := items.Upsert(b.Context(), nil, doc, store.WriteOptions{}); err != nil {
+				if _, err := items.Upsert(b.Context(), nil, doc, storetype.WriteOptions{}); err != nil {
 					b.Error(err)
 					return
 				}

@@ -17,7 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The README's example on Azure Cosmos DB runs against a server. It must create its
@@ -40,7 +40,7 @@ func TestReadmesExampleOnAzureCosmosDBRuns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	db := changefeedtest.NewStore(t)
-	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	orders := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 	h, err := server.New(db, server.Options{Keys: []string{wire.EmulatorKey}})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestReadmesExampleOnAzureCosmosDBRuns(t *testing.T) {
 	go func() { // writes ten orders a second; the example prints those written after its start
 		defer close(written)
 		for i := 0; ctx.Err() == nil; i++ {
-			if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d","customer":"ada","total":12}`, i), store.WriteOptions{}); err != nil {
+			if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d","customer":"ada","total":12}`, i), storetype.WriteOptions{}); err != nil {
 				if ctx.Err() == nil {
 					written <- err
 				}

@@ -23,7 +23,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 	"github.com/changefeed-go/changefeed/lease"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // scaler sends the same requests as KEDA's azure-cosmosdb scaler (version 2.21), and
@@ -228,8 +228,8 @@ func TestKEDAComputesTheLagFromOurLeases(t *testing.T) {
 
 func scaled(t *testing.T, d lease.Dialect, start feed.Start) {
 	server := changefeedtest.NewServer(t)
-	orders := changefeedtest.NewContainer(t, server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
-	changefeedtest.NewContainer(t, server.DB, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1, Partitions: 2})
+	orders := changefeedtest.NewContainer(t, server.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
+	changefeedtest.NewContainer(t, server.DB, "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1, Partitions: 2})
 	client, err := wiretest.New(server.Endpoint, server.Client())
 	if err != nil {
 		t.Fatal(err)

@@ -15,9 +15,11 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/testkit"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The start of all hosts together needs more request units than the lease container has.
@@ -53,9 +55,9 @@ func restOnATightLeaseContainer(t *testing.T, over bool) {
 	t.Helper()
 	const hosts, partitions = 3, 4
 	ctx, stop := context.WithCancel(context.Background())
-	db := changefeedtest.NewStore(t)
-	items := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: partitions})
-	leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 20})
+	db := testkit.NewStore(t, store.Options{EnforceThroughput: true})
+	items := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: partitions})
+	leases := changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 20})
 	engine := tightEngine(t, db, items, leases, over)
 	var throttled atomic.Int64
 	var held [hosts]atomic.Int64

@@ -28,6 +28,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // These are the limits of a page.
@@ -56,7 +57,7 @@ type Request struct {
 	Container *engine.Container
 	Query     *query.Bound
 	// Key, Range and Partition select documents as the same fields of
-	// [engine.ItemsRequest] do.
+	// [storetype.ItemsRequest] do.
 	Key       feed.PartitionKey
 	Range     feed.Range
 	Partition string
@@ -138,7 +139,7 @@ func badRequest(format string, args ...any) error {
 func New(ctx context.Context, r Request) (*Page, error) {
 	p := &Page{
 		c: r.Container, query: r.Query, eval: r.Query.Rows().While(ctx.Err), shape: r.Query.Shape(),
-		items:   engine.ItemsRequest{Key: r.Key, Range: r.Range, Partition: r.Partition},
+		items:   engine.ItemsRequest{ItemsRequest: storetype.ItemsRequest{Key: r.Key, Range: r.Range, Partition: r.Partition}},
 		maxRows: r.MaxRows, sortMemory: r.SortMemory, time: r.Time,
 	}
 	switch {
@@ -305,7 +306,7 @@ func (p *Page) limitLeft() int64 {
 // depend on the documents.
 var emptyDocument = []byte(`{}`)
 
-// scan calls visit for the selected documents in the order of [engine.ItemsPage]. It stops
+// scan calls visit for the selected documents in the order of [storetype.ItemsPage]. It stops
 // when visit returns false, when the time of the page has passed, and at the end of a
 // physical partition if the page has rows, because a page never spans two. But if the page
 // is full, the scan goes on to find out whether there are more rows. after is the position

@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A page that begins within a document may be read in several parts. Only the first part
@@ -18,7 +19,7 @@ func TestEachRowOfAJoinIsReadOnceWhereverPagesAndPartsEnd(t *testing.T) {
 	c := container(t)
 	var want []string
 	for i := range 5 {
-		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"a","l":[0,1,2]}`, i), engine.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"a","l":[0,1,2]}`, i), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		for l := range 3 {
@@ -76,10 +77,10 @@ func container(t *testing.T) *engine.Container {
 			t.Errorf("cannot close the store: %v", err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,11 +145,11 @@ func limit(db *store.DB) func(ctx context.Context, rate int) error {
 
 // serveOne starts a server. enforce makes it enforce throughput.
 func (r *replay) serveOne(ctx context.Context, enforce bool) (end func(), db *store.DB, err error) {
-	db, err = store.OpenMemory(store.Options{IgnoreThroughput: !enforce})
+	db, err = store.OpenMemory(store.Options{EnforceThroughput: enforce})
 	if err != nil {
 		return nil, nil, err
 	}
-	protocol, err := server.New(db, server.Options{EnforceThroughput: enforce})
+	protocol, err := server.New(db, server.Options{})
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

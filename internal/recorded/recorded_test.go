@@ -17,6 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 var update = flag.Bool("recorded.update", false, "write the differences that the test finds to differences.txt")
@@ -29,9 +30,9 @@ const differencesFile = "differences.txt"
 func TestServerAnswersAsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 10, 10, 12, 0, 0, 0, time.UTC))) // so that _ts has ten digits
-		account := testkit.Serve(t, testkit.NewStore(t, store.Options{IgnoreThroughput: true}), server.Options{})
-		limited := testkit.NewStore(t, store.Options{})
-		second := testkit.Serve(t, limited, server.Options{EnforceThroughput: true})
+		account := testkit.Serve(t, testkit.NewStore(t, store.Options{}), server.Options{})
+		limited := testkit.NewStore(t, store.Options{EnforceThroughput: true})
+		second := testkit.Serve(t, limited, server.Options{})
 		key, err := wire.ParseKey(account.Key)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +124,7 @@ func writeDifferences(t *testing.T, lines map[int]string) {
 func TestAnAccountIsAskedOnceAndLeftAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 10, 10, 12, 0, 0, 0, time.UTC)))
-		db := testkit.NewStore(t, store.Options{IgnoreThroughput: true})
+		db := testkit.NewStore(t, store.Options{})
 		account := testkit.Serve(t, db, server.Options{})
 		ask := func(input string) (string, error) {
 			var out strings.Builder
@@ -155,7 +156,7 @@ func TestAnAccountIsAskedOnceAndLeftAsItWas(t *testing.T) {
 		if strings.Contains(out, "agrees") {
 			t.Error("the output has cases that have not changed")
 		}
-		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "judge"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "judge"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ask("y\n"); err == nil || !strings.Contains(err.Error(), "would be deleted") {

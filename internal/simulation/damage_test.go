@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // If a lease document cannot be read, the processor leaves it alone and reports its
@@ -70,7 +71,7 @@ func (e *cosmosEngine) damage(t *testing.T, token string) {
 
 func damageLease(t *testing.T, c *store.Container, token string) {
 	t.Helper()
-	page, err := c.Items(t.Context(), store.ItemsRequest{})
+	page, err := c.Items(t.Context(), storetype.ItemsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func damageLease(t *testing.T, c *store.Container, token string) {
 			continue
 		}
 		text = strings.Replace(text, `"version":0`, `"version":7`, 1)
-		if _, err := c.Upsert(t.Context(), nil, []byte(text), store.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, []byte(text), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // cosmosEngine is the embedded store behind two servers, reached over HTTP as Azure
@@ -36,7 +37,7 @@ var _ engine = (*cosmosEngine)(nil)
 // newCosmosEngine returns an engine that is closed when the test ends.
 func newCosmosEngine(t testing.TB, partitions int, mode feed.Mode) *cosmosEngine {
 	t.Helper()
-	inner, err := newStoreEngine(context.Background(), mode, store.ContainerProperties{Partitions: partitions}, -1)
+	inner, err := newStoreEngine(context.Background(), mode, storetype.ContainerProperties{Partitions: partitions}, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +46,8 @@ func newCosmosEngine(t testing.TB, partitions int, mode feed.Mode) *cosmosEngine
 			t.Error(err)
 		}
 	})
-	leases := testkit.NewStore(t, store.Options{IgnoreThroughput: true, PurgeInterval: -1, Memory: 4 << 20})
-	documents := testkit.NewContainer(t, leases, storeDatabase, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+	leases := testkit.NewStore(t, store.Options{PurgeInterval: -1, Memory: 4 << 20})
+	documents := testkit.NewContainer(t, leases, storeDatabase, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
 	return &cosmosEngine{
 		storeEngine: inner, t: t,
 		items:        testkit.Serve(t, inner.db, server.Options{}),

@@ -16,6 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // storeEngine is the embedded store over a file system in memory that can lose power. At
@@ -50,7 +51,7 @@ const (
 // newStoreEngine returns an engine whose monitored container has the given properties.
 // newStoreEngine adds the name and, if there are none, the retention and key paths. purge
 // is the interval between two purges. If -1, nothing expires.
-func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerProperties, purge time.Duration) (*storeEngine, error) {
+func newStoreEngine(ctx context.Context, mode feed.Mode, items storetype.ContainerProperties, purge time.Duration) (*storeEngine, error) {
 	e := &storeEngine{fs: vfs.NewCrashableMem(), avad: mode == feed.AllVersionsAndDeletes, purge: purge}
 	db, err := store.Open(storeDirectory, e.options(e.fs))
 	if err != nil {
@@ -64,12 +65,12 @@ func newStoreEngine(ctx context.Context, mode feed.Mode, items store.ContainerPr
 	if e.avad && items.Retention == 0 {
 		items.Retention = storeRetention
 	}
-	_, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: storeDatabase})
+	_, err = db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: storeDatabase})
 	if err == nil {
 		_, err = db.CreateContainer(ctx, storeDatabase, items)
 	}
 	if err == nil {
-		_, err = db.CreateContainer(ctx, storeDatabase, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		_, err = db.CreateContainer(ctx, storeDatabase, storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	}
 	if err == nil {
 		err = e.use(ctx, e.fs, db)
@@ -136,17 +137,17 @@ func (e *storeEngine) source() feed.Source     { return movingSource{e} }
 func (e *storeEngine) leases() lease.Container { return movingContainer{e} }
 
 func (e *storeEngine) commit(ctx context.Context, writes ...itemWrite) (int64, time.Time, error) {
-	ops := make([]store.Operation, len(writes))
+	ops := make([]storetype.Operation, len(writes))
 	for i, w := range writes {
 		if w.document == nil {
-			ops[i] = store.Operation{Kind: store.OpDelete, ID: w.id}
+			ops[i] = storetype.Operation{Kind: storetype.OpDelete, ID: w.id}
 			continue
 		}
 		body, err := json.Marshal(w.document)
 		if err != nil {
 			return 0, time.Time{}, err
 		}
-		ops[i] = store.Operation{Kind: store.OpUpsert, Body: body}
+		ops[i] = storetype.Operation{Kind: storetype.OpUpsert, Body: body}
 	}
 	results, err := e.container().Batch(ctx, writes[0].key, ops)
 	if err != nil {
@@ -165,7 +166,7 @@ func (e *storeEngine) commit(ctx context.Context, writes ...itemWrite) (int64, t
 func (e *storeEngine) expiries(ctx context.Context, after feed.Continuation) (deletes []feed.Change, through feed.Continuation, err error) {
 	r := feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(after), Wait: time.Hour}
 	page, err := e.container().Feed(ctx, r)
-	for errors.Is(err, store.ErrClosed) && ctx.Err() == nil {
+	for errors.Is(err, storetype.ErrClosed) && ctx.Err() == nil {
 		time.Sleep(time.Microsecond) // a power loss ends at the moment at which it begins
 		page, err = e.container().Feed(ctx, r)
 	}
@@ -401,7 +402,7 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if !s.has(onStore) {
 		return s.memory(), nil
 	}
-	items := store.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard, Retention: s.retention}
+	items := storetype.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard, Retention: s.retention}
 	for _, name := range keyProperties[:max(s.levels, 1)] {
 		items.KeyPaths = append(items.KeyPaths, "/"+name)
 	}

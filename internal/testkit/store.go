@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // NewStore opens an empty store in memory. When the test ends, every invariant of the
@@ -30,11 +31,11 @@ func NewStore(t testing.TB, o store.Options) *store.DB {
 
 // NewContainer creates a container. It creates the database first if the database does
 // not exist.
-func NewContainer(t testing.TB, db *store.DB, database string, p store.ContainerProperties) *store.Container {
+func NewContainer(t testing.TB, db *store.DB, database string, p storetype.ContainerProperties) *store.Container {
 	t.Helper()
 	ctx := context.Background()
 	if _, err := db.Database(ctx, database); err != nil {
-		if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil {
+		if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: database}); err != nil {
 			t.Fatalf("cannot create database %s: %v", database, err)
 		}
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestConnectionStringsAreReadAsThePortalShowsThem(t *testing.T) {
@@ -275,7 +275,7 @@ func TestATokenIsSharedUntilItNearsItsExpiry(t *testing.T) {
 // target.
 func TestRequestsPassAProxy(t *testing.T) {
 	db := changefeedtest.NewServer(t)
-	changefeedtest.NewContainer(t, db.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	changefeedtest.NewContainer(t, db.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	var mu sync.Mutex
 	var passed []string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -320,7 +320,7 @@ func TestRequestsPassAProxy(t *testing.T) {
 func TestTheUsersPoliciesAndNameAreInThePipeline(t *testing.T) {
 	seen := &recorder{}
 	db := changefeedtest.NewServer(t)
-	changefeedtest.NewContainer(t, db.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	changefeedtest.NewContainer(t, db.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	seen.next = db.Client()
 	var o cosmos.Options
 	o.Transport, o.Telemetry.ApplicationID = seen, "my-app"
@@ -353,7 +353,7 @@ func TestReadsAreTraced(t *testing.T) {
 		}, nil)
 	}, nil)
 	s := changefeedtest.NewServer(t)
-	changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	changefeedtest.NewContainer(t, s.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	var o cosmos.Options
 	o.TracingProvider = provider
 	if _, err := account(t, s, o).Source("shop", "orders", cosmos.SourceOptions{}).Read(t.Context(), feed.Request{}); err != nil {

@@ -15,12 +15,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // bulkContainer creates a container of four partitions.
-func bulkContainer(t *testing.T, db *store.DB, version store.KeyVersion) *store.Container {
+func bulkContainer(t *testing.T, db *store.DB, version storetype.KeyVersion) *store.Container {
 	t.Helper()
-	return changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{
+	return changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{
 		ID: "items", KeyPaths: []string{"/pk"}, Partitions: 4, KeyVersion: version,
 	})
 }
@@ -55,7 +56,7 @@ func count(t *testing.T, db *store.DB, c *store.Container) int {
 
 func TestBulkAnswersEachOperationForItself(t *testing.T) {
 	db, account := onServer()(t)
-	bulkContainer(t, db, store.DefaultHash)
+	bulkContainer(t, db, storetype.DefaultHash)
 	bulk := account.Bulk("db", "items", cosmos.BulkOptions{})
 	do := func(ops ...cosmos.BulkOperation) []cosmos.BulkResult {
 		t.Helper()
@@ -105,7 +106,7 @@ func TestBulkAnswersEachOperationForItself(t *testing.T) {
 }
 
 func TestBulkRoutesKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
-	for _, version := range []store.KeyVersion{store.HashV1, store.DefaultHash} {
+	for _, version := range []storetype.KeyVersion{storetype.HashV1, storetype.DefaultHash} {
 		db, account := onServer()(t)
 		c := bulkContainer(t, db, version)
 		bulk := account.Bulk("db", "items", cosmos.BulkOptions{Requests: 3})
@@ -137,7 +138,7 @@ func TestBulkRoutesKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
 func TestBulkResendsOperationsThatDidNotFitTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, account := onServer()(t)
-		changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
+		changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
 		bulk := account.Bulk("db", "items", cosmos.BulkOptions{})
 		writes, reads := upserts(0, 60), make([]cosmos.BulkOperation, 60)
 		for i := range writes {
@@ -167,7 +168,7 @@ func TestBulkIsCarriedOutThroughFaults(t *testing.T) {
 			server.Fault{Operation: "batch", Drop: true, After: true, Probability: 0.1, Seed: 4},
 			server.Fault{Operation: "batch", Status: 410, SubStatus: 1002, Probability: 0.1, Seed: 5},
 		)(t)
-		c := bulkContainer(t, db, store.DefaultHash)
+		c := bulkContainer(t, db, storetype.DefaultHash)
 		bulk := account.Bulk("db", "items", cosmos.BulkOptions{})
 		for i := range 10 {
 			if _, err := bulk.Do(t.Context(), upserts(i*200, i*200+200)); err != nil {
@@ -182,7 +183,7 @@ func TestBulkIsCarriedOutThroughFaults(t *testing.T) {
 
 func TestBulkRefusesARecreatedContainer(t *testing.T) {
 	db, account := onServer()(t)
-	bulkContainer(t, db, store.DefaultHash)
+	bulkContainer(t, db, storetype.DefaultHash)
 	bulk := account.Bulk("db", "items", cosmos.BulkOptions{})
 	if _, err := bulk.Do(t.Context(), upserts(0, 10)); err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func TestBulkRefusesARecreatedContainer(t *testing.T) {
 	if _, err := bulk.Do(t.Context(), upserts(0, 10)); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("a container that is gone: %v", err)
 	}
-	c := bulkContainer(t, db, store.DefaultHash)
+	c := bulkContainer(t, db, storetype.DefaultHash)
 	_, err := bulk.Do(t.Context(), upserts(0, 10))
 	var recreated *cosmos.RecreatedError
 	if !errors.As(err, &recreated) {

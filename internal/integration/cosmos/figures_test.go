@@ -23,6 +23,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The tests in this file measure the requests of a processor with default settings, and
@@ -154,10 +155,10 @@ const figurePartitions = 4
 // newFigureContainer creates a container and finds a key for each of its partitions.
 func newFigureContainer(t *testing.T, db *store.DB) (c *store.Container, keys []string) {
 	t.Helper()
-	c = changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: figurePartitions})
+	c = changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: figurePartitions})
 	for i := 0; len(keys) < figurePartitions; i++ {
 		key := "key-" + strconv.Itoa(i)
-		if _, err := c.Upsert(t.Context(), nil, document(key, "probe"), store.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, document(key, "probe"), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		filled := 0
@@ -190,7 +191,7 @@ func document(key, id string) []byte {
 func (s *figureScene) write(t *testing.T, key, id string) {
 	t.Helper()
 	s.handled.wrote(id)
-	if _, err := s.items.Upsert(t.Context(), nil, document(key, id), store.WriteOptions{}); err != nil {
+	if _, err := s.items.Upsert(t.Context(), nil, document(key, id), storetype.WriteOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -391,7 +392,7 @@ func TestFigureLatency(t *testing.T) {
 	t.Run("in process", func(t *testing.T) {
 		db := changefeedtest.NewStore(t)
 		report(t, measure(t, db, func(c *store.Container) feed.Source { return db.Source(c) }, func() lease.Container {
-			return db.Leases(changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}))
+			return db.Leases(changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}))
 		}), 10*time.Millisecond)
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // openAsGateway opens leases on a server that answers 404 without a sub-status, as
@@ -153,11 +153,11 @@ func TestMissingLeaseIsReportedOnlyAfterItsContainerIsRead(t *testing.T) {
 func TestOwnersOutliveTheirLeaseContainer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
-		c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}})
+		c := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}})
 		items := func(n int) {
 			t.Helper()
 			for range n {
-				if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%s"}`, rand.Text()), store.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%s"}`, rand.Text()), storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

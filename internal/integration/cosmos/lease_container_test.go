@@ -27,6 +27,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease/leasetest"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestLeasesConform(t *testing.T) {
@@ -130,7 +131,7 @@ func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string)
 func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db, a := open(t)
-		p := store.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2, DefaultTTL: -1}
+		p := storetype.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2, DefaultTTL: -1}
 		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
 		if path == "" { // a container that was created without a partition key
 			p.KeyPaths, p.Partitions, p.SystemKey = nil, 0, true
@@ -140,17 +141,17 @@ func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Accou
 		f := leasetest.Fixture{
 			Container: a.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}),
 			Document: func(ctx context.Context, id string) ([]byte, error) {
-				res, err := c.Read(ctx, key(id), id, store.ReadOptions{})
+				res, err := c.Read(ctx, key(id), id, storetype.ReadOptions{})
 				return res.Body, err
 			},
 			Replace: func(ctx context.Context, id string, document []byte) error {
-				_, err := c.Upsert(ctx, key(id), document, store.WriteOptions{})
+				_, err := c.Upsert(ctx, key(id), document, storetype.WriteOptions{})
 				return err
 			},
 		}
 		if path != "/partitionKey" { // the other dialects can use this partition key only
 			f.Remove = func(ctx context.Context, id string) error {
-				_, err := c.Delete(ctx, key(id), id, store.WriteOptions{})
+				_, err := c.Delete(ctx, key(id), id, storetype.WriteOptions{})
 				return err
 			}
 		}
@@ -172,7 +173,7 @@ func inBubble(t *testing.T, script func(t *testing.T, s *changefeedtest.Server))
 
 func leaseContainer(t *testing.T, s *changefeedtest.Server) {
 	t.Helper()
-	changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+	changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
 }
 
 // wantWords checks that err is not nil and that its text contains each of words.
@@ -193,7 +194,7 @@ func TestMissingLeaseContainerIsCreatedOnlyOnRequest(t *testing.T) {
 		a, ctx := account(t, s, cosmos.Options{}), t.Context()
 		_, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true}).Open(ctx, fakeKey)
 		wantWords(t, err, "no database db", "create it")
-		if _, err := s.DB.CreateDatabase(ctx, store.DatabaseProperties{ID: "db"}); err != nil {
+		if _, err := s.DB.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = a.Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
@@ -229,7 +230,7 @@ func TestMissingLeaseContainerIsCreatedOnlyOnRequest(t *testing.T) {
 func TestContainersThatCannotHoldLeasesAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		a := account(t, s, cosmos.Options{})
-		for _, p := range []store.ContainerProperties{
+		for _, p := range []storetype.ContainerProperties{
 			{ID: "by-customer", KeyPaths: []string{"/customer"}},
 			{ID: "by-two", KeyPaths: []string{"/id", "/partitionKey"}},
 			{ID: "expires", KeyPaths: []string{"/id"}, DefaultTTL: 60},

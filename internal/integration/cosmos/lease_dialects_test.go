@@ -17,6 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 var dialects = []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion}
@@ -59,7 +60,7 @@ func openBoth(t *testing.T, s *changefeedtest.Server, container string, d lease.
 // adds.
 func (b both) document(t *testing.T, id string) map[string]any {
 	t.Helper()
-	res, err := b.c.Read(t.Context(), feed.PartitionKey{id}, id, store.ReadOptions{})
+	res, err := b.c.Read(t.Context(), feed.PartitionKey{id}, id, storetype.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 		t.Run(d.Name(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 				for _, id := range []string{"leases", "other"} {
-					changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: id, KeyPaths: []string{"/id"}, Partitions: 2})
+					changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: id, KeyPaths: []string{"/id"}, Partitions: 2})
 				}
 				one, two := openBoth(t, s, "leases", d), openBoth(t, s, "other", d)
 				ctx := t.Context()

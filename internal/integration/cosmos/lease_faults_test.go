@@ -24,6 +24,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease/leasetest"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The server refuses requests or loses responses at random. A caller that repeats a write
@@ -290,7 +291,7 @@ func TestReadOfAnOldReplicaIsNotAConflict(t *testing.T) {
 // leases look older than they are.
 func TestListingReportsTheServicesClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
-		changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Partitions: 2})
+		changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Partitions: 2})
 		pages := 0
 		silent := false
 		opened := openAltered(t, s, func(r *http.Request, res *http.Response) {

@@ -27,6 +27,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // anotherKey is a valid account key that no server of these tests accepts.
@@ -81,14 +82,14 @@ func (b *beginner) run(t *testing.T, most time.Duration) error {
 // monitoredContainer creates the container db/items with one document.
 func monitoredContainer(t *testing.T, s *changefeedtest.Server) *store.Container {
 	t.Helper()
-	c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}})
+	c := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}})
 	addDocument(t, c, "first")
 	return c
 }
 
 func addDocument(t *testing.T, c *store.Container, id string) {
 	t.Helper()
-	if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q}`, id), store.WriteOptions{}); err != nil {
+	if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q}`, id), storetype.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The tests in this file are specific to package cosmos. Package changefeedtest has the
@@ -79,12 +79,12 @@ func TestHostsShareLeasesOfEachDialect(t *testing.T) {
 		t.Run(d.Name(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 				leaseContainer(t, s)
-				c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 2})
+				c := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 2})
 				got, written := &delivered{counts: map[string]int{}}, 0
 				write := func() {
 					for range 40 {
 						written++
-						if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"item-%d"}`, written), store.WriteOptions{}); err != nil {
+						if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"item-%d"}`, written), storetype.WriteOptions{}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -136,9 +136,9 @@ func TestLeasesOfARecreatedContainerAreNotResumed(t *testing.T) {
 				leaseContainer(t, s)
 				got := &delivered{counts: map[string]int{}}
 				run := func(discard bool) error {
-					c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 2})
+					c := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 2})
 					for range 20 {
-						if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%s"}`, rand.Text()), store.WriteOptions{}); err != nil {
+						if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%s"}`, rand.Text()), storetype.WriteOptions{}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -184,10 +184,10 @@ func TestLeasesOfARecreatedContainerAreNotResumed(t *testing.T) {
 func TestProcessorWithinABudget(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
-		c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 4})
+		c := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 4})
 		const changes, rate = 4000, 20
 		for i := range changes {
-			if _, err := c.Upsert(t.Context(), nil, document("", fmt.Sprintf("item-%d", i)), store.WriteOptions{}); err != nil {
+			if _, err := c.Upsert(t.Context(), nil, document("", fmt.Sprintf("item-%d", i)), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // An account that is new keeps no previous images of deletes. The id and the key of a
@@ -46,7 +46,7 @@ func TestTypedHandlersGetDeletesWithoutPreviousImages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got = nil
 				s := changefeedtest.NewServerOver(t, changefeedtest.NewStore(t), server.Options{DeletesWithoutPrevious: true})
-				orders := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{
+				orders := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{
 					ID: "orders", KeyPaths: []string{"/region", "/customer"}, Retention: time.Hour, DefaultTTL: -1,
 				})
 				leaseContainer(t, s)
@@ -60,11 +60,11 @@ func TestTypedHandlersGetDeletesWithoutPreviousImages(t *testing.T) {
 					`{"id":"1","region":"eu","customer":"ada","total":1}`, `{"id":"1","region":"eu","customer":"ada","total":2}`,
 					`{"id":"2","region":"eu","customer":"ada","total":3,"ttl":5}`,
 				} {
-					if _, err := orders.Upsert(t.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+					if _, err := orders.Upsert(t.Context(), nil, []byte(body), storetype.WriteOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if _, err := orders.Delete(t.Context(), feed.PartitionKey{"eu", "ada"}, "1", store.WriteOptions{}); err != nil {
+				if _, err := orders.Delete(t.Context(), feed.PartitionKey{"eu", "ada"}, "1", storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)

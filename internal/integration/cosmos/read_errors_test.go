@@ -16,7 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // The service may report a split while its list still has the old partition. The source
@@ -24,7 +24,7 @@ import (
 // children.
 func TestAPartitionIsGoneOnlyWhenItIsNotListed(t *testing.T) {
 	for _, sub := range []int{wire.SubPartitionGone, wire.SubCompletingSplit} {
-		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+		r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 		p := r.server.Partitions("shop", "orders")[0]
 		r.server.Fail(server.Fault{Operation: "read change feed", Status: 410, SubStatus: sub, Count: 1})
 		var gone *feed.GoneError
@@ -45,14 +45,14 @@ func TestARecreatedContainerIsRefused(t *testing.T) {
 		"by a stale name":          {{Operation: "read change feed", Status: 410, SubStatus: wire.SubNameCacheStale}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+			r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 			p := r.server.Partitions("shop", "orders")[0]
 			was := r.container.Identity().ContainerRID
 			page := r.read(feed.Request{Partition: p})
 			if err := r.server.DB.DeleteContainer(t.Context(), "shop", "orders"); err != nil {
 				t.Fatal(err)
 			}
-			made := changefeedtest.NewContainer(t, r.server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+			made := changefeedtest.NewContainer(t, r.server.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 			for _, f := range faults {
 				r.server.Fail(f)
 			}
@@ -72,7 +72,7 @@ func TestARecreatedContainerIsRefused(t *testing.T) {
 // processor could neither report the throttling nor end the read with its lease.
 func TestAThrottledReadIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+		r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 		r.read(feed.Request{Partition: r.server.Partitions("shop", "orders")[0]})
 		r.sent.taken()
 		r.server.Fail(server.Fault{Operation: "read change feed", Status: 429, SubStatus: wire.SubThroughput, RetryAfter: 7 * time.Second})
@@ -146,7 +146,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 			[]string{"the key is refused"},
 		},
 	} {
-		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+		r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 		r.server.Fail(c.fault)
 		err := c.do(r.source)
 		for _, want := range c.want {
@@ -162,7 +162,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 }
 
 func TestAMissingContainerIsNotFoundByName(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	_, err := account(t, r.server, cosmos.Options{}).Source("shop", "nothing", cosmos.SourceOptions{}).Identity(t.Context())
 	if !errors.Is(err, feed.ErrNotFound) || !strings.Contains(err.Error(), "container nothing of database shop") {
 		t.Errorf("%v; want the container's name, and ErrNotFound", err)
@@ -172,7 +172,7 @@ func TestAMissingContainerIsNotFoundByName(t *testing.T) {
 // A read after an empty continuation must be refused. If it meant the beginning, a lost
 // position would deliver every change again without notice.
 func TestAnEmptyPositionIsNotTheBeginning(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	if _, err := r.source.Read(t.Context(), feed.Request{From: feed.After("")}); !errors.Is(err, feed.ErrUnsupported) {
 		t.Errorf("%v; want it refused", err)
 	}
@@ -182,7 +182,7 @@ func TestAnEmptyPositionIsNotTheBeginning(t *testing.T) {
 // contain the oldest position, so that the caller can decide whether to resume there.
 func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, store.ContainerProperties{Retention: time.Hour}, cosmos.Options{}, cosmos.SourceOptions{})
+		r := newRig(t, storetype.ContainerProperties{Retention: time.Hour}, cosmos.Options{}, cosmos.SourceOptions{})
 		q := feed.Request{Partition: feed.Partition{ID: "0"}, Mode: feed.AllVersionsAndDeletes}
 		q.From = feed.After(r.read(q).Continuation)
 		r.write("a", "1")
@@ -208,7 +208,7 @@ func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 }
 
 func TestAModeThatAContainerLacksIsUnsupported(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	for _, from := range []feed.Start{feed.Now(), feed.After(`"1"`)} {
 		_, err := r.source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, Mode: feed.AllVersionsAndDeletes, From: from})
 		var lost *feed.HistoryLostError
@@ -221,7 +221,7 @@ func TestAModeThatAContainerLacksIsUnsupported(t *testing.T) {
 // The service refuses a page because it cannot collect the requested number of items. The
 // source must request fewer items.
 func TestAPageThatTheServiceCannotFillIsRequestedSmaller(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	for i := range 10 {
 		r.write("a", fmt.Sprint(i))
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // world is an account of several regions, and a transport to it. One server answers for
@@ -153,7 +153,7 @@ func (errorReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func newWorld(t *testing.T, o cosmos.Options) (*world, *cosmos.Source) {
 	t.Helper()
 	s := changefeedtest.NewServer(t)
-	changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	changefeedtest.NewContainer(t, s.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	w := &world{
 		server: s, home: strings.Trim(strings.TrimPrefix(s.Endpoint, "http:"), "/"), regions: []string{"east", "north", "west"},
 		trouble: map[string]trouble{},

@@ -12,20 +12,21 @@ import (
 	"github.com/changefeed-go/changefeed/feed/feedtest"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestSourceConformsInBubble(t *testing.T) {
-	feedtest.RunInBubble(t, feedOn(onServer(), store.DefaultHash))
+	feedtest.RunInBubble(t, feedOn(onServer(), storetype.DefaultHash))
 }
 
 // This test runs the suite over TCP and in real time, so that connections are kept and
 // closed.
 func TestSourceConformsOverLoopback(t *testing.T) {
-	feedtest.Run(t, feedOn(loopback, store.DefaultHash))
+	feedtest.Run(t, feedOn(loopback, storetype.DefaultHash))
 }
 
 func TestSourceConformsWithKeysOfTheFirstVersion(t *testing.T) {
-	feedtest.RunInBubble(t, feedOn(onServer(), store.HashV1))
+	feedtest.RunInBubble(t, feedOn(onServer(), storetype.HashV1))
 }
 
 // About every third request to the server fails at random. The source must hide these
@@ -42,7 +43,7 @@ func TestSourceConformsThroughFaults(t *testing.T) {
 		server.Fault{Operation: "read partition key ranges", Status: 500, Probability: 0.3, Seed: 6},
 		server.Fault{Operation: "read container", Status: 408, Probability: 0.3, Seed: 7},
 		server.Fault{Operation: "read account", Drop: true, Probability: 0.3, Seed: 8},
-	), store.DefaultHash))
+	), storetype.DefaultHash))
 }
 
 // onServer returns a function that starts a server in memory with the given faults and
@@ -61,12 +62,12 @@ func onServer(faults ...server.Fault) func(t *testing.T) (*store.DB, *cosmos.Acc
 
 // feedOn returns a function that creates fixtures for the suite. The suite changes their
 // containers in the store and reads them over the protocol.
-func feedOn(open func(t *testing.T) (*store.DB, *cosmos.Account), hash store.KeyVersion) feedtest.New {
+func feedOn(open func(t *testing.T) (*store.DB, *cosmos.Account), hash storetype.KeyVersion) feedtest.New {
 	return func(t *testing.T, want feedtest.Container) feedtest.Fixture {
 		db, account := open(t)
-		p := store.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions, KeyVersion: hash}
+		p := storetype.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions, KeyVersion: hash}
 		if len(want.KeyPaths) > 1 {
-			p.KeyVersion = store.MultiHash
+			p.KeyVersion = storetype.MultiHash
 		}
 		if want.AllVersions {
 			p.Retention = time.Hour
@@ -78,19 +79,19 @@ func feedOn(open func(t *testing.T) (*store.DB, *cosmos.Account), hash store.Key
 		return feedtest.Fixture{
 			Source: account.Source("db", "items", cosmos.SourceOptions{}),
 			Upsert: func(ctx context.Context, key feed.PartitionKey, doc json.RawMessage) error {
-				_, err := c.Upsert(ctx, key, doc, store.WriteOptions{})
+				_, err := c.Upsert(ctx, key, doc, storetype.WriteOptions{})
 				return err
 			},
 			Transaction: func(ctx context.Context, key feed.PartitionKey, docs []json.RawMessage) error {
-				ops := make([]store.Operation, 0, len(docs))
+				ops := make([]storetype.Operation, 0, len(docs))
 				for _, doc := range docs {
-					ops = append(ops, store.Operation{Kind: store.OpUpsert, Body: doc})
+					ops = append(ops, storetype.Operation{Kind: storetype.OpUpsert, Body: doc})
 				}
 				_, err := c.Batch(ctx, key, ops)
 				return err
 			},
 			Delete: func(ctx context.Context, key feed.PartitionKey, id string) error {
-				_, err := c.Delete(ctx, key, id, store.WriteOptions{})
+				_, err := c.Delete(ctx, key, id, storetype.WriteOptions{})
 				return err
 			},
 			Split: func(ctx context.Context, partition string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // alias is a transport that reaches a server under another name, such as the name of a
@@ -65,7 +66,7 @@ func sidesOf(t *testing.T, s *changefeedtest.Server, c *store.Container) map[str
 
 func container(t *testing.T, s *changefeedtest.Server, name string) *store.Container {
 	t.Helper()
-	return changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: name, KeyPaths: []string{"/id"}})
+	return changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: name, KeyPaths: []string{"/id"}})
 }
 
 // Run must refuse a lease container that is the monitored container, however both are

@@ -18,6 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // recorder is a transport that records every request.
@@ -54,7 +55,7 @@ type rig struct {
 }
 
 // newRig creates a rig whose container has the given properties and some documents.
-func newRig(t *testing.T, p store.ContainerProperties, o cosmos.Options, so cosmos.SourceOptions) *rig {
+func newRig(t *testing.T, p storetype.ContainerProperties, o cosmos.Options, so cosmos.SourceOptions) *rig {
 	t.Helper()
 	s := changefeedtest.NewServer(t)
 	if p.ID == "" {
@@ -75,7 +76,7 @@ func newRig(t *testing.T, p store.ContainerProperties, o cosmos.Options, so cosm
 func (r *rig) write(key, id string) {
 	r.Helper()
 	body := fmt.Appendf(nil, `{"id":%q,"pk":%q}`, id, key)
-	if _, err := r.container.Upsert(r.Context(), feed.PartitionKey{key}, body, store.WriteOptions{}); err != nil {
+	if _, err := r.container.Upsert(r.Context(), feed.PartitionKey{key}, body, storetype.WriteOptions{}); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -90,7 +91,7 @@ func (r *rig) read(q feed.Request) feed.Page {
 }
 
 func TestIdentityEqualsTheStores(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	got, err := r.source.Identity(t.Context())
 	want := r.container.Identity()
 	want.AccountHost = strings.TrimSuffix(strings.TrimPrefix(r.server.Endpoint, "http://"), "/")
@@ -151,7 +152,7 @@ func TestReadsHaveTheServicesHeaders(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, store.ContainerProperties{}, c.options, c.source)
+			r := newRig(t, storetype.ContainerProperties{}, c.options, c.source)
 			r.write("a", "1")
 			if _, err := r.source.Identity(t.Context()); err != nil {
 				t.Fatal(err)
@@ -174,7 +175,7 @@ func TestReadsHaveTheServicesHeaders(t *testing.T) {
 // A read of a range must name its partition, and the range's bounds only if it is smaller
 // than the partition. A read of a key must name the key in ASCII.
 func TestRangesAndKeysAreAddressed(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{ID: "tenants", KeyPaths: []string{"/tenant", "/user"}, KeyVersion: store.MultiHash, Partitions: 2},
+	r := newRig(t, storetype.ContainerProperties{ID: "tenants", KeyPaths: []string{"/tenant", "/user"}, KeyVersion: storetype.MultiHash, Partitions: 2},
 		cosmos.Options{}, cosmos.SourceOptions{})
 	parts := r.server.Partitions("shop", "tenants")
 	half := feed.Range{Min: parts[1].Range.Min, Max: "30"}
@@ -228,7 +229,7 @@ func TestRangesAndKeysAreAddressed(t *testing.T) {
 // A request has a key that is outside of its range. The read must return no changes,
 // neither of that key nor of others, and its position must still advance.
 func TestAKeyOutsideOfItsRangeHasNoChanges(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	r.write("a", "1")
 	for i := range 20 {
 		r.write(fmt.Sprint("other ", i), "1")
@@ -252,7 +253,7 @@ func TestAKeyOutsideOfItsRangeHasNoChanges(t *testing.T) {
 // a range, and return a GoneError for a range in both children. After a merge it must
 // find the new partition.
 func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	part := feed.Range{Min: "", Max: "10"}
 	r.read(feed.Request{Range: part})
 	children := r.server.Split("shop", "orders", "0")
@@ -270,7 +271,7 @@ func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
 func TestAPagesChargeCoversAllAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := cosmos.NewBudget(1000)
-		r := newRig(t, store.ContainerProperties{}, cosmos.Options{Budget: budget}, cosmos.SourceOptions{})
+		r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{Budget: budget}, cosmos.SourceOptions{})
 		p := r.server.Partitions("shop", "orders")[0]
 		once := r.read(feed.Request{Partition: p, From: feed.Beginning()}).Charge
 		if once <= 0 {
@@ -290,7 +291,7 @@ func TestAPagesChargeCoversAllAttempts(t *testing.T) {
 
 func TestOddNamesAreAddressedAndSigned(t *testing.T) {
 	for _, name := range []string{"o 1+%é", "日本 %2F", "a&b=c;d,e@f$", "..", "~tilde'"} {
-		r := newRig(t, store.ContainerProperties{ID: name}, cosmos.Options{}, cosmos.SourceOptions{})
+		r := newRig(t, storetype.ContainerProperties{ID: name}, cosmos.Options{}, cosmos.SourceOptions{})
 		r.write("a", "1")
 		if page := r.read(feed.Request{From: feed.Beginning()}); len(page.Changes) != 1 {
 			t.Errorf("container %q shows %d changes", name, len(page.Changes))
@@ -302,7 +303,7 @@ func TestOddNamesAreAddressedAndSigned(t *testing.T) {
 // so that it returns at least their changes. The first read of a child must send its
 // parent's token.
 func TestSessionTokensAreCarriedBetweenReads(t *testing.T) {
-	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{SessionToken: "0:-1#1,7:-1#9"})
+	r := newRig(t, storetype.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{SessionToken: "0:-1#1,7:-1#9"})
 	token := func(q feed.Request) string {
 		r.sent.taken()
 		r.read(q)
@@ -322,7 +323,7 @@ func TestSessionTokensAreCarriedBetweenReads(t *testing.T) {
 	if got := token(feed.Request{Partition: child}); got != child.ID+":-1#2" {
 		t.Errorf("the first read of a child has the token %q; want its parent's position", got)
 	}
-	eventual := newRig(t, store.ContainerProperties{}, cosmos.Options{Consistency: cosmos.Eventual}, cosmos.SourceOptions{SessionToken: "0:-1#0"})
+	eventual := newRig(t, storetype.ContainerProperties{}, cosmos.Options{Consistency: cosmos.Eventual}, cosmos.SourceOptions{SessionToken: "0:-1#0"})
 	eventual.read(feed.Request{Partition: p})
 	eventual.sent.taken()
 	eventual.read(feed.Request{Partition: p})
@@ -332,7 +333,7 @@ func TestSessionTokensAreCarriedBetweenReads(t *testing.T) {
 }
 
 func TestRangesAreSplitEvenly(t *testing.T) {
-	for _, p := range []store.ContainerProperties{{KeyVersion: store.HashV1}, {KeyVersion: store.HashV2}} {
+	for _, p := range []storetype.ContainerProperties{{KeyVersion: storetype.HashV1}, {KeyVersion: storetype.HashV2}} {
 		r := newRig(t, p, cosmos.Options{}, cosmos.SourceOptions{})
 		parts, err := feed.SplitRange(t.Context(), r.source, feed.Range{}, 3)
 		if err != nil || len(parts) != 3 || parts[0].Min != "" || parts[2].Max != "FF" {

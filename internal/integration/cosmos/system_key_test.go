@@ -16,19 +16,19 @@ import (
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Two hosts in turn process a container without a partition key, with leases in another one.
 // The second host continues where the first one stopped.
 func TestProcessorWorksOnContainersWithoutAKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
-		c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", SystemKey: true})
-		leases := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", SystemKey: true, DefaultTTL: -1})
+		c := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", SystemKey: true})
+		leases := changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "leases", SystemKey: true, DefaultTTL: -1})
 		got := &delivered{counts: map[string]int{}}
 		for n := range 2 {
 			for i := range 5 {
-				if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d-%d"}`, n, i), store.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d-%d"}`, n, i), storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -62,7 +62,7 @@ func TestProcessorWorksOnContainersWithoutAKey(t *testing.T) {
 // Items without a key are read and written by the undefined key, and others by theirs.
 func TestItemsWithoutAKeyAreReadAndWrittenByTheUndefinedKey(t *testing.T) {
 	db, account := onServer()(t)
-	changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", SystemKey: true})
+	changefeedtest.NewContainer(t, db, "db", storetype.ContainerProperties{ID: "items", SystemKey: true})
 	none, x := feed.PartitionKey{feed.Undefined}, feed.PartitionKey{"x"}
 	results, err := account.Bulk("db", "items", cosmos.BulkOptions{}).Do(t.Context(), []cosmos.BulkOperation{
 		{Kind: cosmos.BulkCreate, Key: none, Body: json.RawMessage(`{"id":"a"}`)},
@@ -132,7 +132,7 @@ func (k *keyRecorder) Do(r *http.Request) (*http.Response, error) {
 func TestRequestsToAContainerWithoutAKeySendAnEmptyOne(t *testing.T) {
 	for _, system := range []bool{true, false} {
 		inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
-			changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/_partitionKey"}, SystemKey: system})
+			changefeedtest.NewContainer(t, s.DB, "db", storetype.ContainerProperties{ID: "items", KeyPaths: []string{"/_partitionKey"}, SystemKey: system})
 			sent := &keyRecorder{next: s.Client()}
 			var o cosmos.Options
 			o.Transport = sent

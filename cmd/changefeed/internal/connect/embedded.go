@@ -88,7 +88,7 @@ func openExisting(dir string) (*store.DB, error) {
 		}
 		return nil, err
 	}
-	return store.Open(dir, store.Options{IgnoreThroughput: true})
+	return store.Open(dir, store.Options{})
 }
 
 // ended waits until Serve returns, and returns its error. It returns nil after a regular

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestComparisonFindsMissingAndWrongDocuments(t *testing.T) {
@@ -27,7 +27,7 @@ func TestComparisonFindsMissingAndWrongDocuments(t *testing.T) {
 	}
 	put := func(c container, body string) {
 		t.Helper()
-		if _, err := c.Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(ctx, nil, []byte(body), storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestComparisonFindsMissingAndWrongDocuments(t *testing.T) {
 	judge(0, 1, "a document under two keys")
 	remove := func(c container, key any, id string) {
 		t.Helper()
-		if _, err := c.Delete(ctx, feed.PartitionKey{key}, id, store.WriteOptions{}); err != nil {
+		if _, err := c.Delete(ctx, feed.PartitionKey{key}, id, storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

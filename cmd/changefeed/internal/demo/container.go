@@ -10,15 +10,16 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // ensureContainer creates a container, or returns the existing one if it has the same key.
 func ensureContainer(ctx context.Context, db *store.DB, name, key string, partitions int) (container, error) {
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil && !errors.Is(err, store.ErrConflict) {
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: database}); err != nil && !errors.Is(err, storetype.ErrConflict) {
 		return container{}, fmt.Errorf("create the database: %w", err)
 	}
-	c, err := db.CreateContainer(ctx, database, store.ContainerProperties{ID: name, KeyPaths: []string{key}, Partitions: partitions})
-	if !errors.Is(err, store.ErrConflict) {
+	c, err := db.CreateContainer(ctx, database, storetype.ContainerProperties{ID: name, KeyPaths: []string{key}, Partitions: partitions})
+	if !errors.Is(err, storetype.ErrConflict) {
 		return container{db, c, name}, err
 	}
 	if c, err = db.Container(ctx, database, name); err != nil {
@@ -51,17 +52,17 @@ type container struct {
 func (c container) name() string { return c.id }
 
 func (c container) create(ctx context.Context, key feed.PartitionKey, body []byte) (int64, error) {
-	res, err := c.Create(ctx, key, body, store.WriteOptions{})
+	res, err := c.Create(ctx, key, body, storetype.WriteOptions{})
 	return res.LSN, err
 }
 
 func (c container) read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error) {
-	item, err := c.Read(ctx, key, id, store.ReadOptions{})
+	item, err := c.Read(ctx, key, id, storetype.ReadOptions{})
 	return item.Body, item.ETag, err
 }
 
 func (c container) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (int64, error) {
-	res, err := c.Replace(ctx, key, id, body, store.WriteOptions{IfMatch: etag})
+	res, err := c.Replace(ctx, key, id, body, storetype.WriteOptions{IfMatch: etag})
 	return res.LSN, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // host is one host of the processor that copies the records. It shares no state with other hosts, and makes all
@@ -104,8 +105,8 @@ func (h *host) copy(ctx context.Context, changes []feed.Change) error {
 	for w := range errs {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(changes)); i = next.Add(1) - 1 {
-				_, err := through(ctx, h.isolation, func() (store.Result, error) {
-					return h.target.Upsert(ctx, nil, changes[i].Current, store.WriteOptions{})
+				_, err := through(ctx, h.isolation, func() (storetype.Result, error) {
+					return h.target.Upsert(ctx, nil, changes[i].Current, storetype.WriteOptions{})
 				})
 				if err != nil {
 					errs[w] = fmt.Errorf("copy: %w", err)

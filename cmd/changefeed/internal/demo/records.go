@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // flights are 20,000 US domestic flights of 2001: date, delay, distance, origin
@@ -31,7 +31,7 @@ const revision = "demo_revision"
 // maxRecord is the maximum size of a record, in bytes. It is the maximum size of a
 // document without the members that the first container adds, because the copy contains
 // them.
-const maxRecord = store.MaxDocumentSize - 1<<10
+const maxRecord = storetype.MaxDocumentSize - 1<<10
 
 // record is one document to move.
 type record struct {

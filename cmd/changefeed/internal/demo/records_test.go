@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestFlightsAreTwentyThousandKeyedByTheirRow(t *testing.T) {
@@ -95,7 +95,7 @@ func TestBadRecordsAreRefusedByName(t *testing.T) {
 		{"unended array", `[{"k":1}`, Config{Key: "k"}, "the array has no end"},
 		{"two arrays", "[{\"k\":1}]\n[{\"k\":2}]", Config{Key: "k"}, "unexpected data after the array"},
 		{"key is no float64", `{"k":1e999}`, Config{Key: "k"}, "record 1: k is 1e999 (--key)"},
-		{"too large to be copied", `{"k":"` + strings.Repeat("x", store.MaxDocumentSize-100) + `"}`, Config{Key: "k"}, "record 1 has 2097"},
+		{"too large to be copied", `{"k":"` + strings.Repeat("x", storetype.MaxDocumentSize-100) + `"}`, Config{Key: "k"}, "record 1 has 2097"},
 		{"not an object", `[{"k":1},7]`, Config{Key: "k"}, "record 2"},
 		{"null", `[{"k":1},null]`, Config{Key: "k"}, "record 2 is null"},
 		{"no key", `{"k":1}{"j":1}`, Config{Key: "k"}, `record 2 has no field "k" (--key)`},

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // writers is the number of goroutines that write records. Each write waits for the disk,
@@ -96,7 +96,7 @@ func insert(ctx context.Context, w *wave, r record) error {
 	}
 	lsn, err := w.to.create(ctx, key, r.body)
 	switch {
-	case errors.Is(err, store.ErrConflict):
+	case errors.Is(err, storetype.ErrConflict):
 		return nil
 	case err != nil:
 		return err

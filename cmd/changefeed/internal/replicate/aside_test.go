@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // unique adds a container with a unique key, and returns a configuration that copies into
 // it.
 func (s *stage) unique(path, unique string) Config {
 	s.Helper()
-	c, err := s.account.DB.CreateContainer(s.Context(), "shop", store.ContainerProperties{ID: "unique", KeyPaths: []string{path}, UniqueKeys: [][]string{{unique}}})
+	c, err := s.account.DB.CreateContainer(s.Context(), "shop", storetype.ContainerProperties{ID: "unique", KeyPaths: []string{path}, UniqueKeys: [][]string{{unique}}})
 	if err != nil {
 		s.Fatal(err)
 	}

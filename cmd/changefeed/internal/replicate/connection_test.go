@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // cutter is a dialer whose connections break in the middle of requests and answers.
@@ -94,7 +94,7 @@ func TestReplicateCompletesThoughItsConnectionsAreCutAgainAndAgain(t *testing.T)
 func stageOn(t *testing.T, account *changefeedtest.Server) *stage {
 	t.Helper()
 	s := &stage{T: t, said: &lines{}}
-	retention := store.ContainerProperties{Partitions: 3, Retention: time.Hour}
+	retention := storetype.ContainerProperties{Partitions: 3, Retention: time.Hour}
 	from, to := retention, retention
 	from.ID, from.KeyPaths = "orders", []string{"/customer"}
 	to.ID, to.KeyPaths = "by-product", []string{"/product"}

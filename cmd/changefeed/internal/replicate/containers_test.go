@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A container may not be both the source and the target, even if its account has two
@@ -20,7 +20,7 @@ import (
 func TestReplicateRefusesOneContainerInTwoRolesUnderTwoNames(t *testing.T) {
 	db := changefeedtest.NewStore(t)
 	for _, id := range []string{"orders", "copy", "leases"} {
-		changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: id, KeyPaths: []string{"/id"}})
+		changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: id, KeyPaths: []string{"/id"}})
 	}
 	handler, err := server.New(db, server.Options{Keys: []string{wire.EmulatorKey}})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // twins are two keys that version 1 of the hash cannot tell apart.
@@ -16,10 +16,10 @@ var twins = [2]string{strings.Repeat("c", 101) + "1", strings.Repeat("c", 101) +
 
 // between replaces the containers of the stage by two with the key /customer and the
 // given versions of the hash. It returns the configuration of a run between them.
-func (s *stage) between(from, to store.KeyVersion) Config {
+func (s *stage) between(from, to storetype.KeyVersion) Config {
 	s.Helper()
-	for id, version := range map[string]store.KeyVersion{"source": from, "target": to} {
-		_, err := s.account.DB.CreateContainer(s.Context(), "shop", store.ContainerProperties{
+	for id, version := range map[string]storetype.KeyVersion{"source": from, "target": to} {
+		_, err := s.account.DB.CreateContainer(s.Context(), "shop", storetype.ContainerProperties{
 			ID: id, KeyPaths: []string{"/customer"}, KeyVersion: version, Partitions: 2, Retention: time.Hour,
 		})
 		if err != nil {
@@ -40,11 +40,11 @@ func (s *stage) between(from, to store.KeyVersion) Config {
 // In a source of version 1, the key of a document can change within its logical
 // partition. A target of version 2 must then lose the copy under the old key.
 func TestReplicateFollowsKeysThatVersion1CannotTellApart(t *testing.T) {
-	for _, to := range []store.KeyVersion{store.HashV1, store.HashV2} {
+	for _, to := range []storetype.KeyVersion{storetype.HashV1, storetype.HashV2} {
 		for _, versions := range []bool{false, true} {
 			t.Run(fmt.Sprintf("to %d, all versions %t", to, versions), func(t *testing.T) {
 				onStage(t, func(s *stage) {
-					cfg := s.between(store.HashV1, to)
+					cfg := s.between(storetype.HashV1, to)
 					cfg.Versions = versions
 					for i := range 20 {
 						s.write(fmt.Sprint(i), twins[0], "p", 1)
@@ -77,7 +77,7 @@ func TestReplicateFollowsKeysThatVersion1CannotTellApart(t *testing.T) {
 // apart. Without this check, one of them would overwrite the other.
 func TestReplicateStopsAtTwoKeysThatTheTargetCannotTellApart(t *testing.T) {
 	onStage(t, func(s *stage) {
-		cfg := s.between(store.HashV2, store.HashV1)
+		cfg := s.between(storetype.HashV2, storetype.HashV1)
 		s.write("same", twins[0], "p", 1)
 		s.write("same", twins[1], "p", 2)
 		s.write("other", twins[1], "p", 3)
@@ -86,7 +86,7 @@ func TestReplicateStopsAtTwoKeysThatTheTargetCannotTellApart(t *testing.T) {
 		if !errors.As(err, &collision) || collision.ID != "same" || collision.First == collision.Second {
 			t.Fatalf("it ended with %v", err)
 		}
-		if _, err := s.from.Delete(s.Context(), feed.PartitionKey{twins[0]}, "same", store.WriteOptions{}); err != nil {
+		if _, err := s.from.Delete(s.Context(), feed.PartitionKey{twins[0]}, "same", storetype.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		s.write("same", twins[1], "p", 4)

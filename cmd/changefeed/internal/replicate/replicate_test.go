@@ -15,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // stage is a store with two containers: orders keyed by customer, and a target keyed by
@@ -54,11 +55,11 @@ func onStage(t *testing.T, play func(s *stage)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
 		for id, path := range map[string]string{"orders": "/customer", "by-product": "/product"} {
-			_, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: id, KeyPaths: []string{path}, Partitions: 3, Retention: time.Hour})
+			_, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: id, KeyPaths: []string{path}, Partitions: 3, Retention: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,14 +124,14 @@ func (s *stage) follow(cfg Config) (end func()) {
 func (s *stage) write(id, customer, product string, n int) {
 	s.Helper()
 	body := fmt.Sprintf(`{"id":%q,"customer":%q,"product":%q,"n":%d}`, id, customer, product, n)
-	if _, err := s.from.Upsert(s.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+	if _, err := s.from.Upsert(s.Context(), nil, []byte(body), storetype.WriteOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
 
 func (s *stage) remove(id, customer string) {
 	s.Helper()
-	if _, err := s.from.Delete(s.Context(), feed.PartitionKey{customer}, id, store.WriteOptions{}); err != nil {
+	if _, err := s.from.Delete(s.Context(), feed.PartitionKey{customer}, id, storetype.WriteOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -275,7 +276,7 @@ func TestReplicateWithoutMovesCopiesManyLargeDocuments(t *testing.T) {
 		for round := range 2 {
 			for i := range 20 {
 				body := fmt.Sprintf(`{"id":"%d","customer":"customer 1","product":"lamp","n":%d,"text":%q}`, i, round, text)
-				if _, err := s.from.Upsert(s.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+				if _, err := s.from.Upsert(s.Context(), nil, []byte(body), storetype.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -425,7 +426,7 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 // at once with an error. Otherwise it would retry forever.
 func TestReplicateOfAllVersionsNeedsAContainerThatKeepsThem(t *testing.T) {
 	onStage(t, func(s *stage) {
-		if _, err := s.account.DB.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
+		if _, err := s.account.DB.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
 			t.Fatal(err)
 		}
 		cfg := s.config()

@@ -18,7 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // outage makes a range of connections fail. Connections are counted from the first, and
@@ -102,7 +102,7 @@ func replicateThroughOutage(t *testing.T, o *outage) {
 	}
 	http.DefaultTransport = &http.Transport{DialContext: o.Dial, DisableKeepAlives: true}
 	s := &stage{T: t, said: &lines{}}
-	s.from = changefeedtest.NewContainer(t, server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3})
+	s.from = changefeedtest.NewContainer(t, server.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3})
 	endpoint := server.Endpoint
 	if o.refused {
 		endpoint = "http://localhost/" // a client does not retry a refused connection of its own machine
@@ -156,7 +156,7 @@ func TestAStartInterruptedInAnOutageReportsItAndLeavesNothing(t *testing.T) {
 			}
 			return conn, err
 		}}
-		changefeedtest.NewContainer(t, server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		changefeedtest.NewContainer(t, server.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 		s := &stage{T: t, said: &lines{}}
 		var err error
 		if s.account, err = connect.OpenSettings(connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // names returns the names of all databases and containers on the stage.
@@ -42,7 +42,7 @@ func (s *stage) names() []string {
 // If a replication is refused, it must not have created a database or a container.
 func TestARefusedReplicationMakesNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
-		if _, err := s.account.DB.CreateContainer(s.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
+		if _, err := s.account.DB.CreateContainer(s.Context(), "shop", storetype.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
 			s.Fatal(err)
 		}
 		before := s.names()

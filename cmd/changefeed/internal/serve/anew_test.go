@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // A server in memory starts again, and its clients create their containers again. The
@@ -29,10 +29,10 @@ func TestAServerInMemoryStartsWithOtherResourceIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		db := (*engine.DB)(opened)
-		if _, err := opened.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := opened.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
-		c, err := db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+		c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,15 +79,15 @@ func TestAClientNoticesThatTheServerInMemoryStartedAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
-		c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+		c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range documents {
-			if _, err := c.Create(t.Context(), nil, []byte(d), store.WriteOptions{}); err != nil {
+			if _, err := c.Create(t.Context(), nil, []byte(d), storetype.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

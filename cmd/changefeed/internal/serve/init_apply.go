@@ -22,6 +22,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // This file creates what the file of --init describes. All of it is created in a store in
@@ -69,7 +70,7 @@ func (c Config) planInit(ctx context.Context) (plan *initPlan, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := store.OpenMemory(store.Options{IgnoreThroughput: true, Logger: slog.New(slog.DiscardHandler)})
+	db, err := store.OpenMemory(store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -241,24 +242,24 @@ func (t *initTarget) fill(ctx context.Context, d initDatabase, k initContainer, 
 		return err
 	}
 	return k.each(func(doc initDocument) error {
-		_, err := c.Create(ctx, nil, doc.text, store.WriteOptions{NoBody: true})
+		_, err := c.Create(ctx, nil, doc.text, storetype.WriteOptions{NoBody: true})
 		for throttled, ok := errors.AsType[*feed.ThrottledError](err); ok; throttled, ok = errors.AsType[*feed.ThrottledError](err) {
 			select {
 			case <-time.After(throttled.RetryAfter):
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			_, err = c.Create(ctx, nil, doc.text, store.WriteOptions{NoBody: true})
+			_, err = c.Create(ctx, nil, doc.text, storetype.WriteOptions{NoBody: true})
 		}
-		unique, twice := errors.AsType[*store.UniqueKeyError](err)
+		unique, twice := errors.AsType[*storetype.UniqueKeyError](err)
 		switch {
 		case err == nil:
 			n.documents++
 		case twice:
 			return doc.refuse("the document has the values of another one at the unique key %s of container %q; change one of them", strings.Join(unique.Paths, ", "), k.id)
-		case errors.Is(err, store.ErrConflict) && t.empty:
+		case errors.Is(err, storetype.ErrConflict) && t.empty:
 			return doc.refuse("container %q has another document with this id and partition key in the file; remove one of them", k.id)
-		case errors.Is(err, store.ErrConflict):
+		case errors.Is(err, storetype.ErrConflict):
 			n.kept++
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // initDir writes files into a new directory, and returns the path of shop.json in it.
@@ -66,8 +67,8 @@ func TestInitCreatesWhatDoesNotExistYet(t *testing.T) {
 		if p.DefaultTTL != -1 || p.Partitions != 2 || p.Throughput != 20000 || len(p.UniqueKeys) != 1 {
 			t.Errorf("the container's properties are %+v", p)
 		}
-		_, second := c.Replace(t.Context(), feed.PartitionKey{"ada"}, "1", []byte(`{"id":"1","customer":"ada","n":9}`), store.WriteOptions{})
-		_, third := c.Delete(t.Context(), feed.PartitionKey{"ada"}, "2", store.WriteOptions{})
+		_, second := c.Replace(t.Context(), feed.PartitionKey{"ada"}, "1", []byte(`{"id":"1","customer":"ada","n":9}`), storetype.WriteOptions{})
+		_, third := c.Delete(t.Context(), feed.PartitionKey{"ada"}, "2", storetype.WriteOptions{})
 		return errors.Join(err, second, third)
 	})
 	r := start(t, Config{TLS: plain, Data: data, Init: path})
@@ -78,8 +79,8 @@ func TestInitCreatesWhatDoesNotExistYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(func(c *store.Container, _ *store.DB) error {
-		first, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", store.ReadOptions{})
-		_, second := c.Read(t.Context(), feed.PartitionKey{"ada"}, "2", store.ReadOptions{})
+		first, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", storetype.ReadOptions{})
+		_, second := c.Read(t.Context(), feed.PartitionKey{"ada"}, "2", storetype.ReadOptions{})
 		if !strings.Contains(string(first.Body), `"n":9`) {
 			t.Errorf("the changed document is now %s", first.Body)
 		}

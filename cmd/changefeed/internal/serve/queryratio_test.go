@@ -17,6 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // These tests measure the speed of queries as a ratio. A query for one item is compared
@@ -42,7 +43,7 @@ func loadQueried(t testing.TB, c *store.Container, documents int64) {
 			var buf []byte
 			for n := next.Add(1) - 1; n < documents; n = next.Add(1) - 1 {
 				buf = queriedBody(buf[:0], n)
-				if _, err := c.Upsert(t.Context(), nil, buf, store.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, buf, storetype.WriteOptions{}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -158,7 +159,7 @@ func scanned(t testing.TB) (plain func(skip func(*jsontext.Decoder) error) pace,
 	loadQueried(t, c, scannedDocuments)
 	var all []byte
 	var ends []int
-	for r := (store.ItemsRequest{}); len(ends) < scannedDocuments; {
+	for r := (storetype.ItemsRequest{}); len(ends) < scannedDocuments; {
 		page, err := c.VisitItems(t.Context(), r, func(body []byte) (bool, error) {
 			all = append(all, body...)
 			ends = append(ends, len(all))

@@ -30,6 +30,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // These tests measure the speed of the server as a ratio to a handler of net/http that
@@ -97,7 +98,6 @@ func ratedKey(t testing.TB) wire.Key {
 // container shop/orders.
 func ratedStore(t testing.TB, o store.Options) (*store.DB, *store.Container, *server.Server) {
 	t.Helper()
-	o.IgnoreThroughput = true
 	db, err := store.Open(t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -107,10 +107,10 @@ func ratedStore(t testing.TB, o store.Options) (*store.DB, *store.Container, *se
 			t.Error(err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	c, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func loadRated(t *testing.T, c *store.Container, documents int64) {
 			var buf []byte
 			for n := next.Add(1) - 1; n < documents; n = next.Add(1) - 1 {
 				buf = ratedBody(buf[:0], n)
-				if _, err := c.Upsert(t.Context(), nil, buf, store.WriteOptions{}); err != nil {
+				if _, err := c.Upsert(t.Context(), nil, buf, storetype.WriteOptions{}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -27,6 +27,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Config configures [Run].
@@ -163,8 +164,8 @@ func (c Config) validate() error {
 			return refuse("--read-only-key is also a key that may write")
 		}
 	}
-	if c.Partitions < 1 || c.Partitions > store.MaxPartitions {
-		return refuse("--partitions is %d: it must be 1 to %d", c.Partitions, store.MaxPartitions)
+	if c.Partitions < 1 || c.Partitions > storetype.MaxPartitions {
+		return refuse("--partitions is %d: it must be 1 to %d", c.Partitions, storetype.MaxPartitions)
 	}
 	if c.Cache != 0 && (c.Cache < minCache || c.Cache > maxCache) {
 		return refuse("--cache is %d: it must be %d to %d (MiB)", c.Cache, minCache, maxCache)
@@ -273,7 +274,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	o := server.Options{
 		Keys: c.keys(), ReadOnlyKeys: c.readers(), PublicEndpoint: c.PublicEndpoint,
 		Issuer:     c.issuer(),
-		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions,
+		Partitions: c.Partitions, Versions: c.Versions,
 		ServeAllQueries: c.ServeAllQueries, DeletesWithoutPrevious: c.DeletesWithoutPrevious, Logger: logger,
 		MemoryLimit: memory.requests, MaxConnections: memory.connections(),
 	}
@@ -336,7 +337,7 @@ func startReclaim(ctx context.Context, s *server.Server) (stop func()) {
 
 // open opens the store of a Config.
 func (c Config) open(logger *slog.Logger, m memoryPlan, d descriptorPlan) (*store.DB, error) {
-	o := store.Options{Memory: m.cache, MaxOpenFiles: d.tables, IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
+	o := store.Options{Memory: m.cache, MaxOpenFiles: d.tables, EnforceThroughput: c.EnforceThroughput, Logger: logger}
 	if c.Data == "" {
 		db, err := engine.OpenMemoryAnew(engine.Options(o))
 		return (*store.DB)(db), err

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // running is a server in this process that Run serves.
@@ -188,7 +188,7 @@ func TestServedDataStayAndBelongToOneProcess(t *testing.T) {
 		t.Fatalf("%q: %v", r.values["certificate"], err)
 	}
 	second := Config{TLS: plain, Data: dir, Listen: "127.0.0.1:0", Partitions: 1, Out: io.Discard, Log: io.Discard}
-	if err := Run(t.Context(), second); !errors.As(err, new(*store.LockedError)) {
+	if err := Run(t.Context(), second); !errors.As(err, new(*storetype.LockedError)) {
 		t.Errorf("a second server: %v", err)
 	}
 	if err := r.end(); err != nil {
