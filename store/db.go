@@ -169,7 +169,9 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 // In all versions and deletes mode, a start from the beginning or from a time returns
 // feed.ErrUnsupported. So does every read of a container without Retention. A position
 // before the retention returns a *feed.HistoryLostError, whose Oldest is the first
-// readable position.
+// readable position. So does, in both modes, a position that the log never reached or that
+// was lost when an older copy of the store was restored. There Oldest is the end of what
+// was restored.
 func (db *DB) Source(c *Container) feed.Source { return db.engine().Source(c.engine()) }
 
 // Leases returns the lease container over c. Each lease is a document of c in the format

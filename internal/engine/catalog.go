@@ -15,16 +15,12 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// CreateDatabase creates a database with the ID and Extra of p. It returns [storetype.ErrConflict]
-// if the database exists. It returns a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if p is
-// not valid.
+// CreateDatabase implements store.DB.CreateDatabase, which documents it.
 func (db *DB) CreateDatabase(ctx context.Context, p storetype.DatabaseProperties) (storetype.DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).createDatabase)
 }
 
-// ReplaceDatabase replaces the Throughput and the Extra of a database. It returns an error that wraps
-// feed.ErrNotFound if the database does not exist. It returns [storetype.ErrPreconditionFailed] if
-// p.ETag is neither empty, nor "*", nor the current ETag.
+// ReplaceDatabase implements store.DB.ReplaceDatabase, which documents it.
 func (db *DB) ReplaceDatabase(ctx context.Context, p storetype.DatabaseProperties) (storetype.DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).replaceDatabase)
 }
@@ -86,8 +82,7 @@ func (g *group) setDatabase(d *database) error {
 	return nil
 }
 
-// Database returns the properties of a database. It returns an error that wraps
-// feed.ErrNotFound if the database does not exist.
+// Database implements store.DB.Database, which documents it.
 func (db *DB) Database(ctx context.Context, id string) (storetype.DatabaseProperties, error) {
 	v, d, err := db.openDatabase(ctx, id)
 	if err != nil {
@@ -112,8 +107,7 @@ func (db *DB) Databases(ctx context.Context) ([]storetype.DatabaseProperties, er
 	return all, nil
 }
 
-// DeleteDatabase deletes a database and all its containers. It returns an error that
-// wraps feed.ErrNotFound if the database does not exist.
+// DeleteDatabase implements store.DB.DeleteDatabase, which documents it.
 func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	return db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[id]
@@ -132,9 +126,7 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	})
 }
 
-// CreateContainer creates a container. It returns [storetype.ErrConflict] if the container exists,
-// and an error that wraps feed.ErrNotFound if the database does not exist. It returns a
-// *[storetype.BadRequestError] or a *[storetype.TooLargeError] if p is not valid.
+// CreateContainer implements store.DB.CreateContainer, which documents it.
 func (db *DB) CreateContainer(ctx context.Context, database string, p storetype.ContainerProperties) (*Container, error) {
 	if p.SystemKey && p.KeyPaths == nil {
 		p.KeyPaths = []string{SystemKeyPath}
@@ -180,8 +172,7 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p storetype.
 	return c, nil
 }
 
-// Container returns the handle to a container. It returns an error that wraps
-// feed.ErrNotFound if the container does not exist.
+// Container implements store.DB.Container, which documents it.
 func (db *DB) Container(ctx context.Context, database, id string) (*Container, error) {
 	v, d, err := db.openDatabase(ctx, database)
 	if err != nil {
@@ -211,10 +202,7 @@ func (db *DB) Containers(ctx context.Context, database string) ([]*Container, er
 	return all, nil
 }
 
-// ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container.
-// When Retention becomes zero, all kept versions are dropped. When it becomes positive,
-// versions are kept from then on. ReplaceContainer returns [storetype.ErrPreconditionFailed] if
-// p.ETag is not the container's.
+// ReplaceContainer implements store.DB.ReplaceContainer, which documents it.
 func (db *DB) ReplaceContainer(ctx context.Context, database string, p storetype.ContainerProperties) (*Container, error) {
 	c, err := db.Container(ctx, database, p.ID)
 	if err != nil {
@@ -255,8 +243,7 @@ func (g *group) replaceContainer(c *Container, p storetype.ContainerProperties) 
 	return nil
 }
 
-// DeleteContainer deletes a container and all its items. It returns an error that wraps
-// feed.ErrNotFound if the container does not exist.
+// DeleteContainer implements store.DB.DeleteContainer, which documents it.
 func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 	c, err := db.Container(ctx, database, id)
 	if err != nil {

@@ -41,14 +41,7 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return all, nil
 }
 
-// Split divides the partition id in two at the effective partition key at (hexadecimal).
-// If at is empty, the middle of the range is used. Readers and writers continue
-// meanwhile. The ID id is retired and never used again. Split takes time in proportion to
-// the number of items, about a second for a million. If ctx ends before, nothing changes.
-//
-// Split returns the two new partitions. It returns a *feed.GoneError if the partition is
-// not live, and a *[storetype.BadRequestError] if at is not inside its range or the container has no
-// partition key (SystemKey).
+// Split implements store.Container.Split, which documents it.
 func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition, error) {
 	made, err := c.rearrange(ctx, func(l *writeState) (int, int, []feed.Range, error) { return l.planSplit(id, at) })
 	if err != nil {
@@ -81,9 +74,7 @@ func (l *writeState) planSplit(id, at string) (index, n int, ranges []feed.Range
 	return index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}}, nil
 }
 
-// Merge merges the neighbouring partitions a and b and returns the new partition. It
-// takes as long as a split of that partition. It returns a *feed.GoneError if one of them
-// is not live, and a *[storetype.BadRequestError] if they are not neighbours.
+// Merge implements store.Container.Merge, which documents it.
 func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, error) {
 	made, err := c.rearrange(ctx, func(l *writeState) (int, int, []feed.Range, error) { return l.planMerge(a, b) })
 	if err != nil {

@@ -168,8 +168,7 @@ func (db *DB) enforced(rate int) int {
 	return rate
 }
 
-// Properties returns the container's current properties. Their Partitions is the current
-// number of partitions.
+// Properties implements store.Container.Properties, which documents it.
 func (c *Container) Properties(ctx context.Context) (storetype.ContainerProperties, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {
@@ -179,8 +178,7 @@ func (c *Container) Properties(ctx context.Context) (storetype.ContainerProperti
 	return c.properties(s.meta), nil
 }
 
-// Identity returns the container's identity, which its leases record. Its host is
-// "localhost", as it is for a server in front of the store.
+// Identity implements store.Container.Identity, which documents it.
 func (c *Container) Identity() feed.Identity { return c.identity }
 
 // containerID returns the identity of the container among the containers of all open

@@ -13,10 +13,7 @@ import (
 // PartitionStats counts the items that existed before. Both parts together are exact in
 // every view.
 
-// PartitionStats returns the statistics of all live partitions at one moment, sorted by
-// range. The first call after an open, a split or a merge reads the index of the
-// partitions that are not counted yet. It reads about a million items a second. Other
-// calls are cheap. No call is charged.
+// PartitionStats implements store.Container.PartitionStats, which documents it.
 func (c *Container) PartitionStats(ctx context.Context) ([]storetype.PartitionStats, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {

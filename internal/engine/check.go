@@ -18,13 +18,7 @@ import (
 // maxFindings is the largest number of broken invariants that Check reports.
 const maxFindings = 20
 
-// Check verifies every invariant of the store: index and logs, the order of LSNs and
-// resource ids, partitions, documents, versions, statistics, and the indexes of unique
-// keys. It reads the whole store from one snapshot. Writers may continue meanwhile. The
-// returned error joins the first 20 findings, each a *[storetype.CorruptError].
-//
-// For items with equal values in a unique key, the error joins the first 20 such pairs, each
-// a *[storetype.UniqueKeyError].
+// Check implements store.DB.Check, which documents it.
 func (db *DB) Check(ctx context.Context) error {
 	v, err := db.acquire(ctx)
 	if err != nil {

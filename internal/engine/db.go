@@ -38,27 +38,15 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// Options configure a store. A zero field has its default.
+// Options are the options of package store, which documents them. Each zero field has its
+// default.
 type Options struct {
-	// FS is the file system of the store. If nil, the operating system's is used.
-	FS vfs.FS
-	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128
-	// MiB is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
-	Memory int64
-	// MaxOpenFiles is the number of tables that may be open at a time. About 20 other
-	// files are open, too. If zero, 1,000 is used.
-	MaxOpenFiles int
-	// PurgeInterval is the time between two runs of the purge. The purge deletes expired
-	// items and versions past their retention. The store returns neither of them, even
-	// before the purge. If zero, 1 s is used. If -1, the purge is disabled.
-	PurgeInterval time.Duration
-	// EnforceThroughput makes a request return a *feed.ThrottledError when the provisioned
-	// throughput of its container is used up, or that of the database, which containers
-	// without throughput of their own share. A server in front of the store answers 429
-	// then. If false, throughput is only stored and shown.
+	FS                vfs.FS
+	Memory            int64
+	MaxOpenFiles      int
+	PurgeInterval     time.Duration
 	EnforceThroughput bool
-	// Logger logs background events. If nil, nothing is logged.
-	Logger *slog.Logger
+	Logger            *slog.Logger
 }
 
 // Defaults and limits of Options, and Pebble's settings.
@@ -131,9 +119,7 @@ type DB struct {
 	sstPartitions sstPartitions
 }
 
-// Close stops the background work, waits for the requests in progress, and closes the
-// files. Reads that wait for a change return [storetype.ErrClosed]. So does every later call. A
-// second Close does nothing.
+// Close implements store.DB.Close, which documents it.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	if db.closed {
@@ -161,11 +147,7 @@ func (db *DB) ID() string { return db.id }
 // EnforcesThroughput returns the option of that name.
 func (db *DB) EnforcesThroughput() bool { return db.options.EnforceThroughput }
 
-// Now returns the time of the store's clock. The clock sets _ts and decides which items
-// have expired. It never goes back, not even after a restart. It starts at the wall clock
-// or at the last _ts, whichever is later, and follows the monotonic clock. If the wall
-// clock is more than a second ahead, as after the machine was suspended, the clock
-// advances to it.
+// Now implements store.DB.Now, which documents it.
 func (db *DB) Now() time.Time { return db.clock.now() }
 
 // memoryDir is the name of the directory of a store in memory. Each such store has its

@@ -19,20 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// Open opens the store in the directory dir. It creates the directory if it does not
-// exist. On the operating system's file system, only the owner may read the directory
-// (mode 0700) and its files (0600). If others may read an existing directory, Open
-// restricts it and logs that. Open does not change a directory of another owner, but logs
-// a warning.
-//
-// Open returns a *[storetype.LockedError] if a process has the directory open, a *[storetype.FormatError] if
-// another release wrote it in another format, and a *[storetype.CorruptError] if a file is damaged or missing. If the
-// disk refuses to write, Open returns an error that wraps the disk's. On a full disk the
-// error names the room that Open needs. Open may then be called again.
-//
-// If the disk refuses writes later, every write returns a *[storetype.DiskError] at once, and reads
-// are served. The store retries and resumes writes when the disk accepts them. No
-// acknowledged write is lost.
+// Open implements store.Open, which documents it.
 func Open(dir string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	if o.FS == vfs.Default {

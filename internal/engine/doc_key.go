@@ -224,9 +224,7 @@ func (c *Container) KeyPaths() [][]string { return c.paths }
 // [storetype.ContainerProperties].
 func (c *Container) SystemKey() bool { return c.systemKey }
 
-// KeyRange returns the range of effective partition keys of a logical partition key, or
-// of a prefix of a hierarchical key. It returns a *[storetype.BadRequestError] if the key does not
-// fit the container.
+// KeyRange implements store.Container.KeyRange, which documents it.
 func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
 	s, err := c.newKeyFilter(feed.Range{}, key)
 	return s.keys, err

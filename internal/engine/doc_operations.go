@@ -10,45 +10,27 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// Create writes a new item. key is its logical partition key. If key is nil, Create reads
-// it from the body. Otherwise it must equal the body's key. All writes check ctx before
-// they queue. A queued write is carried out even if ctx ends.
-//
-// Create returns [storetype.ErrConflict] if the logical partition has an item with that id. It
-// returns a *[storetype.UniqueKeyError] if another item has the same values in a unique key. It
-// returns a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if body, id, key or ttl are not
-// valid. It returns a *feed.ThrottledError if the provisioned throughput is used up, and
-// an error that wraps feed.ErrNotFound if the container was deleted.
+// Create implements store.Container.Create, which documents it.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpCreate, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Upsert creates or replaces an item. It returns the same errors as [Container.Create],
-// but an existing item is not a conflict.
+// Upsert implements store.Container.Upsert, which documents it.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Replace replaces the item with the given id. The body must have the same id and the
-// same key. Replace returns an error that wraps feed.ErrNotFound if the item does not
-// exist.
+// Replace implements store.Container.Replace, which documents it.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Delete deletes the item with the given id. It returns an error that wraps
-// feed.ErrNotFound if the item does not exist.
+// Delete implements store.Container.Delete, which documents it.
 func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpDelete, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Change replaces an item with the result of change. The read and the write are one
-// atomic operation. The function change is called at most once, under the conditions of
-// [storetype.Operation].Change.
-//
-// Change returns an error that wraps feed.ErrNotFound if the item does not exist. It
-// returns an error of the function unchanged. Otherwise it returns the same errors as
-// [Container.Replace].
+// Change implements store.Container.Change, which documents it.
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o storetype.WriteOptions) (storetype.Result, error) {
 	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
@@ -230,14 +212,7 @@ const (
 	MaxBatchResult = 4 * storetype.MaxDocumentSize
 )
 
-// Batch carries out up to 100 operations on one logical partition, either all or none.
-// All writes of a batch have the same LSN. Each operation reads the effects of earlier
-// ones. If key is nil, the first operation must have a body, which gives the key.
-//
-// Batch returns a *[storetype.BatchError] that names the operation that failed. It returns a
-// *[storetype.TooLargeError] whose What is "batch", alone or wrapped in a *BatchError, above one of
-// three limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return
-// and changes write.
+// Batch implements store.Container.Batch, which documents it.
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []storetype.Operation) ([]storetype.Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return nil, err
@@ -317,10 +292,7 @@ func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []storet
 	return nil
 }
 
-// Read returns the item with the given id. It returns an error that wraps
-// feed.ErrNotFound if the item does not exist or has expired. It returns [storetype.ErrNotModified]
-// or [storetype.ErrPreconditionFailed] if a condition of o does not hold. It returns a
-// *feed.ThrottledError if the provisioned throughput is used up.
+// Read implements store.Container.Read, which documents it.
 func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o storetype.ReadOptions) (storetype.Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return storetype.Result{}, err

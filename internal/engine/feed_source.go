@@ -14,20 +14,7 @@ import (
 // source is a container's change feed.
 type source struct{ c *Container }
 
-// Source returns the change feed of a container.
-//
-// A continuation of the feed is a decimal LSN in double quotes. For a merged partition, it
-// may have an LSN for each range of keys. It is valid for the part of the container that
-// was read, also after splits and merges, and for any part of that. A start time in the
-// future means now. A read with Wait returns when the first change arrives. When the store
-// is closed, it returns [storetype.ErrClosed].
-//
-// In all versions and deletes mode, a start from the beginning or from a time returns
-// feed.ErrUnsupported. So does every read of a container without Retention. CheckStart
-// reports both without a read. A position before the retention returns a
-// *feed.HistoryLostError, whose Oldest is the first readable position. So does a position
-// after the end of the log, and one of a log that was lost when an older copy of the store
-// was restored. There Oldest is the end of what was restored.
+// Source implements store.DB.Source, which documents it.
 func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
 // Identity implements [feed.Source].
@@ -97,20 +84,7 @@ type PartitionEnd struct {
 	End int64
 }
 
-// Feed returns a page of changes of any part of the container. It accepts more selections
-// than the Read of [DB.Source] does. A Range or a Key may cover several live partitions.
-// Without Partition.ID, Range and Key, the whole container is selected.
-//
-// The page has changes of the selected partitions from one snapshot: those of one
-// partition after those of another, and each partition's sorted by LSN. It never divides a
-// transaction. Each partition counts its own LSNs, so the continuation has an LSN for each
-// range of keys. It is valid for the whole selection: later pages return every later
-// change and no earlier one, also after splits and merges. It is also valid for any part
-// of the selection, and for the Read of DB.Source there.
-//
-// Feed returns the same errors as Read. It returns a *feed.GoneError only for a
-// Partition.ID that is not live. A page of n partitions may need n seeks. Partitions
-// without changes since the continuation need none.
+// Feed implements store.Container.Feed, which documents it.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) {
 	return c.FeedInto(ctx, r, nil)
 }

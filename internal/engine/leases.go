@@ -17,15 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// Leases returns the lease container over c. Each lease is a document of c in the format
-// of the .NET change feed processor. It can be read and changed like any other item.
-// [Leases.In] selects another format.
-//
-// The container c must be partitioned by /id or /partitionKey, or have no partition key
-// (SystemKey). Its DefaultTTL must not be above zero. Otherwise Open returns a
-// *lease.DialectError. Each write is one request to the store. A write whose condition
-// fails returns the current document. A listing is one request, which reads one snapshot:
-// every id of c, and the documents of the leases. The Now of a listing is [DB.Now].
+// Leases implements store.DB.Leases, which documents it.
 func (db *DB) Leases(c *Container) Leases { return Leases{db: db, c: c} }
 
 // Leases is a [lease.Container]. [DB.Leases] returns it. It is safe for concurrent use.
@@ -35,8 +27,7 @@ type Leases struct {
 	dialect lease.Dialect
 }
 
-// In returns a copy of l whose documents have the given dialect. Processors of other
-// implementations can share such leases.
+// In implements store.Leases.In, which documents it.
 func (l Leases) In(d lease.Dialect) Leases {
 	l.dialect = d
 	return l

@@ -86,13 +86,7 @@ func (v *VisitedItem) Continuation() string {
 	return v.part.after(v.point, v.stamp.number).encode()
 }
 
-// Items returns a page of the items of a container, read from one snapshot. An item that
-// exists from the first page to the last is returned exactly once. Writes, splits and
-// merges between the pages do not change that.
-//
-// Items returns a *feed.GoneError if Partition is not live, a *[storetype.BadRequestError] if the
-// request is not valid, and a *feed.ThrottledError if the provisioned throughput is used
-// up.
+// Items implements store.Container.Items, which documents it.
 func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) {
 	if r.MaxItems <= 0 {
 		r.MaxItems = defaultMaxItems
@@ -109,11 +103,7 @@ func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error
 	return page, err
 }
 
-// VisitItems calls visit for the items of a page, in the order of Items, until visit
-// returns false or an error. It allocates nothing per item, so it suits filters. The
-// argument of visit is valid only during the call. A snapshot stays open during the
-// visit, so visit must return soon. An error of visit is returned unchanged. The returned
-// page has no Items. Its Continuation is the position after the last visited item.
+// VisitItems implements store.Container.VisitItems, which documents it.
 func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(*VisitedItem) (more bool, err error)) (ItemsPage, error) {
 	if r.MaxBytes <= 0 {
 		r.MaxBytes = maxVisitBytes
