@@ -137,7 +137,7 @@ var batchKinds = map[string]engine.OpKind{
 }
 
 func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
-	o := batchOp{Operation: engine.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
+	o := batchOp{Operation: engine.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal, ExactCharge: true}}
 	if e.PartitionKey != nil {
 		if o.key, o.err = parseKey(*e.PartitionKey); o.err != nil {
 			o.err = badRequest("the partitionKey of the operation is not a partition key: %s", keyArray)

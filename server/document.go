@@ -188,7 +188,7 @@ func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 const versionOfGo = "2020-11-05"
 
 func (x *request) writeOptions() engine.WriteOptions {
-	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
+	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal(), ExactCharge: true}
 }
 
 // onDocument calls do for the document that the path addresses by its ID. If the

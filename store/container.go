@@ -78,6 +78,11 @@ type WriteOptions struct {
 	NoBody bool
 }
 
+// engine returns the options as the type of package engine.
+func (o WriteOptions) engine() engine.WriteOptions {
+	return engine.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
+}
+
 // ReadOptions are the conditions of a read. The zero value sets no condition.
 type ReadOptions struct {
 	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has
@@ -97,14 +102,14 @@ type ReadOptions struct {
 // valid. It returns a *feed.ThrottledError if the provisioned throughput is used up, and
 // an error that wraps feed.ErrNotFound if the container was deleted.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
-	r, err := c.engine().Create(ctx, key, body, engine.WriteOptions(o))
+	r, err := c.engine().Create(ctx, key, body, o.engine())
 	return result(r), err
 }
 
 // Upsert creates or replaces an item. It returns the same errors as
 // [Container.Create], but an existing item is not a conflict.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
-	r, err := c.engine().Upsert(ctx, key, body, engine.WriteOptions(o))
+	r, err := c.engine().Upsert(ctx, key, body, o.engine())
 	return result(r), err
 }
 
@@ -112,14 +117,14 @@ func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []by
 // same key. Replace returns an error that wraps feed.ErrNotFound if the item does not
 // exist.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
-	r, err := c.engine().Replace(ctx, key, id, body, engine.WriteOptions(o))
+	r, err := c.engine().Replace(ctx, key, id, body, o.engine())
 	return result(r), err
 }
 
 // Delete deletes the item with the given id. It returns an error that wraps
 // feed.ErrNotFound if the item does not exist.
 func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
-	r, err := c.engine().Delete(ctx, key, id, engine.WriteOptions(o))
+	r, err := c.engine().Delete(ctx, key, id, o.engine())
 	return result(r), err
 }
 
@@ -131,7 +136,7 @@ func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string
 // returns an error of the function unchanged. Otherwise it returns the same errors as
 // [Container.Replace].
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
-	r, err := c.engine().Change(ctx, key, id, change, engine.WriteOptions(o))
+	r, err := c.engine().Change(ctx, key, id, change, o.engine())
 	return result(r), err
 }
 
@@ -177,6 +182,13 @@ type Operation struct {
 	NoBody bool
 }
 
+// engine returns the operation as the type of package engine.
+func (o Operation) engine() engine.Operation {
+	return engine.Operation{
+		Kind: o.Kind, ID: o.ID, Body: o.Body, Change: o.Change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody,
+	}
+}
+
 // Batch carries out up to 100 operations on one logical partition, either all or none.
 // All writes of a batch have the same LSN. Each operation reads the effects of earlier
 // ones. If key is nil, the first operation must have a body, which gives the key.
@@ -186,7 +198,7 @@ type Operation struct {
 // three limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return
 // and changes write.
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
-	results, err := c.engine().Batch(ctx, key, convert(ops, func(o Operation) engine.Operation { return engine.Operation(o) }))
+	results, err := c.engine().Batch(ctx, key, convert(ops, Operation.engine))
 	return convert(results, result), err
 }
 

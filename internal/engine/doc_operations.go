@@ -27,14 +27,14 @@ func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []by
 // Upsert creates or replaces an item. It returns the same errors as [Container.Create],
 // but an existing item is not a conflict.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+	return c.writeOne(ctx, key, Operation{Kind: OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody, ExactCharge: o.ExactCharge})
 }
 
 // Replace replaces the item with the given id. The body must have the same id and the
 // same key. Replace returns an error that wraps feed.ErrNotFound if the item does not
 // exist.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+	return c.writeOne(ctx, key, Operation{Kind: OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody, ExactCharge: o.ExactCharge})
 }
 
 // Delete deletes the item with the given id. It returns an error that wraps
@@ -51,7 +51,7 @@ func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string
 // returns an error of the function unchanged. Otherwise it returns the same errors as
 // [Container.Replace].
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody, ExactCharge: o.ExactCharge})
 }
 
 func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Operation) (Result, error) {
@@ -75,9 +75,9 @@ func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Opera
 	return result, err
 }
 
-// charge returns the charge of an operation that succeeds. An upsert counts as a replace
+// charge returns the charge of an operation of r that succeeds. An upsert counts as a replace
 // until the sequencer has found no item.
-func (c *Container) charge(op *operation) float64 {
+func (c *Container) charge(r *request, op *operation) float64 {
 	switch {
 	case op.kind == OpDelete:
 		return deleteCharge(int(op.size))
@@ -86,7 +86,7 @@ func (c *Container) charge(op *operation) float64 {
 	case op.kind == OpCreate, op.created:
 		return c.createCharge(op)
 	}
-	return replaceCharge(int(op.size))
+	return replaceCharge(c.changedTerms(r, op), int(op.size))
 }
 
 // failed returns the charge of a write that failed with err.
@@ -139,6 +139,7 @@ func (db *DB) newRequest(c *Container) *request {
 }
 
 func (db *DB) freeRequest(r *request) {
+	r.dropView()
 	key := r.one[0].key[:0]
 	*r = request{done: r.done}
 	r.one[0].key = key
@@ -149,7 +150,7 @@ func (db *DB) freeRequest(r *request) {
 // the sequencer gets the operation: it checks the document and makes the index key.
 func (c *Container) prepare(op *operation, key feed.PartitionKey, o Operation) error {
 	op.kind, op.id, op.change = o.Kind, o.ID, o.Change
-	op.ifMatch, op.ifNoneMatch, op.noBody = o.IfMatch, o.IfNoneMatch, o.NoBody
+	op.ifMatch, op.ifNoneMatch, op.noBody, op.exact = o.IfMatch, o.IfNoneMatch, o.NoBody, o.ExactCharge
 	components, err := c.prepareKey(op, key, o)
 	if err != nil {
 		return err
@@ -189,7 +190,7 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation
 func (c *Container) result(r *request, op *operation) (Result, error) {
 	res := Result{Created: op.created, Partition: r.partition, End: r.end}
 	res.LSN = op.stamp.lsn
-	res.Charge = c.charge(op)
+	res.Charge = c.charge(r, op)
 	switch op.kind {
 	case OpDelete:
 		return res, nil
@@ -244,6 +245,7 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Oper
 		return nil, err
 	}
 	r := &request{c: c, ops: make([]operation, len(ops)), batch: true, done: make(chan struct{}, 1)}
+	defer r.dropView()
 	if err := c.prepareBatch(r, key, ops); err != nil {
 		if failed := (*BatchError)(nil); errors.As(err, &failed) {
 			at := c.refused(ctx, key)
@@ -285,7 +287,7 @@ func (c *Container) chargeFailed(r *request, failed *BatchError, charge float64)
 		case i == failed.Index:
 			failed.Charges[i] = charge
 		case len(op.key) > 0:
-			failed.Charges[i] = c.charge(op)
+			failed.Charges[i] = c.charge(r, op)
 		}
 		failed.Charge += failed.Charges[i]
 	}
@@ -393,7 +395,8 @@ type Result struct {
 	End       int64
 	// Charge is the cost of the operation in request units (RU). A read costs 1 RU, and
 	// 1/11 RU for each KB of the stored item beyond the first. The cost of a create depends
-	// on the number of its values, too. A replace costs about 11 RU and a delete about 7.
+	// on the number of its values, too, and that of a replace on those that it changes; see
+	// [WriteOptions].ExactCharge. A replace costs about 11 RU and a delete about 7.
 	Charge float64
 }
 
@@ -408,6 +411,10 @@ type WriteOptions struct {
 	IfNoneMatch string
 	// NoBody leaves [Item].Body out of the result, which saves the copy.
 	NoBody bool
+	// ExactCharge makes the charge of a replace, an upsert or a change depend on what it
+	// changes, which costs a read of the old item. Otherwise a change of one scalar is
+	// assumed. An item above 64 KiB isn't compared.
+	ExactCharge bool
 }
 
 // ReadOptions are the conditions of a read. The zero value sets no condition.
@@ -448,6 +455,6 @@ type Operation struct {
 	Change func(old []byte) ([]byte, error)
 	// IfMatch and IfNoneMatch are as in [WriteOptions] and [ReadOptions].
 	IfMatch, IfNoneMatch string
-	// NoBody is as in [WriteOptions]. OpRead ignores it.
-	NoBody bool
+	// NoBody and ExactCharge are as in [WriteOptions]. OpRead ignores them.
+	NoBody, ExactCharge bool
 }
