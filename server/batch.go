@@ -138,7 +138,7 @@ var batchKinds = map[string]storetype.OpKind{
 }
 
 func (e batchEntry) read(kind storetype.OpKind, unpatchable [][]string) batchOp {
-	o := batchOp{Operation: storetype.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
+	o := batchOp{Operation: storetype.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal, ExactCharge: true}}
 	if e.PartitionKey != nil {
 		if o.key, o.err = parseKey(*e.PartitionKey); o.err != nil {
 			o.err = badRequest("the partitionKey of the operation is not a partition key: %s", keyArray)

@@ -217,7 +217,7 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 // perform calls the method of the store for one operation and returns its result.
 func (x *request) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (storetype.Result, error) {
 	ctx := x.r.Context()
-	w := storetype.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
+	w := storetype.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody, ExactCharge: true}
 	switch o.Kind {
 	case storetype.OpCreate:
 		return c.Create(ctx, key, o.Body, w)

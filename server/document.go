@@ -189,7 +189,7 @@ func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 const versionOfGo = "2020-11-05"
 
 func (x *request) writeOptions() storetype.WriteOptions {
-	return storetype.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
+	return storetype.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal(), ExactCharge: true}
 }
 
 // onDocument calls do for the document that the path addresses by its ID. If the

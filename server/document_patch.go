@@ -160,7 +160,7 @@ func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id st
 	if err != nil {
 		return item, false, err
 	}
-	r, err = c.Replace(x.r.Context(), key, id, after, storetype.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody})
+	r, err = c.Replace(x.r.Context(), key, id, after, storetype.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody, ExactCharge: true})
 	r.Charge += item.Charge
 	return r, errors.Is(err, storetype.ErrPreconditionFailed), err
 }

@@ -58,7 +58,7 @@ func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 	for i := range 200 {
 		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"x":%q}`, i, i%10, i, strings.Repeat("x", 4000))
 	}
-	_, all, scan := ts.total("SELECT VALUE c.v FROM c WHERE c.v = 17")
+	_, all, scan := ts.total("SELECT VALUE c.v FROM c WHERE c.v + 0 = 17")
 	for _, test := range []struct {
 		where        string
 		rows, looked int

@@ -457,9 +457,28 @@ func TestTheChargeOfAQueryGrowsWithTheDocumentsItReads(t *testing.T) {
 		}
 		return n
 	}
-	one, key, all := charge(pk(`["k1"]`), "SELECT * FROM c WHERE c.id = '1'"), charge(pk(`["k1"]`), "SELECT * FROM c WHERE c.y = 1"), charge(nil, "SELECT * FROM c WHERE c.y = 1")
+	const unindexed = "SELECT * FROM c WHERE c.y + 0 = 1"
+	one, key, all := charge(pk(`["k1"]`), "SELECT * FROM c WHERE c.id = '1'"), charge(pk(`["k1"]`), unindexed), charge(nil, unindexed)
 	if one < 1 || key <= one || all < 4*key {
 		t.Errorf("charges: one document %v, a key %v, all %v", one, key, all)
+	}
+	// The service reads no document that an indexed condition drops, and none for COUNT. The
+	// charges are recorded ones.
+	for _, x := range []struct {
+		h    headers
+		text string
+		want float64
+	}{
+		{nil, "SELECT * FROM c WHERE c.y = 1", 2.8},
+		{nil, "SELECT * FROM c WHERE c.id = '1'", 2.82},
+		{headers{"x-ms-documentdb-partitionkeyrangeid": "0"}, "SELECT VALUE COUNT(1) FROM c", 2.89},
+		{pk(`["k1"]`), "SELECT VALUE COUNT(1) FROM c", 2.99},
+		{nil, "SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1'", 2.99},
+		{pk(`["k1"]`), "SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1'", 2.99},
+	} {
+		if got := charge(x.h, x.text); got != x.want {
+			t.Errorf("%v %s costs %v RU, want %v", x.h, x.text, got, x.want)
+		}
 	}
 }
 

@@ -32,8 +32,8 @@ type Operation struct {
 	Change func(old []byte) ([]byte, error)
 	// IfMatch and IfNoneMatch are as in [WriteOptions] and [ReadOptions].
 	IfMatch, IfNoneMatch string
-	// NoBody is as in [WriteOptions]. OpRead ignores it.
-	NoBody bool
+	// NoBody and ExactCharge are as in [WriteOptions]. OpRead ignores them.
+	NoBody, ExactCharge bool
 }
 
 // BatchError reports which operation of a batch failed. No operation of the batch was

@@ -38,7 +38,8 @@ type Result struct {
 	End       int64
 	// Charge is the cost of the operation in request units (RU). A read costs 1 RU, and
 	// 1/11 RU for each KB of the stored item beyond the first. What a create costs depends
-	// on the number of its values, too. A replace costs about 11 RU and a delete about 7.
+	// on the number of its values, too, and a replace on those that it changes; see
+	// [WriteOptions].ExactCharge. A replace costs about 11 RU and a delete about 7.
 	Charge float64
 }
 
@@ -53,6 +54,10 @@ type WriteOptions struct {
 	IfNoneMatch string
 	// NoBody leaves [Item].Body out of the result, which saves the copy.
 	NoBody bool
+	// ExactCharge makes the charge of a replace, an upsert or a change depend on what it
+	// changes, which costs a read of the old item. Otherwise a change of one scalar is
+	// assumed. An item above 64 KiB isn't compared.
+	ExactCharge bool
 }
 
 // ReadOptions are the conditions of a read. The zero value sets no condition.

@@ -16,9 +16,12 @@ const (
 	// unique key. A replace costs replaceBase and termWeight for each term that it removes or
 	// adds.
 	createBase, replaceBase, termWeight, uniqueWeight = 108, 216, 4, 31
-	// changedTerms is the estimate of the terms that a replace or a patch changes: those of one
-	// scalar. To compare with the old item, every write would have to read it first.
-	changedTerms = 2
+	// assumedTerms is the number of terms that a replace or a patch is assumed to change unless
+	// the caller asks for the exact charge: those of one scalar.
+	assumedTerms = 2
+	// nestedTerm is the weight of an object or an array within a document. An empty one weighs
+	// 1, and a scalar 2.
+	nestedTerm = 1.5
 	// deleteWeight is the charge of a delete, as recorded for an item of four members.
 	deleteWeight = 140
 	// failedCharge is the charge of a write that changed nothing. A conflict costs a quarter of
@@ -37,10 +40,11 @@ func createCharge(body []byte, size, unique int) float64 {
 	return (createBase + termWeight*indexTerms(body) + uniqueWeight*float64(unique)) / chargeUnits * readCharge(size)
 }
 
-// replaceCharge and deleteCharge return the charges of replacing and deleting an item. size is
-// the larger of its sizes before and after, in bytes.
-func replaceCharge(size int) float64 {
-	return (replaceBase + termWeight*changedTerms) / chargeUnits * readCharge(size)
+// replaceCharge and deleteCharge return the charges of replacing and deleting an item. terms is
+// the number of index terms that go or come. size is the larger of the item's sizes before and
+// after, in bytes.
+func replaceCharge(terms float64, size int) float64 {
+	return (replaceBase + termWeight*terms) / chargeUnits * readCharge(size)
 }
 
 func deleteCharge(size int) float64 { return deleteWeight / chargeUnits * readCharge(size) }
@@ -49,32 +53,40 @@ func deleteCharge(size int) float64 { return deleteWeight / chargeUnits * readCh
 // an array within it adds 1.5, or 1 if it is empty, which fits the recorded charges of nested
 // items. body is canonical JSON, and may lack the closing brace.
 func indexTerms(body []byte) float64 {
-	const scalar, nested, empty = 2, 1.5, 1
-	terms, i := 0.0, 1
-	for i < len(body) {
-		switch c := body[i]; c {
-		case '"':
-			i = endOfString(body, i)
-			if i >= len(body) || body[i] != ':' { // otherwise it is a name
-				terms += scalar
-			}
-			continue
+	const scalar, empty = 2, 1
+	terms := 0.0
+	for i := 1; i < len(body); {
+		c := body[i]
+		switch i = endOfToken(body, i); c {
 		case '{', '[':
-			if i+1 < len(body) && (body[i+1] == '}' || body[i+1] == ']') {
+			if i < len(body) && (body[i] == '}' || body[i] == ']') {
 				terms += empty
 			} else {
-				terms += nested
+				terms += nestedTerm
 			}
 		case '}', ']', ',', ':':
 		default:
-			terms += scalar
-			for i+1 < len(body) && bytes.IndexByte([]byte(",]}"), body[i+1]) < 0 {
-				i++
+			if i >= len(body) || body[i] != ':' { // otherwise it is a name
+				terms += scalar
 			}
 		}
-		i++
 	}
 	return terms
+}
+
+// endOfToken returns the offset after the token that begins at an offset of a canonical JSON
+// text.
+func endOfToken(body []byte, at int) int {
+	switch body[at] {
+	case '"':
+		return endOfString(body, at)
+	case '{', '[', '}', ']', ',', ':':
+		return at + 1
+	}
+	for at++; at < len(body) && bytes.IndexByte([]byte(",]}"), body[at]) < 0; {
+		at++
+	}
+	return at
 }
 
 // endOfString returns the offset after the string that begins at an offset of a JSON text.

@@ -17,12 +17,12 @@ func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []by
 
 // Upsert implements store.Container.Upsert, which documents it.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
-	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody, ExactCharge: o.ExactCharge})
 }
 
 // Replace implements store.Container.Replace, which documents it.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
-	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody, ExactCharge: o.ExactCharge})
 }
 
 // Delete implements store.Container.Delete, which documents it.
@@ -32,7 +32,7 @@ func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string
 
 // Change implements store.Container.Change, which documents it.
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o storetype.WriteOptions) (storetype.Result, error) {
-	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+	return c.writeOne(ctx, key, storetype.Operation{Kind: storetype.OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody, ExactCharge: o.ExactCharge})
 }
 
 func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o storetype.Operation) (storetype.Result, error) {
@@ -56,9 +56,9 @@ func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o store
 	return result, err
 }
 
-// charge returns the charge of an operation that succeeds. An upsert counts as a replace
+// charge returns the charge of an operation of r that succeeds. An upsert counts as a replace
 // until the sequencer has found no item.
-func (c *Container) charge(op *operation) float64 {
+func (c *Container) charge(r *request, op *operation) float64 {
 	switch {
 	case op.kind == storetype.OpDelete:
 		return deleteCharge(int(op.size))
@@ -67,7 +67,7 @@ func (c *Container) charge(op *operation) float64 {
 	case op.kind == storetype.OpCreate, op.created:
 		return c.createCharge(op)
 	}
-	return replaceCharge(int(op.size))
+	return replaceCharge(c.changedTerms(r, op), int(op.size))
 }
 
 // failed returns the charge of a write that failed with err.
@@ -120,6 +120,7 @@ func (db *DB) newRequest(c *Container) *request {
 }
 
 func (db *DB) freeRequest(r *request) {
+	r.dropView()
 	key := r.one[0].key[:0]
 	*r = request{done: r.done}
 	r.one[0].key = key
@@ -130,7 +131,7 @@ func (db *DB) freeRequest(r *request) {
 // the sequencer gets the operation: it checks the document and makes the index key.
 func (c *Container) prepare(op *operation, key feed.PartitionKey, o storetype.Operation) error {
 	op.kind, op.id, op.change = o.Kind, o.ID, o.Change
-	op.ifMatch, op.ifNoneMatch, op.noBody = o.IfMatch, o.IfNoneMatch, o.NoBody
+	op.ifMatch, op.ifNoneMatch, op.noBody, op.exact = o.IfMatch, o.IfNoneMatch, o.NoBody, o.ExactCharge
 	components, err := c.prepareKey(op, key, o)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o storetype
 func (c *Container) result(r *request, op *operation) (storetype.Result, error) {
 	res := storetype.Result{Created: op.created, Partition: r.partition, End: r.end}
 	res.LSN = op.stamp.lsn
-	res.Charge = c.charge(op)
+	res.Charge = c.charge(r, op)
 	switch op.kind {
 	case storetype.OpDelete:
 		return res, nil
@@ -218,6 +219,7 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []stor
 		return nil, err
 	}
 	r := &request{c: c, ops: make([]operation, len(ops)), batch: true, done: make(chan struct{}, 1)}
+	defer r.dropView()
 	if err := c.prepareBatch(r, key, ops); err != nil {
 		if failed := (*storetype.BatchError)(nil); errors.As(err, &failed) {
 			at := c.refused(ctx, key)
@@ -259,7 +261,7 @@ func (c *Container) chargeFailed(r *request, failed *storetype.BatchError, charg
 		case i == failed.Index:
 			failed.Charges[i] = charge
 		case len(op.key) > 0:
-			failed.Charges[i] = c.charge(op)
+			failed.Charges[i] = c.charge(r, op)
 		}
 		failed.Charge += failed.Charges[i]
 	}

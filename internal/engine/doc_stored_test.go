@@ -356,7 +356,7 @@ func TestChargesAreTheRecordedOnes(t *testing.T) {
 			t.Errorf("a read of %d bytes costs %v RU, want %v", size, got, want)
 		}
 	}
-	if got := replaceCharge(0); math.Abs(got-10.67) > 0.005 {
+	if got := replaceCharge(assumedTerms, 0); math.Abs(got-10.67) > 0.005 {
 		t.Errorf("a replace costs %v RU", got)
 	}
 }

@@ -33,6 +33,7 @@ type request struct {
 	err       error
 	end       int64
 	partition string
+	view      *view         // the view before the request if an operation has an exact charge; see dropView
 	done      chan struct{} // capacity 1
 }
 

@@ -23,8 +23,9 @@ type operation struct {
 	unique []uniqueDigest
 
 	ifMatch, ifNoneMatch string
-	// noBody reports whether the result has no body.
-	noBody bool
+	// noBody reports whether the result has no body. exact reports whether the charge of a
+	// replace depends on what it changes.
+	noBody, exact bool
 
 	// The sequencer sets the fields below. They are the result.
 	stamp   stamp
@@ -34,6 +35,8 @@ type operation struct {
 	size uint32
 	// stored is the stored document that an OpRead returns.
 	stored []byte
+	// before is the version that the operation replaces, if exact is set.
+	before version
 }
 
 // version is an item's state at one moment within a group.
@@ -92,6 +95,7 @@ func (g *group) transact(r *request) error {
 	if l == nil {
 		return notFound("container %s", r.c.name)
 	}
+	r.keepView(g.db)
 	index := l.meta.find(r.ops[0].point)
 	r.partition, r.end = l.meta.partitions[index].id, l.ends[index] // also set if the transaction fails
 	t := g.transaction(l, index)
@@ -212,6 +216,7 @@ func (t *transaction) write(op *operation, old version, doc document) error {
 		return err
 	}
 	op.stamp, op.doc = s, doc
+	op.keepBefore(old)
 	op.size = max(op.size, uint32(t.l.c.tail.storedSize(doc.body, op.stamp)))
 	return nil
 }
@@ -276,64 +281,6 @@ func (t *transaction) appendDocument(dst []byte, op *operation, v version) ([]by
 		return t.l.c.tail.appendStored(dst, v.body, v.stamp), nil
 	}
 	return t.l.c.fetch(t.db.pebble, dst, v.entry, op.point)
-}
-
-// changed calls the operation's change function with the item's document, and returns the
-// new document. It checks that id and key have not changed.
-func (t *transaction) changed(op *operation, old version) (doc document, err error) {
-	stored, err := t.appendDocument(nil, op, old)
-	if err != nil {
-		return doc, err
-	}
-	public, err := appendPublic(nil, stored)
-	if err != nil {
-		return doc, err
-	}
-	body, err := runChange(op.change, public)
-	if err != nil {
-		return doc, err
-	}
-	c := t.l.c
-	doc, err = parseDocument(body, c.paths, t.l.meta.props.DefaultTTL != ttlOff)
-	if err != nil {
-		return doc, err
-	}
-	if err := t.produce(max(len(body), len(doc.body))); err != nil {
-		return doc, err
-	}
-	if doc.id != op.id {
-		return doc, badRequest(storetype.BadID, "a change cannot give item %q the id %q", op.id, doc.id)
-	}
-	if !bytes.Equal(c.hash.Append(nil, doc.components()), op.point) {
-		return doc, badRequest(storetype.KeyMismatch, "a change cannot give item %q another partition key", op.id)
-	}
-	return doc, c.prepareUnique(op, doc)
-}
-
-// produce adds n to the bytes that a transaction makes. It returns a *[storetype.TooLargeError]
-// above the limit. Without a limit, a hundred small changes could rewrite a hundred large
-// documents while all writers wait.
-func (t *transaction) produce(n int) error {
-	if t.made += n; t.made > MaxBatchResult {
-		return &storetype.TooLargeError{What: "batch", Size: t.made, Limit: MaxBatchResult}
-	}
-	return nil
-}
-
-var errNoChange = errors.New("an operation of kind OpChange has no function")
-
-// runChange calls f and returns its result. It returns a panic of f as an error, because
-// a panic must not end the sequencer.
-func runChange(f func([]byte) ([]byte, error), old []byte) (body []byte, err error) {
-	if f == nil {
-		return nil, errNoChange
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("change: panic: %v", p)
-		}
-	}()
-	return f(old)
 }
 
 // perform writes the effects to the batch. An error here fails the whole group, because
