@@ -107,3 +107,12 @@ func readPage(t *testing.T, c *Container, r feed.Request) feed.Page {
 	}
 	return p
 }
+
+// kindOf returns the kind of a bad request, or 0 for another error.
+func kindOf(err error) storetype.BadRequestKind {
+	var bad *storetype.BadRequestError
+	if errors.As(err, &bad) {
+		return bad.Kind
+	}
+	return 0
+}

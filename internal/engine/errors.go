@@ -12,35 +12,6 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// These are reasons of a [storetype.BadRequestError], found in its Err. They are for
-// callers in this module, which answer with another text for each. Its other reasons are a
-// *jsonscan.SyntaxError and a *canonical.RangeError.
-var (
-	// ErrNotObject: the document is JSON, but not an object.
-	ErrNotObject = errors.New("not an object")
-	// ErrNoID: the document has no id.
-	ErrNoID = errors.New("no id")
-	// ErrBadName: the name of a database or container has a character that none may have.
-	ErrBadName = errors.New("bad name")
-	// ErrFewComponents: the partition key has fewer components than the container's.
-	ErrFewComponents = errors.New("too few components")
-)
-
-func badRequest(kind storetype.BadRequestKind, format string, args ...any) error {
-	return &storetype.BadRequestError{Kind: kind, Detail: fmt.Sprintf(format, args...)}
-}
-
-// badRequestBy is like badRequest, with a reason.
-func badRequestBy(cause error, kind storetype.BadRequestKind, format string, args ...any) error {
-	return &storetype.BadRequestError{Kind: kind, Detail: fmt.Sprintf(format, args...), Err: cause}
-}
-
-// corrupt returns a *CorruptError with a formatted Detail. It has no Dir, because
-// DB.fault adds that later.
-func corrupt(format string, args ...any) error {
-	return &storetype.CorruptError{Detail: fmt.Sprintf(format, args...)}
-}
-
 // notFound returns an error that names a missing database, container or item and wraps
 // feed.ErrNotFound.
 func notFound(format string, args ...any) error {

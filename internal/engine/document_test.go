@@ -39,7 +39,7 @@ func TestStoredBytesCarryTheSystemProperties(t *testing.T) {
 	if err := json.Unmarshal(stored, &got); err != nil {
 		t.Fatalf("%v: %s", err, stored)
 	}
-	rid := documentRID(0x1A2B3C01, 1, 3)
+	rid := ridOf(0x1A2B3C01, 1, 3)
 	if got.ID != "a" || got.RID != rid || got.Attachments != "attachments/" || got.TS != s.ts || *got.LSN != s.lsn {
 		t.Errorf("stored %s", stored)
 	}
@@ -132,11 +132,11 @@ func TestRIDsHaveTheStructureThatSDKsParse(t *testing.T) {
 	if got := databaseRID(0x1A2B3C01); got != "Gis8AQ==" {
 		t.Errorf("database rid %s", got)
 	}
-	if got := documentRID(0x1A2B3C01, 1, 3); got != "Gis8AYAAAAEAAAADAwAAAA==" {
+	if got := ridOf(0x1A2B3C01, 1, 3); got != "Gis8AYAAAAEAAAADAwAAAA==" {
 		t.Errorf("document rid %s", got)
 	}
 	for _, n := range []uint32{1, 2, 255, 256, 65536, maxDocumentNumber} {
-		s := documentRID(0xFFFFFFFF, maxContainerNumber, n)
+		s := ridOf(0xFFFFFFFF, maxContainerNumber, n)
 		b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(s, "-", "/"))
 		if err != nil || len(b) != 16 || b[4]&0x80 == 0 || b[15]&0xF0 != 0 || strings.Contains(s, "/") {
 			t.Errorf("document %d: %s", n, s)
@@ -164,7 +164,7 @@ func TestRIDsHaveTheStructureThatSDKsParse(t *testing.T) {
 func TestRIDsSortAlikeInBothByteOrders(t *testing.T) {
 	var little, big uint64
 	for n := uint32(1); n < maxDocumentNumber-70_000; n += 65_537 {
-		b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(documentRID(1, 1, n), "-", "/"))
+		b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(ridOf(1, 1, n), "-", "/"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestRIDsSortAlikeInBothByteOrders(t *testing.T) {
 }
 
 func FuzzParseRID(f *testing.F) {
-	f.Add(documentRID(1, 2, 3))
+	f.Add(ridOf(1, 2, 3))
 	f.Add("Gis8AYAAAAE=")
 	f.Fuzz(func(t *testing.T, s string) {
 		r, ok := parseRID(s)
@@ -189,7 +189,7 @@ func FuzzParseRID(f *testing.F) {
 		case 12:
 			back = containerRID(r.database, r.container)
 		case ridSize:
-			back = documentRID(r.database, r.container, r.document)
+			back = ridOf(r.database, r.container, r.document)
 		}
 		if back != s {
 			t.Fatalf("%q was parsed as %+v, which is formatted as %q", s, r, back)
@@ -231,7 +231,7 @@ func TestKeyPathsAreParsedOrRefused(t *testing.T) {
 		{"/\xff"},
 		{strings.Repeat("/a", MaxDepth)},
 	} {
-		if got, err := parseKeyPaths(paths); kindOf(err) != storetype.BadProperties {
+		if got, err := parseKeyPaths(paths); badKind(err) != storetype.BadProperties {
 			t.Errorf("%q: %q, %v", paths, got, err)
 		}
 	}
@@ -272,28 +272,10 @@ func TestKeysOfEveryGoTypeBecomeComponents(t *testing.T) {
 		t.Errorf("%v became %+v, %v", key, components, err)
 	}
 	for _, v := range []any{[]byte("a"), map[string]any{}, []any{1}, struct{}{}, math.NaN(), math.Inf(1), json.Number("1e999"), json.Number("x"), "\xff"} {
-		if got, err := keyComponents(feed.PartitionKey{v}); kindOf(err) != storetype.BadKey {
+		if got, err := keyComponents(feed.PartitionKey{v}); badKind(err) != storetype.BadKey {
 			t.Errorf("%T %v: %+v, %v", v, v, got, err)
 		} else if _, beyond := errors.AsType[*canonical.RangeError](err); beyond != (v == json.Number("1e999")) {
 			t.Errorf("%T %v: %v is caused by its range: %t", v, v, err, beyond)
-		}
-	}
-}
-
-func TestGivenKeyMustMatchTheDocument(t *testing.T) {
-	c := &Container{paths: mustPaths(t, "/a", "/b"), hash: epk.MultiHash}
-	d, err := parseDocument([]byte(`{"id":"x","a":"A","b":0}`), c.paths, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, good := range []feed.PartitionKey{nil, {"A", 0}, {"A", math.Copysign(0, -1)}} {
-		if err := c.matchKey(good, &d); err != nil {
-			t.Errorf("%v: %v", good, err)
-		}
-	}
-	for _, bad := range []feed.PartitionKey{{}, {"A"}, {"A", 1}, {"A", feed.Undefined}, {"A", "0"}, {"A", 0, 0}} {
-		if err := c.matchKey(bad, &d); kindOf(err) != storetype.KeyMismatch {
-			t.Errorf("%v: %v", bad, err)
 		}
 	}
 }
@@ -327,36 +309,14 @@ func TestExpiryOfItemsAndContainers(t *testing.T) {
 		}
 	}
 	for _, bad := range []int64{-2, math.MaxInt32 + 1} {
-		if err := checkTTL(bad); kindOf(err) != storetype.BadTTL {
+		if err := checkTTL(bad); badKind(err) != storetype.BadTTL {
 			t.Errorf("%d: %v", bad, err)
 		}
 	}
 }
 
-// The charges of creates are recorded ones of the service.
-func TestChargesAreTheRecordedOnes(t *testing.T) {
-	for body, want := range map[string]float64{
-		`{"id":"1","pk":"p"`:                             5.90,
-		`{"id":"1","pk":"p","s":"a\"b,:]"`:               6.29,
-		`{"id":"1","pk":"p","n":-1.5e3,"t":true`:         6.67,
-		`{"id":"1","pk":"p","n":1,"grp":2,"txt":"row 1"`: 7.05,
-		`{"id":"1","pk":"p","a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9,"j":10,"k":11,"l":null`: 10.48,
-		`{"id":"1","pk":"t","i":42,"f":1.5,"t":true,"fa":false,"nu":null,"s":"h","arr":[1,"a",null,[2]],"obj":{"a":{"b":1}},"emp":"","ea":[],"eo":{},` +
-			`"ts":"2","dt":"2","tm":"1","uuid":"1","b64":"A","dec":"1"`: 14.29,
-	} {
-		if got := createCharge([]byte(body), 200, 0); math.Abs(got-want) > 0.005 {
-			t.Errorf("%s costs %.3f RU, want %v", body, got, want)
-		}
-	}
-	if got := createCharge([]byte(`{"id":"2","pk":"p","email":"a@b"`), 0, 1) * conflictShare; math.Abs(got-1.94) > 0.005 {
-		t.Errorf("a violated unique key costs %.3f RU", got)
-	}
-	for size, want := range map[int]float64{0: 1, 1024: 1, 2048: 1.09, 100 * 1024: 10} {
-		if got := readCharge(size); math.Abs(got-want) > 0.005 {
-			t.Errorf("a read of %d bytes costs %v RU, want %v", size, got, want)
-		}
-	}
-	if got := replaceCharge(assumedTerms, 0); math.Abs(got-10.67) > 0.005 {
-		t.Errorf("a replace costs %v RU", got)
-	}
+// ridOf returns the resource id (_rid) of document number n of a container. n is
+// from 1 to maxDocumentNumber.
+func ridOf(database, container, n uint32) string {
+	return string(appendDocumentRID(nil, database, container, n))
 }
