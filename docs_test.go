@@ -124,7 +124,7 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	named := regexp.MustCompile("`((?:Test|Example|Fuzz|Benchmark)[A-Z_]\\w*)`")
-	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "internal/engine/FORMAT.md") {
+	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "internal/layout/FORMAT.md") {
 		for _, m := range named.FindAllStringSubmatch(document(t, page), -1) {
 			if !have[m[1]] {
 				t.Errorf("%s names %s, which does not exist", page, m[1])
@@ -219,7 +219,7 @@ func TestCitedFilesExist(t *testing.T) {
 	for _, file := range goFiles(t) {
 		bare[path.Base(file)] = true
 	}
-	for _, page := range append(guides(t), "internal/engine/FORMAT.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md") {
+	for _, page := range append(guides(t), "internal/layout/FORMAT.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md") {
 		bare[path.Base(page)] = true
 	}
 	exists := func(from, name string) bool {
@@ -240,7 +240,7 @@ func TestCitedFilesExist(t *testing.T) {
 	for _, file := range goFiles(t) {
 		texts[file] = comments(t, file)
 	}
-	for _, page := range append(guides(t), "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md", "internal/engine/FORMAT.md", "Makefile", ".golangci.yml", ".ci/run", ".ci/fuzz") {
+	for _, page := range append(guides(t), "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md", "internal/layout/FORMAT.md", "Makefile", ".golangci.yml", ".ci/run", ".ci/fuzz") {
 		texts[page] = document(t, page)
 	}
 	for _, file := range slices.Sorted(maps.Keys(texts)) {

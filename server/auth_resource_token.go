@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -157,7 +157,7 @@ func (s *Server) authorizeResource(x *request, token wire.Token) (grant, error) 
 // error if the permission no longer exists.
 func (s *Server) permissionOf(x *request, c claims) (permission, error) {
 	ctx := x.r.Context()
-	d, err := s.db.DatabaseByRID(ctx, engine.RIDEncoding.EncodeToString(c.Database[:]))
+	d, err := s.db.DatabaseByRID(ctx, layout.RIDEncoding.EncodeToString(c.Database[:]))
 	if err != nil {
 		return permission{}, err
 	}

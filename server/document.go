@@ -8,6 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -82,7 +83,7 @@ func (s *Server) postDocument(x *request) error {
 // idOf returns the ID in a document's JSON. It returns "" if the ID is missing or is not
 // a string.
 func idOf(body []byte) string {
-	s := jsonscan.New(body, engine.MaxDepth)
+	s := jsonscan.New(body, layout.MaxDepth)
 	for more, err := s.Object(1); more && err == nil; more, err = s.Next('}') {
 		name, err := s.Name()
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/aad"
 	"github.com/changefeed-go/changefeed/internal/canonical"
-	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -188,20 +188,20 @@ func badRequestAnswer(bad *storetype.BadRequestError) statusError {
 		beyond *canonical.RangeError
 	)
 	switch {
-	case errors.Is(bad, engine.ErrFewComponents):
+	case errors.Is(bad, layout.ErrFewComponents):
 		return *errNoKey.(*statusError) //nolint:errcheck,errorlint // refuse returns no other type
 	case bad.Kind == storetype.KeyMismatch:
 		a.substatus = wire.SubPartitionKeyMismatch
 		a.message = "PartitionKey extracted from document doesn't match the one specified in the header. " +
 			"Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
-	case errors.Is(bad, engine.ErrNotObject):
+	case errors.Is(bad, layout.ErrNotObject):
 		a.message = "One of the specified inputs is invalid"
 	case errors.As(bad, &syntax), errors.As(bad, &beyond):
 		a.message = "The request payload is invalid. Ensure to provide a valid request payload."
-	case errors.Is(bad, engine.ErrNoID):
+	case errors.Is(bad, layout.ErrNoID):
 		a.message = "The input content is invalid because the required properties - 'id; ' - are missing. " +
 			"Learn more: https://aka.ms/CosmosDB/sql/errors/missing-id"
-	case errors.Is(bad, engine.ErrBadName):
+	case errors.Is(bad, layout.ErrBadName):
 		a.message = "The input name presented contains invalid character."
 	}
 	return a

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -46,7 +47,7 @@ type offer struct {
 // number in the store and a mark of its kind. For numbers of eight million and more, it
 // has six bytes.
 func offerRID(owner string) (string, error) {
-	b, err := engine.RIDEncoding.DecodeString(owner)
+	b, err := layout.RIDEncoding.DecodeString(owner)
 	if err != nil || len(b) != 4 && len(b) != 8 {
 		return "", fmt.Errorf("rid %q does not belong to a database or container", owner)
 	}
@@ -59,7 +60,7 @@ func offerRID(owner string) (string, error) {
 		size = 6
 	}
 	b = binary.BigEndian.AppendUint64(nil, n<<1|kind)
-	return engine.RIDEncoding.EncodeToString(b[8-size:]), nil
+	return layout.RIDEncoding.EncodeToString(b[8-size:]), nil
 }
 
 // databaseOffer returns the offer of a database, or nil if the database was created

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -91,7 +92,7 @@ func (x *request) permissionBody(u *user, p permission, life time.Duration) []by
 // the number of the permission.
 func permissionRID(u *user, number uint32) string {
 	b := binary.BigEndian.AppendUint32(u.ridBytes(), number)
-	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, 0))
+	return layout.RIDEncoding.EncodeToString(append(b, 0, 0, 0, 0))
 }
 
 // permissionIn returns the index in u.Permissions of the permission that the path names

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -141,10 +141,10 @@ const (
 )
 
 func keyRangeRID(container string, number uint32) (string, error) {
-	b, err := engine.RIDEncoding.DecodeString(container)
+	b, err := layout.RIDEncoding.DecodeString(container)
 	if err != nil {
 		return "", fmt.Errorf("the rid %q of the container: %w", container, err)
 	}
 	b = binary.LittleEndian.AppendUint32(b, number+firstKeyRange)
-	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, keyRangeMark)), nil
+	return layout.RIDEncoding.EncodeToString(append(b, 0, 0, 0, keyRangeMark)), nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
@@ -268,7 +268,7 @@ func mergeGroups(t testing.TB, info query.Info, ranges [][]string) []string {
 // documentNumber returns the number of a document, which is a part of its rid.
 func documentNumber(t testing.TB, rid string) uint64 {
 	t.Helper()
-	b, err := engine.RIDEncoding.DecodeString(rid)
+	b, err := layout.RIDEncoding.DecodeString(rid)
 	if err != nil || len(b) != 16 {
 		t.Fatalf("%q is not the rid of a document: %v", rid, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -43,7 +44,7 @@ func (u *user) id() string { return u.record.Name }
 
 // rid returns the rid of the user: the bytes of the database's rid and the number of the
 // record. The top bit of the number is 0. In the rid of a container, the same bit is 1.
-func (u *user) rid() string { return engine.RIDEncoding.EncodeToString(u.ridBytes()) }
+func (u *user) rid() string { return layout.RIDEncoding.EncodeToString(u.ridBytes()) }
 
 func (u *user) ridBytes() []byte {
 	return binary.BigEndian.AppendUint32(ridBytes(u.database.RID), u.record.Number)
@@ -51,7 +52,7 @@ func (u *user) ridBytes() []byte {
 
 // ridBytes decodes a rid that the store returned.
 func ridBytes(rid string) []byte {
-	b, _ := engine.RIDEncoding.DecodeString(rid)
+	b, _ := layout.RIDEncoding.DecodeString(rid)
 	return b
 }
 
@@ -101,8 +102,8 @@ func (x *request) user() (*user, error) {
 // userNumber returns the record number in the rid of a user of the database d. ok is
 // false if the text is not such a rid.
 func userNumber(d storetype.DatabaseProperties, rid string) (number uint32, ok bool) {
-	b, err := engine.RIDEncoding.DecodeString(rid)
-	if err != nil || len(b) != 8 || engine.RIDEncoding.EncodeToString(b[:4]) != d.RID {
+	b, err := layout.RIDEncoding.DecodeString(rid)
+	if err != nil || len(b) != 8 || layout.RIDEncoding.EncodeToString(b[:4]) != d.RID {
 		return 0, false
 	}
 	return binary.BigEndian.Uint32(b[4:]), true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -74,7 +75,7 @@ func (g *group) setDatabase(d *database) error {
 	if err != nil {
 		return err
 	}
-	if err := g.batch.Set(databaseKey(d.number), record, nil); err != nil {
+	if err := g.batch.Set(layout.DatabaseKey(d.number), record, nil); err != nil {
 		return err
 	}
 	g.changeCatalog().databases[d.id] = d
@@ -122,7 +123,7 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 			}
 		}
 		delete(g.changeCatalog().databases, id)
-		return errors.Join(g.deleteRecords(d.number), g.batch.Delete(databaseKey(d.number), nil))
+		return errors.Join(g.deleteRecords(d.number), g.batch.Delete(layout.DatabaseKey(d.number), nil))
 	})
 }
 
@@ -149,7 +150,7 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p storetype.
 		if g.currentCatalog().containers[name] != nil {
 			return fmt.Errorf("container %q: %w", p.ID, storetype.ErrConflict)
 		}
-		if db.numbers.Container >= maxContainerNumber {
+		if db.numbers.Container >= layout.MaxContainerNumber {
 			return storetype.ErrFull
 		}
 		c = db.newContainer(db.numbers.Container+1, d, p.ID, paths, hash, unique)
@@ -225,10 +226,10 @@ func (g *group) replaceContainer(c *Container, p storetype.ContainerProperties) 
 	}
 	if p.KeyPaths != nil && !slices.Equal(p.KeyPaths, l.meta.props.KeyPaths) ||
 		p.KeyVersion != storetype.DefaultHash && p.KeyVersion != l.meta.props.KeyVersion {
-		return badRequest(storetype.BadProperties, "the partition key of container %q cannot be changed", c.name)
+		return layout.BadRequest(storetype.BadProperties, "the partition key of container %q cannot be changed", c.name)
 	}
 	if p.UniqueKeys != nil && !sameUniqueKeys(p.UniqueKeys, l.meta.props.UniqueKeys) {
-		return badRequest(storetype.BadProperties, "the unique keys of container %q cannot be changed; create another container", c.name)
+		return layout.BadRequest(storetype.BadProperties, "the unique keys of container %q cannot be changed; create another container", c.name)
 	}
 	m := l.meta.change()
 	m.props.DefaultTTL, m.props.Throughput = p.DefaultTTL, p.Throughput
@@ -259,13 +260,13 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 
 func (g *group) deleteContainer(c *Container) error {
 	l := g.db.writeState(c)
-	for _, space := range containerSpaces {
-		prefix := appendContainerKey(nil, space, c.number)
-		if err := g.batch.DeleteRange(prefix, successor(prefix), nil); err != nil {
+	for _, space := range layout.ContainerSpaces {
+		prefix := layout.AppendContainerKey(nil, space, c.number)
+		if err := g.batch.DeleteRange(prefix, layout.Successor(prefix), nil); err != nil {
 			return err
 		}
 	}
-	if err := g.batch.Delete(containerKey(c.number), nil); err != nil {
+	if err := g.batch.Delete(layout.ContainerKey(c.number), nil); err != nil {
 		return err
 	}
 	for _, p := range l.meta.partitions {
@@ -301,7 +302,7 @@ func (g *group) putNumbers() error {
 	if err != nil {
 		return fmt.Errorf("encode numbers: %w", err)
 	}
-	return g.batch.Set([]byte{spaceNumbers}, b, nil)
+	return g.batch.Set([]byte{layout.SpaceNumbers}, b, nil)
 }
 
 // openDatabase returns the current view, and the database with name id in it. The caller
@@ -336,11 +337,11 @@ type Container struct {
 	// because a server needs it for every request.
 	identity feed.Identity
 
-	paths keyPaths
+	paths layout.KeyPaths
 	hash  epk.Hash
 	// systemKey reports whether the container has no partition key of its own.
 	systemKey bool
-	tail      *tailFormat
+	tail      *layout.TailFormat
 	// unique is nil if the container has no unique keys.
 	unique *uniquePolicy
 

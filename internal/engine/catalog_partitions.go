@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -57,19 +58,19 @@ func (l *writeState) planSplit(id, at string) (index, n int, ranges []feed.Range
 		return 0, 0, nil, gone(id, feed.Range{})
 	}
 	if l.c.systemKey {
-		return 0, 0, nil, badRequest(storetype.BadRange, "container %s has no partition key, so it cannot be split; use a container with a key", l.c.name)
+		return 0, 0, nil, layout.BadRequest(storetype.BadRange, "container %s has no partition key, so it cannot be split; use a container with a key", l.c.name)
 	}
 	old := l.meta.partitions[index]
 	if at == "" {
 		mid, err := l.c.hash.Midpoint(old.keys.Min, old.keys.Max)
 		if err != nil {
-			return 0, 0, nil, badRequest(storetype.BadRange, "%v", err)
+			return 0, 0, nil, layout.BadRequest(storetype.BadRange, "%v", err)
 		}
 		at = mid
 	}
 	at = evenHex(at) // whole bytes, so that the new ranges can be halved again
 	if !isHex(at) || at <= old.keys.Min || at >= old.keys.Max {
-		return 0, 0, nil, badRequest(storetype.BadRange, "%q is not an upper-case hexadecimal key inside %s", at, old.keys)
+		return 0, 0, nil, layout.BadRequest(storetype.BadRange, "%q is not an upper-case hexadecimal key inside %s", at, old.keys)
 	}
 	return index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}}, nil
 }
@@ -97,7 +98,7 @@ func (l *writeState) planMerge(a, b string) (index, n int, ranges []feed.Range, 
 		first, second = second, first
 	}
 	if first+1 != second {
-		return 0, 0, nil, badRequest(storetype.BadRange, "partitions %s and %s are not neighbours", a, b)
+		return 0, 0, nil, layout.BadRequest(storetype.BadRange, "partitions %s and %s are not neighbours", a, b)
 	}
 	parts := l.meta.partitions
 	return first, 2, []feed.Range{{Min: parts[first].keys.Min, Max: parts[second].keys.Max}}, nil
@@ -132,7 +133,7 @@ func (g *group) replacePartitions(c *Container, cp *orderCopy) error {
 	}
 	var retired []uint32
 	for _, p := range old {
-		if err := g.batch.Delete(partitionKeyOf(l.c.number, p.number), nil); err != nil {
+		if err := g.batch.Delete(layout.PartitionKeyOf(l.c.number, p.number), nil); err != nil {
 			return err
 		}
 		g.retired = append(g.retired, p.changed)
@@ -252,7 +253,7 @@ func (s segment) last() int64 {
 	if s.To > 0 {
 		return s.To
 	}
-	return maxLSN
+	return layout.MaxLSN
 }
 
 func newPartition(number uint32, keys feed.Range, segments []uint32, parents []string) (*partition, error) {
@@ -283,7 +284,7 @@ func binaryRange(r feed.Range) (lower, upper []byte, err error) {
 		upper, err = epk.ParseHex(evenHex(r.Max))
 	}
 	if err != nil {
-		return nil, nil, badRequest(storetype.BadRange, "%v", err)
+		return nil, nil, layout.BadRequest(storetype.BadRange, "%v", err)
 	}
 	return lower, upper, nil
 }
@@ -424,7 +425,7 @@ func (r *containerRecord) load(number uint32) (*meta, error) {
 	for _, p := range r.Partitions {
 		part, err := newPartition(p.Number, feed.Range{Min: p.Min, Max: p.Max}, p.Segments, p.Parents)
 		if err != nil {
-			return nil, corrupt("container %d: partition %d: %v", number, p.Number, err)
+			return nil, layout.Corrupt("container %d: partition %d: %v", number, p.Number, err)
 		}
 		part.losses = p.Losses
 		m.partitions = append(m.partitions, part)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -29,23 +30,23 @@ func checkName(id string) error {
 	if id == "" || len(id) > MaxNameSize || !utf8.ValidString(id) || strings.ContainsAny(id, `/\?#`) {
 		var cause error
 		if strings.ContainsAny(id, `/\?#`) {
-			cause = ErrBadName
+			cause = layout.ErrBadName
 		}
-		return badRequestBy(cause, storetype.BadProperties, `the name %.300q is empty, longer than %d bytes, not UTF-8, or contains one of / \ ? #`, id, MaxNameSize)
+		return layout.BadRequestBy(cause, storetype.BadProperties, `the name %.300q is empty, longer than %d bytes, not UTF-8, or contains one of / \ ? #`, id, MaxNameSize)
 	}
 	return nil
 }
 
 // validateContainer checks the properties of a new container. It returns its hash and its parsed
 // key paths.
-func validateContainer(p storetype.ContainerProperties) (epk.Hash, keyPaths, error) {
+func validateContainer(p storetype.ContainerProperties) (epk.Hash, layout.KeyPaths, error) {
 	if err := checkName(p.ID); err != nil {
 		return 0, nil, err
 	}
 	if p.SystemKey && (!slices.Equal(p.KeyPaths, []string{SystemKeyPath}) || p.KeyVersion == storetype.MultiHash || p.Partitions > 1) {
-		return 0, nil, badRequest(storetype.BadProperties, "a container without a partition key has the key path %s, no MultiHash and one partition; leave out the other values", SystemKeyPath)
+		return 0, nil, layout.BadRequest(storetype.BadProperties, "a container without a partition key has the key path %s, no MultiHash and one partition; leave out the other values", SystemKeyPath)
 	}
-	paths, err := parseKeyPaths(p.KeyPaths)
+	paths, err := layout.ParseKeyPaths(p.KeyPaths)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -58,10 +59,10 @@ func validateContainer(p storetype.ContainerProperties) (epk.Hash, keyPaths, err
 		}
 	case storetype.HashV1, storetype.HashV2, storetype.MultiHash:
 	default:
-		return 0, nil, badRequest(storetype.BadProperties, "there is no key version %d", p.KeyVersion)
+		return 0, nil, layout.BadRequest(storetype.BadProperties, "there is no key version %d", p.KeyVersion)
 	}
 	if p.Partitions < 0 || p.Partitions > storetype.MaxPartitions {
-		return 0, nil, badRequest(storetype.BadProperties, "a container is created with 1 to %d partitions, not %d", storetype.MaxPartitions, p.Partitions)
+		return 0, nil, layout.BadRequest(storetype.BadProperties, "a container is created with 1 to %d partitions, not %d", storetype.MaxPartitions, p.Partitions)
 	}
 	return hash, paths, validateSettings(p)
 }
@@ -69,14 +70,14 @@ func validateContainer(p storetype.ContainerProperties) (epk.Hash, keyPaths, err
 // validateSettings checks DefaultTTL, Retention, Throughput and Extra, which
 // ReplaceContainer can change.
 func validateSettings(p storetype.ContainerProperties) error {
-	if err := checkTTL(int64(p.DefaultTTL)); err != nil {
+	if err := layout.CheckTTL(int64(p.DefaultTTL)); err != nil {
 		return err
 	}
 	if p.Retention < 0 {
-		return badRequest(storetype.BadProperties, "the retention of versions is negative: %s", p.Retention)
+		return layout.BadRequest(storetype.BadProperties, "the retention of versions is negative: %s", p.Retention)
 	}
 	if p.Throughput < 0 {
-		return badRequest(storetype.BadProperties, "the throughput is negative: %d RU/s", p.Throughput)
+		return layout.BadRequest(storetype.BadProperties, "the throughput is negative: %d RU/s", p.Throughput)
 	}
 	return checkExtra(p.Extra)
 }
@@ -87,7 +88,7 @@ func validateDatabase(p storetype.DatabaseProperties) error {
 		return err
 	}
 	if p.Throughput < 0 {
-		return badRequest(storetype.BadProperties, "the throughput is negative: %d RU/s", p.Throughput)
+		return layout.BadRequest(storetype.BadProperties, "the throughput is negative: %d RU/s", p.Throughput)
 	}
 	return checkExtra(p.Extra)
 }
@@ -98,7 +99,7 @@ func checkExtra(extra json.RawMessage) error {
 		return &storetype.TooLargeError{What: "extra properties", Size: len(extra), Limit: MaxExtraSize}
 	}
 	if extra != nil && !json.Valid(extra) {
-		return badRequest(storetype.BadProperties, "the extra properties are not JSON: %.60q", extra)
+		return layout.BadRequest(storetype.BadProperties, "the extra properties are not JSON: %.60q", extra)
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func newMeta(c *Container, p storetype.ContainerProperties, ts int64) (*meta, er
 
 func (db *DB) propertiesOf(d *database) storetype.DatabaseProperties {
 	return storetype.DatabaseProperties{
-		ID: d.id, RID: databaseRID(d.number), ETag: db.etagOf(d.number, d.revision, d.modified), Modified: unixTime(d.modified),
+		ID: d.id, RID: layout.DatabaseRID(d.number), ETag: db.etagOf(d.number, d.revision, d.modified), Modified: unixTime(d.modified),
 		Throughput: d.throughput, Extra: slices.Clone(d.extra),
 	}
 }
@@ -141,7 +142,7 @@ func (c *Container) properties(m *meta) storetype.ContainerProperties {
 	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
 	p.UniqueKeys = cloneUniqueKeys(p.UniqueKeys)
 	p.Partitions = len(m.partitions)
-	p.RID = containerRID(c.database, c.number)
+	p.RID = layout.ContainerRID(c.database, c.number)
 	p.ETag = c.db.etagOf(c.number, m.revision, p.Modified.Unix())
 	return p
 }
@@ -150,7 +151,7 @@ func (c *Container) properties(m *meta) storetype.ContainerProperties {
 // Container. Requests can then read them without a view. Only the sequencer and the
 // opening of the store call it.
 func (c *Container) applySettings(m *meta) {
-	c.useTTL.Store(m.props.DefaultTTL != ttlOff)
+	c.useTTL.Store(m.props.DefaultTTL != layout.TTLOff)
 	rate := c.db.enforced(m.props.Throughput)
 	c.bucket.provision(rate, c.db.clock.now())
 	c.dedicated.Store(m.props.Throughput > 0)

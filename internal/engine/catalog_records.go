@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -57,11 +58,11 @@ const (
 	recordByNumber = 'n' // the key ends with the number; the value is the record
 	recordByName   = 't' // the key ends with the name; the value is the number
 
-	recordKeySize = containerKeySize + 1 + 4 // the size of a key by number
+	recordKeySize = layout.ContainerKeySize + 1 + 4 // the size of a key by number
 )
 
 func recordPrefix(database uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{spaceRecord}, database)
+	return binary.BigEndian.AppendUint32([]byte{layout.SpaceRecord}, database)
 }
 
 func recordKey(database, number uint32) []byte {
@@ -78,7 +79,7 @@ func (r Record) validate() error {
 		return err
 	}
 	if r.Value == nil {
-		return badRequest(storetype.BadProperties, "the record %q has no value", r.Name)
+		return layout.BadRequest(storetype.BadProperties, "the record %q has no value", r.Name)
 	}
 	return checkExtra(r.Value)
 }
@@ -97,7 +98,7 @@ func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Reco
 			return Record{}, err
 		}
 		if db.numbers.Record >= maxRecordNumber {
-			return Record{}, badRequest(storetype.BadProperties, "the store has used all of its %d record numbers", maxRecordNumber)
+			return Record{}, layout.BadRequest(storetype.BadProperties, "the store has used all of its %d record numbers", maxRecordNumber)
 		}
 		db.numbers.Record++
 		if err := g.putNumbers(); err != nil {
@@ -247,14 +248,14 @@ func (db *DB) readRecord(r pebble.Reader, database, number uint32, format string
 func (db *DB) decodeRecord(key, value []byte) (Record, error) {
 	var s storedRecord
 	if err := json.Unmarshal(value, &s); err != nil || len(key) != recordKeySize {
-		return Record{}, corrupt("record %x: %v", key, err)
+		return Record{}, layout.Corrupt("record %x: %v", key, err)
 	}
 	return db.publicRecord(s, binary.BigEndian.Uint32(key[recordKeySize-4:])), nil
 }
 
 func decodeRecordNumber(b []byte) (uint32, error) {
 	if len(b) != 4 {
-		return 0, corrupt("the number of a record has %d bytes, not 4", len(b))
+		return 0, layout.Corrupt("the number of a record has %d bytes, not 4", len(b))
 	}
 	return binary.BigEndian.Uint32(b), nil
 }
@@ -329,7 +330,7 @@ func (g *group) findRecord(database uint32, name, etag string) (number uint32, s
 		return 0, s, err
 	}
 	if err := json.Unmarshal(b, &s); err != nil {
-		return 0, s, g.db.fault(corrupt("record %d: %v", number, err))
+		return 0, s, g.db.fault(layout.Corrupt("record %d: %v", number, err))
 	}
 	if etag != "" && etag != "*" && etag != g.db.publicRecord(s, number).ETag {
 		return 0, s, fmt.Errorf("%w: record %q has another etag", storetype.ErrPreconditionFailed, name)
@@ -353,23 +354,23 @@ func (g *group) putRecord(database, number uint32, s storedRecord) (Record, erro
 // database from the catalog, because getRecordKey does not see this deletion.
 func (g *group) deleteRecords(database uint32) error {
 	prefix := recordPrefix(database)
-	return g.batch.DeleteRange(prefix, successor(prefix), nil)
+	return g.batch.DeleteRange(prefix, layout.Successor(prefix), nil)
 }
 
 // checkRecords verifies that every record belongs to a database, has a number up to last,
 // and can be found by its name. Every name must belong to a record.
 func (k *checker) checkRecords(databases map[uint32]bool, last uint32) error {
 	names := map[string]uint32{} // the number of each record, by the key of its name
-	err := eachKey(k.v.snap, []byte{spaceRecord}, func(key, value []byte) error {
-		if len(key) < containerKeySize+1 || !databases[binary.BigEndian.Uint32(key[1:])] {
+	err := eachKey(k.v.snap, []byte{layout.SpaceRecord}, func(key, value []byte) error {
+		if len(key) < layout.ContainerKeySize+1 || !databases[binary.BigEndian.Uint32(key[1:])] {
 			return k.report("record %.40x belongs to a database that is not there", key)
 		}
-		if key[containerKeySize] == recordByName {
+		if key[layout.ContainerKeySize] == recordByName {
 			return nil
 		}
 		r, err := k.db.decodeRecord(key, value)
 		switch {
-		case err != nil || key[containerKeySize] != recordByNumber:
+		case err != nil || key[layout.ContainerKeySize] != recordByNumber:
 			return k.report("record %.40x cannot be read: %v", key, err)
 		case r.Number == 0 || r.Number > last:
 			return k.report("record number %d is above the last assigned one, %d", r.Number, last)
@@ -380,13 +381,13 @@ func (k *checker) checkRecords(databases map[uint32]bool, last uint32) error {
 	if err != nil {
 		return err
 	}
-	err = eachKey(k.v.snap, []byte{spaceRecord}, func(key, value []byte) error {
-		if len(key) < containerKeySize+1 || key[containerKeySize] != recordByName {
+	err = eachKey(k.v.snap, []byte{layout.SpaceRecord}, func(key, value []byte) error {
+		if len(key) < layout.ContainerKeySize+1 || key[layout.ContainerKeySize] != recordByName {
 			return nil
 		}
 		n, err := decodeRecordNumber(value)
 		if err != nil || n == 0 || names[string(key)] != n {
-			return k.report("name %.80q refers to record %d, which does not have it", key[containerKeySize+1:], n)
+			return k.report("name %.80q refers to record %d, which does not have it", key[layout.ContainerKeySize+1:], n)
 		}
 		delete(names, string(key))
 		return nil

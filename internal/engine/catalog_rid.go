@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -17,9 +18,9 @@ func (db *DB) DatabaseByRID(ctx context.Context, id string) (storetype.DatabaseP
 		return storetype.DatabaseProperties{}, err
 	}
 	defer v.release()
-	if r, ok := parseRID(id); ok && r.container == 0 {
+	if r, ok := layout.ParseRID(id); ok && r.Container == 0 {
 		for _, d := range v.catalog.databases {
-			if d.number == r.database {
+			if d.number == r.Database {
 				return db.propertiesOf(d), nil
 			}
 		}
@@ -36,9 +37,9 @@ func (db *DB) ContainerByRID(ctx context.Context, id string) (*Container, error)
 		return nil, err
 	}
 	defer v.release()
-	if r, ok := parseRID(id); ok && r.container != 0 && r.document == 0 {
+	if r, ok := layout.ParseRID(id); ok && r.Container != 0 && r.Document == 0 {
 		for _, s := range v.states {
-			if s != nil && s.c.number == r.container && s.c.database == r.database {
+			if s != nil && s.c.number == r.Container && s.c.database == r.Database {
 				return s.c, nil
 			}
 		}
@@ -70,8 +71,8 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 	if err != nil {
 		return Located{}, err
 	}
-	r, ok := parseRID(id)
-	if !ok || r.document == 0 || r.container != c.number || r.database != c.database {
+	r, ok := layout.ParseRID(id)
+	if !ok || r.Document == 0 || r.Container != c.number || r.Database != c.database {
 		c.spend(readCharge(0))
 		return Located{}, notFound("item with the _rid %q in container %s", id, c.name)
 	}
@@ -80,7 +81,7 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 		return Located{}, err
 	}
 	defer v.release()
-	found, err := c.locate(v, s, &sc, r.document)
+	found, err := c.locate(v, s, &sc, r.Document)
 	c.spend(max(found.Charge, readCharge(0)))
 	if err != nil {
 		return Located{}, fmt.Errorf("read by _rid %q: %w", id, err)
@@ -98,18 +99,18 @@ func (c *Container) locate(v *view, s *state, sc *keyFilter, number uint32) (fou
 	if point == nil || !sc.holds(point) {
 		return found, notFound("item")
 	}
-	op := operation{id: string(id), key: append(append(appendContainerKey(nil, spaceIndex, c.number), point...), id...)}
-	op.point = op.key[containerKeySize : containerKeySize+len(point)]
+	op := operation{id: string(id), key: append(append(layout.AppendContainerKey(nil, layout.SpaceIndex, c.number), point...), id...)}
+	op.point = op.key[layout.ContainerKeySize : layout.ContainerKeySize+len(point)]
 	if found.Result, err = c.readOne(v, s, &op); err != nil {
 		return found, err
 	}
-	// parseDocument must not get the system properties. With them, the document may
+	// layout.ParseDocument must not get the system properties. With them, the document may
 	// exceed the largest size that a caller can write.
-	own := len(found.Body) - c.tail.fixedSize() - digitCount(found.Modified.Unix()) - 1
-	doc, err := parseDocument(append(bytes.Clone(found.Body[:max(own, 0)]), '}'), c.paths, false)
+	own := len(found.Body) - c.tail.FixedSize() - layout.DigitCount(found.Modified.Unix()) - 1
+	doc, err := layout.ParseDocument(append(bytes.Clone(found.Body[:max(own, 0)]), '}'), c.paths, false)
 	if err != nil {
-		return Located{}, c.db.fault(corrupt("container %s: the document at LSN %d: %v", c.name, found.LSN, err))
+		return Located{}, c.db.fault(layout.Corrupt("container %s: the document at LSN %d: %v", c.name, found.LSN, err))
 	}
-	found.Key, found.ID = partitionKey(doc.components()), op.id
+	found.Key, found.ID = layout.PartitionKey(doc.Components()), op.id
 	return found, nil
 }

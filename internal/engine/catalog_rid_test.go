@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -32,13 +33,13 @@ func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 		}
 	}
 	document := documentRID(first.database, first.number, 1)
-	for _, rid := range []string{"", "db", "AAAA", first.Identity().ContainerRID, document, databaseRID(99)} {
+	for _, rid := range []string{"", "db", "AAAA", first.Identity().ContainerRID, document, layout.DatabaseRID(99)} {
 		if _, err := db.DatabaseByRID(ctx, rid); !errors.Is(err, feed.ErrNotFound) {
 			t.Errorf("database %q: %v", rid, err)
 		}
 	}
-	foreign := containerRID(first.database, second.number) // the second container's number in the first one's database
-	for _, rid := range []string{"", "c", first.Identity().DatabaseRID, document, containerRID(first.database, 99), foreign} {
+	foreign := layout.ContainerRID(first.database, second.number) // the second container's number in the first one's database
+	for _, rid := range []string{"", "c", first.Identity().DatabaseRID, document, layout.ContainerRID(first.database, 99), foreign} {
 		if _, err := db.ContainerByRID(ctx, rid); !errors.Is(err, feed.ErrNotFound) {
 			t.Errorf("container %q: %v", rid, err)
 		}
@@ -129,7 +130,7 @@ func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
 }
 
 // documentRID returns the resource id (_rid) of document number n of a container. n is
-// from 1 to maxDocumentNumber.
+// from 1 to layout.MaxDocumentNumber.
 func documentRID(database, container, n uint32) string {
-	return string(appendDocumentRID(nil, database, container, n))
+	return string(layout.AppendDocumentRID(nil, database, container, n))
 }

@@ -52,7 +52,7 @@ func (c *Container) Ends(ctx context.Context) ([]PartitionEnd, error) {
 func (c *Container) countItems(ctx context.Context, v *view, p *partition) (n growth, err error) {
 	sc := keyFilter{keys: p.keys, lower: p.lower, upper: p.upper}
 	err = c.scanIndex(ctx, v, &sc, nil, nil, func(i *indexed) (bool, error) {
-		n.add(growth{items: 1, bytes: int64(i.size)})
+		n.add(growth{items: 1, bytes: int64(i.Size)})
 		return true, nil
 	})
 	return n, err
@@ -73,10 +73,10 @@ func (g growth) negated() growth { return growth{-g.items, -g.bytes} }
 // growth returns the change of the partition's size that the write e makes.
 func (e *effect) growth(l *writeState) (g growth) {
 	if e.old.exists {
-		g.add(growth{-1, -int64(e.old.size)})
+		g.add(growth{-1, -int64(e.old.Size)})
 	}
 	if !e.remove {
-		g.add(growth{1, int64(l.c.tail.storedSize(e.body, e.stamp))})
+		g.add(growth{1, int64(l.c.tail.StoredSize(e.body, e.stamp))})
 	}
 	return g
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -52,7 +53,7 @@ func TestStatisticsAreExact(t *testing.T) {
 	}
 	for n := range 40 {
 		r := upsert(t, c, fmt.Sprint(n%25), fmt.Sprint(n%25), n*1000)
-		sizes[fmt.Sprint(n%25)] = int64(len(r.Body) + len(tailLSN) + digitCount(r.LSN))
+		sizes[fmt.Sprint(n%25)] = int64(len(r.Body) + len(layout.TailLSN) + layout.DigitCount(r.LSN))
 	}
 	want := func(when string) {
 		t.Helper()
@@ -85,7 +86,7 @@ func TestStatisticsAreExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes["x"] = int64(len(r[3].Body) + len(tailLSN) + digitCount(r[3].LSN))
+	sizes["x"] = int64(len(r[3].Body) + len(layout.TailLSN) + layout.DigitCount(r[3].LSN))
 	want("after a transaction")
 	if _, err := c.Batch(t.Context(), nil, []storetype.Operation{{Kind: storetype.OpCreate, Body: body("z", "z", 1)}, {Kind: storetype.OpDelete, ID: "none"}}); err == nil {
 		t.Fatal("the delete of a missing item succeeded")
@@ -107,7 +108,7 @@ func TestStatisticsAreExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes["after"] = int64(len(read.Body) + len(tailLSN) + digitCount(read.LSN))
+	sizes["after"] = int64(len(read.Body) + len(layout.TailLSN) + layout.DigitCount(read.LSN))
 	want("after a merge and a restart")
 }
 

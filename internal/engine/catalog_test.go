@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -26,8 +27,8 @@ func TestDeletedContainersLeaveNoKeys(t *testing.T) {
 			upsert(t, c, "b", "p", 1)
 			all := func() (spaces string) {
 				err := eachKey(db.pebble, nil, func(key, _ []byte) error {
-					container := len(key) >= containerKeySize && bytes.Equal(key[1:containerKeySize], appendContainerKey(nil, 0, c.number)[1:])
-					if container && key[0] != spaceDatabase && !bytes.HasSuffix([]byte(spaces), key[:1]) {
+					container := len(key) >= layout.ContainerKeySize && bytes.Equal(key[1:layout.ContainerKeySize], layout.AppendContainerKey(nil, 0, c.number)[1:])
+					if container && key[0] != layout.SpaceDatabase && !bytes.HasSuffix([]byte(spaces), key[:1]) {
 						spaces += string(key[:1])
 					}
 					return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -97,11 +98,11 @@ func (k *checker) run() error {
 // stored number may be above the last assigned one.
 func (k *checker) checkCatalog() error {
 	var numbers numbersRecord
-	if err := getJSON(k.v.snap, []byte{spaceNumbers}, &numbers); err != nil {
+	if err := getJSON(k.v.snap, []byte{layout.SpaceNumbers}, &numbers); err != nil {
 		return err
 	}
 	databases := map[uint32]bool{}
-	err := eachKey(k.v.snap, []byte{spaceDatabase}, func(key, _ []byte) error {
+	err := eachKey(k.v.snap, []byte{layout.SpaceDatabase}, func(key, _ []byte) error {
 		n := binary.BigEndian.Uint32(key[1:])
 		databases[n] = true
 		if n > numbers.Database {
@@ -121,7 +122,7 @@ func (k *checker) checkCatalog() error {
 		return err
 	}
 	stored := 0
-	err = eachKey(k.v.snap, []byte{spaceContainer}, func(key, _ []byte) error {
+	err = eachKey(k.v.snap, []byte{layout.SpaceContainer}, func(key, _ []byte) error {
 		n := binary.BigEndian.Uint32(key[1:])
 		stored++
 		s := k.known[n]
@@ -154,17 +155,17 @@ func (k *checker) checkSpaces() error {
 	for ok := it.First(); ok; {
 		key := it.Key()
 		switch {
-		case bytes.IndexByte([]byte{spaceNumbers, spaceDatabase, spaceContainer, spaceRecord}, key[0]) >= 0:
+		case bytes.IndexByte([]byte{layout.SpaceNumbers, layout.SpaceDatabase, layout.SpaceContainer, layout.SpaceRecord}, key[0]) >= 0:
 			ok = it.SeekGE([]byte{key[0] + 1})
 			continue
-		case bytes.IndexByte(containerSpaces, key[0]) < 0:
+		case bytes.IndexByte(layout.ContainerSpaces, key[0]) < 0:
 			if err := k.report("key %.40x is in no key space", key); err != nil {
 				return err
 			}
 			ok = it.SeekGE([]byte{key[0] + 1})
 			continue
 		}
-		if len(key) < containerKeySize {
+		if len(key) < layout.ContainerKeySize {
 			return k.report("key %x is too short", key)
 		}
 		if n := binary.BigEndian.Uint32(key[1:]); k.known[n] == nil {
@@ -172,7 +173,7 @@ func (k *checker) checkSpaces() error {
 				return err
 			}
 		}
-		ok = it.SeekGE(successor(key[:containerKeySize]))
+		ok = it.SeekGE(layout.Successor(key[:layout.ContainerKeySize]))
 	}
 	return it.Error()
 }
@@ -181,7 +182,7 @@ func (k *checker) checkSpaces() error {
 // counters.
 func (k *checker) checkTopology(s *state) error {
 	var record containerRecord
-	if err := getJSON(k.v.snap, containerKey(s.c.number), &record); err != nil {
+	if err := getJSON(k.v.snap, layout.ContainerKey(s.c.number), &record); err != nil {
 		return err
 	}
 	var problems []string
@@ -224,8 +225,8 @@ func (k *checker) checkTopology(s *state) error {
 		if err != nil {
 			return err
 		}
-		if n.lsn != s.ends[i] {
-			problem("partition %s has the last LSN %d stored and %d in use", p.id, n.lsn, s.ends[i])
+		if n.LSN != s.ends[i] {
+			problem("partition %s has the last LSN %d stored and %d in use", p.id, n.LSN, s.ends[i])
 		}
 	}
 	if lower != feed.MaxEPK {
@@ -238,7 +239,7 @@ func (k *checker) checkTopology(s *state) error {
 		problem("%s", fault)
 	}
 	stored := 0
-	err := eachKey(k.v.snap, appendContainerKey(nil, spacePartition, s.c.number), func(_, _ []byte) error {
+	err := eachKey(k.v.snap, layout.AppendContainerKey(nil, layout.SpacePartition, s.c.number), func(_, _ []byte) error {
 		stored++
 		return nil
 	})
@@ -285,7 +286,7 @@ func (k *containerCheck) checkUniqueEntries(id string, point, stored []byte) err
 // documents. It also collects pairs of items with equal values.
 func (k *containerCheck) checkUnique() error {
 	n := 0
-	err := eachKey(k.v.snap, appendContainerKey(nil, spaceUnique, k.c.number), func(_, _ []byte) error {
+	err := eachKey(k.v.snap, layout.AppendContainerKey(nil, layout.SpaceUnique, k.c.number), func(_, _ []byte) error {
 		n++
 		return k.step()
 	})
@@ -326,16 +327,16 @@ var errNoMore = errors.New("no more wanted")
 func (u *uniqueScan) clashes(step func() error, f func(*storetype.UniqueKeyError) bool) error {
 	var prefix []byte // the part of the last live item's key before its id
 	var last string
-	err := eachKey(u.r, appendContainerKey(nil, spaceUnique, u.container), func(key, value []byte) error {
+	err := eachKey(u.r, layout.AppendContainerKey(nil, layout.SpaceUnique, u.container), func(key, value []byte) error {
 		if err := step(); err != nil {
 			return err
 		}
 		e, err := decodeUniqueEntry(key, value)
 		if err != nil || e.key >= len(u.policy.keys) {
-			return errors.Join(err, corrupt("the unique index entry %x is of unique key %d", key, e.key))
+			return errors.Join(err, layout.Corrupt("the unique index entry %x is of unique key %d", key, e.key))
 		}
-		item, ok, err := lookup(u.r, append(append(appendContainerKey(nil, spaceIndex, u.container), e.point...), e.id...))
-		if err != nil || !ok || expired(item.ts, u.ttl, item.ttl, u.now) {
+		item, ok, err := lookup(u.r, append(append(layout.AppendContainerKey(nil, layout.SpaceIndex, u.container), e.point...), e.id...))
+		if err != nil || !ok || layout.Expired(item.TS, u.ttl, item.TTL, u.now) {
 			return err
 		}
 		if bytes.Equal(e.prefix, prefix) && !f(&storetype.UniqueKeyError{Container: u.name, Paths: u.policy.keys[e.key], ID: string(e.id), Other: last}) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -41,10 +42,10 @@ func (k *containerCheck) run() error {
 		if err != nil {
 			return err
 		}
-		k.docs = max(k.docs, n.docs)
+		k.docs = max(k.docs, n.Docs)
 	}
 	k.numbers = make([]uint64, k.docs/64+1)
-	if err := k.eachEntry(spaceLog, k.checkEntry); err != nil {
+	if err := k.eachEntry(layout.SpaceLog, k.checkEntry); err != nil {
 		return err
 	}
 	if err := k.checkIndex(); err != nil {
@@ -60,11 +61,11 @@ func (k *containerCheck) run() error {
 		return err
 	}
 	if k.s.meta.props.Retention == 0 {
-		return k.eachEntry(spaceVersions, func(logPosition, []byte) error {
+		return k.eachEntry(layout.SpaceVersions, func(logPosition, []byte) error {
 			return k.complain("it has versions and no retention")
 		})
 	}
-	return k.eachEntry(spaceVersions, k.checkVersion)
+	return k.eachEntry(layout.SpaceVersions, k.checkVersion)
 }
 
 // checkSizes counts the items of each partition whose statistics are known. It compares
@@ -100,7 +101,7 @@ func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []by
 	spans := map[uint32]span{}
 	for _, number := range slices.Sorted(maps.Keys(k.s.meta.segments)) {
 		k.position = logPosition{ordinal: -1}
-		lower, upper := logBounds(space, k.c.number, number, -1, maxLSN)
+		lower, upper := layout.LogBounds(space, k.c.number, number, -1, layout.MaxLSN)
 		err := eachBetween(k.v.snap, lower, upper, func(key, value []byte) error {
 			n++
 			at, err := k.entryAt(space, number, key, value)
@@ -133,7 +134,7 @@ func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []by
 // entryAt returns the position of an entry after it has verified it. The point is empty if
 // the key is not valid.
 func (k *containerCheck) entryAt(space byte, segment uint32, key, value []byte) (at logPosition, err error) {
-	if len(key) <= logKeySize {
+	if len(key) <= layout.LogKeySize {
 		return at, k.complain("log key %x is too short", key)
 	}
 	ts, err := entryTime(space, value)
@@ -141,7 +142,7 @@ func (k *containerCheck) entryAt(space byte, segment uint32, key, value []byte) 
 		return at, err
 	}
 	at = logPosition{
-		lsn: logLSN(key), ordinal: int(logOrdinal(key)), segment: segment, point: bytes.Clone(logPoint(key)), ts: ts,
+		lsn: layout.LogLSN(key), ordinal: int(layout.LogOrdinal(key)), segment: segment, point: bytes.Clone(layout.LogPoint(key)), ts: ts,
 	}
 	return at, k.checkPosition(at, space)
 }
@@ -191,7 +192,7 @@ func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 		}
 	}
 	seg := k.s.meta.segments[at.segment]
-	if at.lsn <= seg.From || at.lsn > seg.last() || space == spaceVersions && at.lsn <= seg.Trimmed {
+	if at.lsn <= seg.From || at.lsn > seg.last() || space == layout.SpaceVersions && at.lsn <= seg.Trimmed {
 		if err := k.complain("LSN %d is in segment %d, which is %+v (log %c)", at.lsn, at.segment, seg, space); err != nil {
 			return err
 		}
@@ -223,10 +224,10 @@ func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 // entries in existing segments.
 func (k *containerCheck) checkStrays(space byte, n int) error {
 	all := 0
-	err := eachKey(k.v.snap, appendContainerKey(nil, space, k.c.number), func(key, _ []byte) error {
+	err := eachKey(k.v.snap, layout.AppendContainerKey(nil, space, k.c.number), func(key, _ []byte) error {
 		all++
-		if len(key) >= segmentKeySize {
-			number := binary.BigEndian.Uint32(key[containerKeySize:])
+		if len(key) >= layout.SegmentKeySize {
+			number := binary.BigEndian.Uint32(key[layout.ContainerKeySize:])
 			if _, ok := k.s.meta.segments[number]; !ok {
 				return k.complain("log key %x is in segment %d, which does not exist", key, number)
 			}
@@ -243,41 +244,41 @@ func (k *containerCheck) checkStrays(space byte, n int) error {
 // refers to it.
 func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	k.entries++
-	if len(value) < logHeaderSize {
+	if len(value) < layout.LogHeaderSize {
 		return k.complain("LSN %d has %d bytes", at.lsn, len(value))
 	}
-	ts, ttl := logHeader(value)
-	stored := value[logHeaderSize:]
-	body, s, err := k.c.tail.parseStored(stored)
+	ts, ttl := layout.LogHeader(value)
+	stored := value[layout.LogHeaderSize:]
+	body, s, err := k.c.tail.ParseStored(stored)
 	if err != nil {
 		return k.complain("LSN %d: %v", at.lsn, err)
 	}
-	if s.lsn != at.lsn || int(s.ordinal) != at.ordinal || s.ts != ts {
+	if s.LSN != at.lsn || int(s.Ordinal) != at.ordinal || s.TS != ts {
 		return k.complain("the document at LSN %d, ordinal %d, time %d has %+v", at.lsn, at.ordinal, ts, s)
 	}
-	doc, err := parseDocument(append(body[:len(body):len(body)], '}'), k.c.paths, false)
+	doc, err := layout.ParseDocument(append(body[:len(body):len(body)], '}'), k.c.paths, false)
 	if err != nil {
 		return k.complain("the document at LSN %d: %v", at.lsn, err)
 	}
-	if !bytes.Equal(doc.body, body) {
-		return k.complain("the document at LSN %d (id %q) is not in canonical form", at.lsn, doc.id)
+	if !bytes.Equal(doc.Body, body) {
+		return k.complain("the document at LSN %d (id %q) is not in canonical form", at.lsn, doc.ID)
 	}
-	key, _ := appendIndexKey(nil, k.c.number, k.c.hash, doc.components(), doc.id)
-	if doc.ttl != ttl || !bytes.Equal(key[containerKeySize:len(key)-len(doc.id)], at.point) {
-		return k.complain("the document at LSN %d (id %q) has another key or ttl than its log entry", at.lsn, doc.id)
+	key, _ := layout.AppendIndexKey(nil, k.c.number, k.c.hash, doc.Components(), doc.ID)
+	if doc.TTL != ttl || !bytes.Equal(key[layout.ContainerKeySize:len(key)-len(doc.ID)], at.point) {
+		return k.complain("the document at LSN %d (id %q) has another key or ttl than its log entry", at.lsn, doc.ID)
 	}
 	e, ok, err := lookup(k.v.snap, key)
 	if err != nil {
 		return err
 	}
-	want := entry{stamp: s, segment: at.segment, point: uint16(len(at.point)), size: uint32(len(stored)), ttl: ttl}
+	want := layout.Entry{Stamp: s, Segment: at.segment, Point: uint16(len(at.point)), Size: uint32(len(stored)), TTL: ttl}
 	if !ok || e != want {
-		return k.complain("item %q is %+v in the index (found: %t) and %+v in the log", doc.id, e, ok, want)
+		return k.complain("item %q is %+v in the index (found: %t) and %+v in the log", doc.ID, e, ok, want)
 	}
-	if err := k.checkUniqueEntries(doc.id, at.point, stored); err != nil {
+	if err := k.checkUniqueEntries(doc.ID, at.point, stored); err != nil {
 		return err
 	}
-	return k.checkNumber(s.number)
+	return k.checkNumber(s.Number)
 }
 
 // checkNumber verifies that a document number was assigned and that no other document has
@@ -298,7 +299,7 @@ func (k *containerCheck) checkNumber(n uint32) error {
 func (k *containerCheck) checkIndex() error {
 	n := 0
 	count := func(_, _ []byte) error { n++; return k.step() }
-	prefix := appendContainerKey(nil, spaceIndex, k.c.number)
+	prefix := layout.AppendContainerKey(nil, layout.SpaceIndex, k.c.number)
 	if err := eachKey(k.v.snap, prefix, count); err != nil || n == k.entries {
 		return err
 	}
@@ -306,11 +307,11 @@ func (k *containerCheck) checkIndex() error {
 		return err
 	}
 	return eachKey(k.v.snap, prefix, func(key, value []byte) error {
-		e, err := decodeEntry(value)
-		if err != nil || len(key) < containerKeySize+int(e.point) {
+		e, err := layout.DecodeEntry(value)
+		if err != nil || len(key) < layout.ContainerKeySize+int(e.Point) {
 			return k.complain("index entry %x: %v", key, err)
 		}
-		_, err = k.c.fetch(k.v.snap, nil, e, key[containerKeySize:containerKeySize+int(e.point)])
+		_, err = k.c.fetch(k.v.snap, nil, e, key[layout.ContainerKeySize:layout.ContainerKeySize+int(e.Point)])
 		if broken, ok := errors.AsType[*storetype.CorruptError](err); ok {
 			return k.complain("index entry %x: %s", key, broken.Detail)
 		}
@@ -337,17 +338,17 @@ func (k *containerCheck) checkVersion(at logPosition, value []byte) error {
 	if err != nil {
 		return k.complain("version at LSN %d: %v", at.lsn, err)
 	}
-	key, _ := appendIndexKey(nil, k.c.number, k.c.hash, doc.components(), doc.id)
-	if !bytes.Equal(key[containerKeySize:len(key)-len(doc.id)], at.point) {
-		return k.complain("the version of item %q at LSN %d has another key than its log entry", doc.id, at.lsn)
+	key, _ := layout.AppendIndexKey(nil, k.c.number, k.c.hash, doc.Components(), doc.ID)
+	if !bytes.Equal(key[layout.ContainerKeySize:len(key)-len(doc.ID)], at.point) {
+		return k.complain("the version of item %q at LSN %d has another key than its log entry", doc.ID, at.lsn)
 	}
 	if len(previous) > 0 {
-		_, s, err := k.c.tail.parseStored(previous)
-		if err != nil || s.lsn != v.previousLSN || s.lsn > at.lsn {
-			return k.complain("the previous image at LSN %d is of LSN %d, not %d: %v", at.lsn, s.lsn, v.previousLSN, err)
+		_, s, err := k.c.tail.ParseStored(previous)
+		if err != nil || s.LSN != v.previousLSN || s.LSN > at.lsn {
+			return k.complain("the previous image at LSN %d is of LSN %d, not %d: %v", at.lsn, s.LSN, v.previousLSN, err)
 		}
 	}
-	return k.compareVersion(at, v, doc.id, key)
+	return k.compareVersion(at, v, doc.ID, key)
 }
 
 // compareVersion verifies the last version of an item. If the item still has this
@@ -357,12 +358,12 @@ func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id strin
 	if err != nil {
 		return err
 	}
-	newer := ok && (e.lsn > at.lsn || e.lsn == at.lsn && int(e.ordinal) > at.ordinal)
+	newer := ok && (e.LSN > at.lsn || e.LSN == at.lsn && int(e.Ordinal) > at.ordinal)
 	if !ok || newer {
 		return nil // the item was replaced or deleted later
 	}
-	if v.op == feed.Delete || e.lsn != at.lsn || int(e.ordinal) != at.ordinal {
-		return k.complain("item %q is at LSN %d in the index, and its last version is a %s at LSN %d", id, e.lsn, v.op, at.lsn)
+	if v.op == feed.Delete || e.LSN != at.lsn || int(e.Ordinal) != at.ordinal {
+		return k.complain("item %q is at LSN %d in the index, and its last version is a %s at LSN %d", id, e.LSN, v.op, at.lsn)
 	}
 	stored, err := k.c.fetch(k.v.snap, nil, e, at.point)
 	if errors.As(err, new(*storetype.CorruptError)) {

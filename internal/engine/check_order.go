@@ -1,31 +1,35 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
+)
 
 // checkOrders verifies the orders of writing of a container. Each item must be in the
 // order of its key and in that of its partition, under its number.
 func (k *containerCheck) checkOrders() error {
 	inKeys, inPartitions := 0, 0
-	err := eachKey(k.v.snap, appendContainerKey(nil, spaceKeyOrder, k.c.number), func(key, value []byte) error {
-		if len(key) < containerKeySize+4 {
+	err := eachKey(k.v.snap, layout.AppendContainerKey(nil, layout.SpaceKeyOrder, k.c.number), func(key, value []byte) error {
+		if len(key) < layout.ContainerKeySize+4 {
 			return k.complain("key %x of an order is too short", key)
 		}
 		inKeys++
-		return k.checkOrderEntry(key, key[containerKeySize:len(key)-4], value)
+		return k.checkOrderEntry(key, key[layout.ContainerKeySize:len(key)-4], value)
 	})
 	if err != nil {
 		return err
 	}
 	m := k.s.meta
-	err = eachKey(k.v.snap, appendContainerKey(nil, spaceOrder, k.c.number), func(key, value []byte) error {
-		if len(key) != orderKeySize {
-			return k.complain("key %x of an order has %d bytes, not %d", key, len(key), orderKeySize)
+	err = eachKey(k.v.snap, layout.AppendContainerKey(nil, layout.SpaceOrder, k.c.number), func(key, value []byte) error {
+		if len(key) != layout.OrderKeySize {
+			return k.complain("key %x of an order has %d bytes, not %d", key, len(key), layout.OrderKeySize)
 		}
 		partition := orderPartition(key)
 		if slices.Contains(m.prepared, partition) {
 			return k.step() // a split or merge is in progress, or was interrupted
 		}
-		point, id, err := decodeOrder(value)
+		point, id, err := layout.DecodeOrder(value)
 		if err != nil {
 			return k.complain("key %x: %v", key, err)
 		}
@@ -43,12 +47,12 @@ func (k *containerCheck) checkOrders() error {
 
 // checkOrderEntry verifies that an item in an order exists and has the number in its key.
 func (k *containerCheck) checkOrderEntry(key, point, id []byte) error {
-	index := append(append(appendContainerKey(nil, spaceIndex, k.c.number), point...), id...)
+	index := append(append(layout.AppendContainerKey(nil, layout.SpaceIndex, k.c.number), point...), id...)
 	e, ok, err := lookup(k.v.snap, index)
 	if err != nil {
 		return err
 	}
-	if !ok || e.number != orderNumber(key) || int(e.point) != len(point) {
+	if !ok || e.Number != orderNumber(key) || int(e.Point) != len(point) {
 		return k.complain("key %x of an order names item %q, which is %+v in the index (found: %t)", key, id, e, ok)
 	}
 	return k.step()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -17,18 +18,18 @@ import (
 // invariant.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	key := func(space byte, c *Container, segment uint32, lsn int64, ordinal uint16, pk string) []byte {
-		components, err := c.paths.fullKey(feed.PartitionKey{pk})
+		components, err := c.paths.FullKey(feed.PartitionKey{pk})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.hash.Append(appendLogKey(nil, space, c.number, segment, lsn, ordinal), components)
+		return c.hash.Append(layout.AppendLogKey(nil, space, c.number, segment, lsn, ordinal), components)
 	}
 	index := func(c *Container, pk, id string) []byte {
-		components, err := c.paths.fullKey(feed.PartitionKey{pk})
+		components, err := c.paths.FullKey(feed.PartitionKey{pk})
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, _ := appendIndexKey(nil, c.number, c.hash, components, id)
+		k, _ := layout.AppendIndexKey(nil, c.number, c.hash, components, id)
 		return k
 	}
 	get := func(g *group, key []byte) []byte {
@@ -67,25 +68,25 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			_ = g.batch.Delete(index(l.c, "p", "a"), nil)
 		}},
 		"an index entry without a document": {"the index has 3 items and the log 2 documents", func(g *group, l *writeState) {
-			_ = g.batch.Delete(key(spaceLog, l.c, 0, 1, 0, "p"), nil)
+			_ = g.batch.Delete(key(layout.SpaceLog, l.c, 0, 1, 0, "p"), nil)
 		}},
 		"a document that was changed": {", ordinal 0", func(g *group, l *writeState) {
-			k := key(spaceLog, l.c, 0, 1, 0, "p")
+			k := key(layout.SpaceLog, l.c, 0, 1, 0, "p")
 			v := get(g, k)
 			v[7]++ // byte 7 is the lowest byte of _ts
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"a document cut short": {"LSN 1", func(g *group, l *writeState) {
-			k := key(spaceLog, l.c, 0, 1, 0, "p")
-			_ = g.batch.Set(k, get(g, k)[:logHeaderSize+10], nil)
+			k := key(layout.SpaceLog, l.c, 0, 1, 0, "p")
+			_ = g.batch.Set(k, get(g, k)[:layout.LogHeaderSize+10], nil)
 		}},
 		"one LSN in two segments of a lineage": {"LSN 1 is in segment 1, which is", func(g *group, l *writeState) {
-			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
-			_ = g.batch.Set(key(spaceLog, l.c, 1, 1, 0, "p"), v, nil)
+			v := get(g, key(layout.SpaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(layout.SpaceLog, l.c, 1, 1, 0, "p"), v, nil)
 		}},
 		"one LSN in two transactions of a segment": {"is in two transactions", func(g *group, l *writeState) {
-			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
-			_ = g.batch.Set(key(spaceLog, l.c, 0, 1, 1, "other"), v, nil)
+			v := get(g, key(layout.SpaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(layout.SpaceLog, l.c, 0, 1, 1, "other"), v, nil)
 		}},
 		"a child that begins before its parent's end": {"reads segment 0, which is", func(g *group, l *writeState) {
 			m := l.meta.change()
@@ -96,45 +97,45 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			l.replace(g, m, l.ends)
 		}},
 		"a child whose time is before its parent's": {"times", func(g *group, l *writeState) {
-			p := l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])]
-			k := key(spaceLog, l.c, p.number, 4, 0, "p")
+			p := l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[layout.LogKeySize:])]
+			k := key(layout.SpaceLog, l.c, p.number, 4, 0, "p")
 			v := get(g, k)
 			v[6]-- // _ts becomes 256 seconds earlier
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"an LSN above the counter": {"which ends at", func(g *group, l *writeState) {
-			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
-			_ = g.batch.Set(key(spaceLog, l.c, l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])].number, 77, 0, "p"), v, nil)
+			v := get(g, key(layout.SpaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(layout.SpaceLog, l.c, l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[layout.LogKeySize:])].number, 77, 0, "p"), v, nil)
 		}},
 		"a key outside its partition": {"is not read by the partition", func(g *group, l *writeState) {
-			index := l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])
+			index := l.meta.find(key(0, l.c, 0, 0, 0, "p")[layout.LogKeySize:])
 			other := l.meta.partitions[1-index].number
-			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
-			_ = g.batch.Set(key(spaceLog, l.c, other, 4, 9, "p"), v, nil)
+			v := get(g, key(layout.SpaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(layout.SpaceLog, l.c, other, 4, 9, "p"), v, nil)
 		}},
 		"a missing segment": {"is in segment 9", func(g *group, l *writeState) {
-			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
-			_ = g.batch.Set(key(spaceLog, l.c, 9, 1, 0, "p"), v, nil)
+			v := get(g, key(layout.SpaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(layout.SpaceLog, l.c, 9, 1, 0, "p"), v, nil)
 		}},
 		"a time that goes back": {"before that of", func(g *group, l *writeState) {
-			k := key(spaceLog, l.c, 0, 3, 0, "p")
+			k := key(layout.SpaceLog, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			v[6]-- // _ts becomes 256 seconds earlier
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"a counter that is too low": {"stored and", func(g *group, l *writeState) {
-			v := counters{lsn: 1, docs: 99}.encode()
-			_ = g.batch.Set(partitionKeyOf(l.c.number, l.meta.partitions[0].number), v[:], nil)
+			v := layout.Counters{LSN: 1, Docs: 99}.Encode()
+			_ = g.batch.Set(layout.PartitionKeyOf(l.c.number, l.meta.partitions[0].number), v[:], nil)
 		}},
 		"a document number above the counter": {"the last assigned one is", func(g *group, l *writeState) {
 			for i, p := range l.meta.partitions {
-				v := counters{lsn: l.ends[i], docs: 1, ts: g.ts}.encode()
-				_ = g.batch.Set(partitionKeyOf(l.c.number, p.number), v[:], nil)
+				v := layout.Counters{LSN: l.ends[i], Docs: 1, TS: g.ts}.Encode()
+				_ = g.batch.Set(layout.PartitionKeyOf(l.c.number, p.number), v[:], nil)
 			}
 		}},
 		"counters of a retired partition": {"counters of 3 partitions", func(g *group, l *writeState) {
-			v := counters{}.encode()
-			_ = g.batch.Set(partitionKeyOf(l.c.number, 0), v[:], nil)
+			v := layout.Counters{}.Encode()
+			_ = g.batch.Set(layout.PartitionKeyOf(l.c.number, 0), v[:], nil)
 		}},
 		"partitions that leave a gap": {"is the next key", func(g *group, l *writeState) {
 			m := l.meta.change()
@@ -174,61 +175,61 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			l.replace(g, m, l.ends)
 		}},
 		"a document that is not canonical": {"is not in canonical form", func(g *group, l *writeState) {
-			k := key(spaceLog, l.c, 0, 3, 0, "p")
+			k := key(layout.SpaceLog, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			copy(v[strings.Index(string(v), `"n":2`):], `"": 2`)
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"a last version that differs from the item": {"is not its last version", func(g *group, l *writeState) {
-			k := key(spaceVersions, l.c, 0, 3, 0, "p")
+			k := key(layout.SpaceVersions, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			i := strings.Index(string(v), `"n":2`)
 			v[i+4] = '7'
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"a version without an index entry": {"its last version is", func(g *group, l *writeState) {
-			v := get(g, key(spaceVersions, l.c, 0, 1, 0, "p"))
+			v := get(g, key(layout.SpaceVersions, l.c, 0, 1, 0, "p"))
 			v[0] = byte(feed.Delete)
-			_ = g.batch.Delete(key(spaceVersions, l.c, 0, 1, 0, "p"), nil)
+			_ = g.batch.Delete(key(layout.SpaceVersions, l.c, 0, 1, 0, "p"), nil)
 			deleted := append(append(v[:18:18], 0, 0, 0, 0), v[versionHeaderSize:]...)
-			_, s, err := l.c.tail.parseStored(v[versionHeaderSize:])
+			_, s, err := l.c.tail.ParseStored(v[versionHeaderSize:])
 			if err != nil {
 				t.Fatal(err)
 			}
-			deleted[17] = byte(s.lsn)
-			_ = g.batch.Set(key(spaceVersions, l.c, 0, 3, 5, "p"), deleted, nil)
+			deleted[17] = byte(s.LSN)
+			_ = g.batch.Set(key(layout.SpaceVersions, l.c, 0, 3, 5, "p"), deleted, nil)
 		}},
 		"a previous image of another version": {"the previous image", func(g *group, l *writeState) {
-			k := key(spaceVersions, l.c, 0, 3, 0, "p")
+			k := key(layout.SpaceVersions, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			v[17]-- // byte 17 is the lowest byte of the previous LSN
 			_ = g.batch.Set(k, v, nil)
 		}},
 		"an item that is not in the order of its key": {"2 are in the order of their keys", func(g *group, l *writeState) {
-			point := key(0, l.c, 0, 0, 0, "p")[logKeySize:]
-			_ = g.batch.Delete(appendKeyOrder(nil, l.c.number, point, 1), nil)
+			point := key(0, l.c, 0, 0, 0, "p")[layout.LogKeySize:]
+			_ = g.batch.Delete(layout.AppendKeyOrder(nil, l.c.number, point, 1), nil)
 		}},
 		"an item that is not in the order of its partition": {"and 2 in that of their partitions", func(g *group, l *writeState) {
-			home := l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])].number
-			_ = g.batch.Delete(appendOrderKey(nil, l.c.number, home, 2), nil)
+			home := l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[layout.LogKeySize:])].number
+			_ = g.batch.Delete(layout.AppendOrderKey(nil, l.c.number, home, 2), nil)
 		}},
 		"an item with another number": {"names item \"a\"", func(g *group, l *writeState) {
-			point := key(0, l.c, 0, 0, 0, "p")[logKeySize:]
-			_ = g.batch.Set(appendKeyOrder(nil, l.c.number, point, 9), []byte("a"), nil)
+			point := key(0, l.c, 0, 0, 0, "p")[layout.LogKeySize:]
+			_ = g.batch.Set(layout.AppendKeyOrder(nil, l.c.number, point, 9), []byte("a"), nil)
 		}},
 		"an item in the order of another partition": {"is in the order of partition", func(g *group, l *writeState) {
-			point := key(0, l.c, 0, 0, 0, "p")[logKeySize:]
+			point := key(0, l.c, 0, 0, 0, "p")[layout.LogKeySize:]
 			other := l.meta.partitions[1-l.meta.find(point)].number
-			_ = g.batch.Set(appendOrderKey(nil, l.c.number, other, 1), appendOrderValue(nil, point, "a"), nil)
+			_ = g.batch.Set(layout.AppendOrderKey(nil, l.c.number, other, 1), layout.AppendOrderValue(nil, point, "a"), nil)
 		}},
 		"a key of a missing container": {"which does not exist", func(g *group, l *writeState) {
-			_ = g.batch.Set(appendContainerKey(nil, spaceLog, 99), nil, nil)
+			_ = g.batch.Set(layout.AppendContainerKey(nil, layout.SpaceLog, 99), nil, nil)
 		}},
 		"a key outside all spaces": {"in no key space", func(g *group, l *writeState) {
 			_ = g.batch.Set([]byte("zzz"), nil, nil)
 		}},
 		"a container that is not open": {"is stored and not open", func(g *group, l *writeState) {
-			_ = g.batch.Set(containerKey(99), []byte("{}"), nil)
+			_ = g.batch.Set(layout.ContainerKey(99), []byte("{}"), nil)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@
 // LSNs and commits groups of writes. Reads and feeds use a view, which is the snapshot
 // that the sequencer published last.
 //
-// FORMAT.md describes the keys and values on disk. The prefix of a file's name is its
+// Package layout has the keys and values on disk. The prefix of a file's name is its
 // subject:
 //
 //   - catalog: databases, containers, partitions, and their statistics
@@ -35,6 +35,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -306,12 +307,12 @@ func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 }
 
 // lookup returns the index entry under an index key. ok reports whether the key exists.
-func lookup(r pebble.Reader, key []byte) (e entry, ok bool, err error) {
+func lookup(r pebble.Reader, key []byte) (e layout.Entry, ok bool, err error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
 		return e, false, ignoreNotFound(err)
 	}
-	e, err = decodeEntry(b)
+	e, err = layout.DecodeEntry(b)
 	if cerr := closer.Close(); err == nil {
 		err = cerr
 	}
@@ -320,9 +321,9 @@ func lookup(r pebble.Reader, key []byte) (e entry, ok bool, err error) {
 
 // fetch appends to dst the stored document that index entry e refers to. point is the
 // point of the item's key.
-func (c *Container) fetch(r pebble.Reader, dst []byte, e entry, point []byte) ([]byte, error) {
-	var space [logKeySize + 64]byte
-	key := appendLogKey(space[:0], spaceLog, c.number, e.segment, e.lsn, e.ordinal)
+func (c *Container) fetch(r pebble.Reader, dst []byte, e layout.Entry, point []byte) ([]byte, error) {
+	var space [layout.LogKeySize + 64]byte
+	key := layout.AppendLogKey(space[:0], layout.SpaceLog, c.number, e.Segment, e.LSN, e.Ordinal)
 	return c.fetchKey(r, dst, append(key, point...))
 }
 
@@ -332,11 +333,11 @@ func (c *Container) fetchKey(r pebble.Reader, dst, key []byte) ([]byte, error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
 		if ignoreNotFound(err) == nil {
-			return nil, corrupt("container %s: document %x at LSN %d is in the index but not in the log", c.name, key, logLSN(key))
+			return nil, layout.Corrupt("container %s: document %x at LSN %d is in the index but not in the log", c.name, key, layout.LogLSN(key))
 		}
 		return nil, c.db.fault(err)
 	}
-	dst = append(dst, b[logHeaderSize:]...)
+	dst = append(dst, b[layout.LogHeaderSize:]...)
 	return dst, closer.Close()
 }
 

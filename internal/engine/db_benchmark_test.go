@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -51,7 +52,7 @@ func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
 // is not valid.
 func mustComponents(t *testing.T, key ...any) []epk.Component {
 	t.Helper()
-	components, err := keyComponents(feed.PartitionKey(key))
+	components, err := layout.KeyComponents(feed.PartitionKey(key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,13 +57,13 @@ func (c *Container) changedTerms(r *request, op *operation) float64 {
 	old := op.before.body
 	if old == nil {
 		var err error
-		s.stored, err = c.fetch(r.view.snap, s.stored[:0], op.before.entry, op.point)
+		s.stored, err = c.fetch(r.view.snap, s.stored[:0], op.before.Entry, op.point)
 		if err != nil {
 			return assumedTerms // the write has succeeded, and the next read reports the error
 		}
-		old = s.stored[:len(s.stored)-c.tail.storedSize(nil, op.before.stamp)]
+		old = s.stored[:len(s.stored)-c.tail.StoredSize(nil, op.before.Stamp)]
 	}
-	return s.changed(old, op.doc.body)
+	return s.changed(old, op.doc.Body)
 }
 
 // comparison is memory for comparing two documents.

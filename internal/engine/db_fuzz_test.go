@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -27,18 +28,18 @@ func FuzzContinuation(f *testing.F) {
 }
 
 // FuzzEntry checks that decoding and encoding an index entry returns the same bytes.
-// Input of any other length than entrySize must be refused.
+// Input of any other length than layout.EntrySize must be refused.
 func FuzzEntry(f *testing.F) {
-	e := entry{stamp: stamp{number: 7, lsn: 42, ordinal: 3, ts: 1_790_000_000}, segment: 2, point: 16, size: 1032, ttl: -1}
-	b := e.encode()
+	e := layout.Entry{Stamp: layout.Stamp{Number: 7, LSN: 42, Ordinal: 3, TS: 1_790_000_000}, Segment: 2, Point: 16, Size: 1032, TTL: -1}
+	b := e.Encode()
 	f.Add(b[:])
 	f.Add(b[1:])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := decodeEntry(b)
-		if (err == nil) != (len(b) == entrySize) {
+		e, err := layout.DecodeEntry(b)
+		if (err == nil) != (len(b) == layout.EntrySize) {
 			t.Fatalf("%x: %v", b, err)
 		}
-		if again := e.encode(); err == nil && string(again[:]) != string(b) {
+		if again := e.Encode(); err == nil && string(again[:]) != string(b) {
 			t.Errorf("%x became %x", b, again)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // load reads the catalog and the counters from an engine, and publishes its first view.
@@ -88,14 +89,14 @@ func (s *state) keep(m *meta) {
 func (db *DB) loadCatalog(v *view) (last int64, err error) {
 	known := db.resetCatalog()
 	var added []*writeState
-	if err := getJSON(v.snap, []byte{spaceNumbers}, &db.numbers); err != nil {
+	if err := getJSON(v.snap, []byte{layout.SpaceNumbers}, &db.numbers); err != nil {
 		return 0, err
 	}
 	databases := map[uint32]*database{}
-	err = eachKey(v.snap, []byte{spaceDatabase}, func(key, value []byte) error {
+	err = eachKey(v.snap, []byte{layout.SpaceDatabase}, func(key, value []byte) error {
 		var r databaseRecord
-		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
-			return corrupt("database record %x: %v", key, err)
+		if err := json.Unmarshal(value, &r); err != nil || len(key) != layout.ContainerKeySize {
+			return layout.Corrupt("database record %x: %v", key, err)
 		}
 		number := binary.BigEndian.Uint32(key[1:])
 		d := r.load(number)
@@ -110,10 +111,10 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = eachKey(v.snap, []byte{spaceContainer}, func(key, value []byte) error {
+	err = eachKey(v.snap, []byte{layout.SpaceContainer}, func(key, value []byte) error {
 		var r containerRecord
-		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
-			return corrupt("container record %x: %v", key, err)
+		if err := json.Unmarshal(value, &r); err != nil || len(key) != layout.ContainerKeySize {
+			return layout.Corrupt("container record %x: %v", key, err)
 		}
 		number := binary.BigEndian.Uint32(key[1:])
 		c, l, err := db.loadContainer(known[number], number, &r, databases[r.Database])
@@ -129,7 +130,7 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 			if err != nil {
 				return err
 			}
-			l.ends[i], l.docs, last = n.lsn, max(l.docs, n.docs), max(last, n.ts)
+			l.ends[i], l.docs, last = n.LSN, max(l.docs, n.Docs), max(last, n.TS)
 		}
 		return nil
 	})
@@ -158,9 +159,9 @@ func (db *DB) resetCatalog() (known map[uint32]*state) {
 
 // loadContainer returns the container of a record. It creates one unless known has it.
 func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, d *database) (*Container, *writeState, error) {
-	paths, err := parseKeyPaths(r.KeyPaths)
+	paths, err := layout.ParseKeyPaths(r.KeyPaths)
 	if err != nil || d == nil {
-		return nil, nil, corrupt("container %d: database %d (missing: %t), key paths %v: %v", number, r.Database, d == nil, r.KeyPaths, err)
+		return nil, nil, layout.Corrupt("container %d: database %d (missing: %t), key paths %v: %v", number, r.Database, d == nil, r.KeyPaths, err)
 	}
 	m, err := r.load(number)
 	if err != nil {
@@ -175,22 +176,22 @@ func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, d *
 	}
 	unique, err := parseUniqueKeys(r.UniqueKeys)
 	if err != nil {
-		return nil, nil, corrupt("container %d: %v", number, err)
+		return nil, nil, layout.Corrupt("container %d: %v", number, err)
 	}
 	l.c = db.newContainer(number, d, r.ID, paths, r.Hash, unique)
 	l.c.systemKey = r.SystemKey
 	return l.c, l, nil
 }
 
-func (db *DB) newContainer(number uint32, d *database, id string, paths keyPaths, hash epk.Hash, unique *uniquePolicy) *Container {
+func (db *DB) newContainer(number uint32, d *database, id string, paths layout.KeyPaths, hash epk.Hash, unique *uniquePolicy) *Container {
 	return &Container{
 		db: db, number: number, database: d.number, databaseName: d.id, name: id, shared: d.bucket,
 		identity: feed.Identity{
 			AccountHost: "localhost",
-			Database:    d.id, DatabaseRID: databaseRID(d.number),
-			Container: id, ContainerRID: containerRID(d.number, number),
+			Database:    d.id, DatabaseRID: layout.DatabaseRID(d.number),
+			Container: id, ContainerRID: layout.ContainerRID(d.number, number),
 		},
-		paths: paths, hash: hash, tail: newTailFormat(d.number, number), unique: unique,
+		paths: paths, hash: hash, tail: layout.NewTailFormat(d.number, number), unique: unique,
 		arranging: make(chan struct{}, 1),
 	}
 }
@@ -208,15 +209,15 @@ func (db *DB) assignSlot(l *writeState) {
 	db.writeStates = append(db.writeStates, l)
 }
 
-func loadCounters(r pebble.Reader, c *Container, p *partition) (n counters, err error) {
-	b, err := getValue(r, partitionKeyOf(c.number, p.number))
+func loadCounters(r pebble.Reader, c *Container, p *partition) (n layout.Counters, err error) {
+	b, err := getValue(r, layout.PartitionKeyOf(c.number, p.number))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return n, corrupt("partition %s of container %d has no counters", p.id, c.number)
+		return n, layout.Corrupt("partition %s of container %d has no counters", p.id, c.number)
 	}
 	if err != nil {
 		return n, err
 	}
-	return decodeCounters(b)
+	return layout.DecodeCounters(b)
 }
 
 // getJSON decodes the value of a key into v. It leaves v unchanged if the key does not
@@ -227,7 +228,7 @@ func getJSON(r pebble.Reader, key []byte, v any) error {
 		return ignoreNotFound(err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return corrupt("record %x: %v", key, err)
+		return layout.Corrupt("record %x: %v", key, err)
 	}
 	return nil
 }
@@ -235,7 +236,7 @@ func getJSON(r pebble.Reader, key []byte, v any) error {
 // eachKey calls f for each key that begins with prefix. The arguments of f are valid only
 // during the call.
 func eachKey(r pebble.Reader, prefix []byte, f func(key, value []byte) error) error {
-	return eachBetween(r, prefix, successor(prefix), f)
+	return eachBetween(r, prefix, layout.Successor(prefix), f)
 }
 
 // eachBetween calls f for each key from lower on and below upper, as eachKey does.

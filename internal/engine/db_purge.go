@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -75,7 +76,7 @@ func (db *DB) needsPurge() bool {
 	}
 	defer v.release()
 	return slices.ContainsFunc(v.states, func(s *state) bool {
-		return s != nil && (len(s.meta.prepared) > 0 || s.meta.props.DefaultTTL != ttlOff || s.meta.props.Retention > 0 || len(s.meta.segments) > len(s.meta.partitions))
+		return s != nil && (len(s.meta.prepared) > 0 || s.meta.props.DefaultTTL != layout.TTLOff || s.meta.props.Retention > 0 || len(s.meta.segments) > len(s.meta.partitions))
 	})
 }
 
@@ -96,7 +97,7 @@ func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 		if s == nil {
 			continue
 		}
-		if s.meta.props.DefaultTTL != ttlOff {
+		if s.meta.props.DefaultTTL != layout.TTLOff {
 			if sweeps[s.c], err = s.c.sweep(v, s, sweeps[s.c]); err != nil {
 				return err
 			}
@@ -123,8 +124,8 @@ func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 // starts at the index key from, or at the first item if from is nil. It returns the key
 // at which the next round resumes, or nil at the end of the index.
 func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err error) {
-	lower := appendContainerKey(nil, spaceIndex, c.number)
-	upper := successor(lower)
+	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, c.number)
+	upper := layout.Successor(lower)
 	if from != nil {
 		lower = from
 	}
@@ -145,17 +146,17 @@ func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err erro
 		if err != nil {
 			return nil, c.db.fault(err)
 		}
-		e, err := decodeEntry(value)
+		e, err := layout.DecodeEntry(value)
 		if err != nil {
 			return nil, c.db.fault(err)
 		}
-		if !expired(e.ts, int32(s.meta.props.DefaultTTL), e.ttl, now) {
+		if !layout.Expired(e.TS, int32(s.meta.props.DefaultTTL), e.TTL, now) {
 			continue
 		}
 		key := bytes.Clone(it.Key())
-		found = append(found, operation{key: key, point: key[containerKeySize : containerKeySize+int(e.point)]})
+		found = append(found, operation{key: key, point: key[layout.ContainerKeySize : layout.ContainerKeySize+int(e.Point)]})
 		if s.meta.props.Retention > 0 || c.unique != nil {
-			kept += int(e.size)
+			kept += int(e.Size)
 		}
 		if len(found) == purgeBatch || kept >= maxGroupBytes {
 			if err := c.purge(found); err != nil {
@@ -188,7 +189,7 @@ func (c *Container) purge(items []operation) error {
 			if err != nil {
 				return err
 			}
-			if !old.exists || !expired(old.ts, int32(l.meta.props.DefaultTTL), old.ttl, g.ts) {
+			if !old.exists || !layout.Expired(old.TS, int32(l.meta.props.DefaultTTL), old.TTL, g.ts) {
 				continue
 			}
 			if _, err := t.add(effect{op: op, remove: true, expired: true, old: old}); err != nil {
@@ -207,11 +208,11 @@ func (c *Container) trim(v *view, s *state) error {
 	lazy := cutoff - int64(s.meta.props.Retention/trimShare/time.Second)
 	trims := map[uint32]int64{}
 	for n, seg := range s.meta.segments {
-		oldest, found, err := c.firstAt(v.snap, spaceVersions, n, seg, 0)
+		oldest, found, err := c.firstAt(v.snap, layout.SpaceVersions, n, seg, 0)
 		if err != nil {
 			return c.db.fault(err)
 		}
-		later, stays, err := c.firstAt(v.snap, spaceVersions, n, seg, lazy)
+		later, stays, err := c.firstAt(v.snap, layout.SpaceVersions, n, seg, lazy)
 		if err != nil {
 			return c.db.fault(err)
 		}
@@ -233,21 +234,21 @@ func (c *Container) trim(v *view, s *state) error {
 // lastBefore returns the LSN of the last version in a segment that was written before ts,
 // the second of a time.
 func (c *Container) lastBefore(r pebble.Reader, number uint32, s segment, ts int64) (lsn int64, err error) {
-	next, found, err := c.firstAt(r, spaceVersions, number, s, ts)
+	next, found, err := c.firstAt(r, layout.SpaceVersions, number, s, ts)
 	if err != nil {
 		return 0, err
 	}
-	upTo := maxLSN
+	upTo := layout.MaxLSN
 	if found {
 		upTo = next - 1
 	}
-	lower, upper := logBounds(spaceVersions, c.number, number, s.From, upTo)
+	lower, upper := layout.LogBounds(layout.SpaceVersions, c.number, number, s.From, upTo)
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return 0, err
 	}
 	if it.Last() {
-		lsn = logLSN(it.Key())
+		lsn = layout.LogLSN(it.Key())
 	}
 	return lsn, errors.Join(it.Error(), it.Close())
 }
@@ -265,7 +266,7 @@ func (g *group) trim(c *Container, trims map[uint32]int64) error {
 		}
 		s.Trimmed = lsn
 		m.segments[n] = s
-		lower, upper := logBounds(spaceVersions, c.number, n, s.From, lsn)
+		lower, upper := layout.LogBounds(layout.SpaceVersions, c.number, n, s.From, lsn)
 		if err := g.batch.DeleteRange(lower, upper, nil); err != nil {
 			g.broken = errors.Join(g.broken, err)
 		}
@@ -282,7 +283,7 @@ func (c *Container) dropEmpty(v *view, s *state) error {
 		if seg.To == 0 {
 			continue
 		}
-		for _, space := range []byte{spaceLog, spaceVersions} {
+		for _, space := range []byte{layout.SpaceLog, layout.SpaceVersions} {
 			_, found, err := c.firstAt(v.snap, space, n, seg, 0)
 			if err != nil {
 				return c.db.fault(err)

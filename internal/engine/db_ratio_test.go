@@ -18,6 +18,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/cputime"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -167,7 +168,7 @@ func (s *ratioStores) writeOurs(t testing.TB, writers int, d time.Duration, upda
 func (s *ratioStores) writeRaw(t testing.TB, writers int, d time.Duration, updates, hashed bool) float64 {
 	return writeFor(t, writers, d, func(rng *rand.Rand, key []byte) ([]byte, error) {
 		if key == nil {
-			key = make([]byte, logKeySize+16)
+			key = make([]byte, layout.LogKeySize+16)
 		}
 		id := pick(rng, &s.rawNext, updates)
 		if hashed {
@@ -303,8 +304,8 @@ type rawReader struct {
 
 func (s *ratioStores) newRawReader(t testing.TB, space byte, size int) *rawReader {
 	t.Helper()
-	lower, upper := logBounds(space, s.c.number, 0, 0, maxLSN)
-	upper[segmentKeySize-1] = 0xFF // the upper bound is after the last segment
+	lower, upper := layout.LogBounds(space, s.c.number, 0, 0, layout.MaxLSN)
+	upper[layout.SegmentKeySize-1] = 0xFF // the upper bound is after the last segment
 	it, err := s.db.pebble.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		t.Fatal(err)
@@ -392,12 +393,12 @@ func TestRatioOfReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			space := byte(spaceLog)
+			space := byte(layout.SpaceLog)
 			if c.mode == feed.AllVersionsAndDeletes {
-				space = spaceVersions
+				space = layout.SpaceVersions
 			}
 			bytes := c.items * 1050
-			if space == spaceVersions {
+			if space == layout.SpaceVersions {
 				bytes = c.items * 1600 // half of the versions also have a previous image
 			}
 			raw := s.newRawReader(t, space, bytes)

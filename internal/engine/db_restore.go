@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -128,7 +129,7 @@ func (db *DB) restoration(ctx context.Context) (r Restoration, err error) {
 	}
 	defer v.release()
 	var numbers numbersRecord
-	if err := getJSON(v.snap, []byte{spaceNumbers}, &numbers); err != nil {
+	if err := getJSON(v.snap, []byte{layout.SpaceNumbers}, &numbers); err != nil {
 		return r, err
 	}
 	if numbers.Restored > 0 {
@@ -149,7 +150,7 @@ func (db *DB) restoration(ctx context.Context) (r Restoration, err error) {
 			if err != nil {
 				return r, err
 			}
-			if t := unixTime(n.ts); n.ts > 0 && t.After(r.LastWrite) {
+			if t := unixTime(n.TS); n.TS > 0 && t.After(r.LastWrite) {
 				r.LastWrite = t
 			}
 			c.Partitions = append(c.Partitions, RestoredPartition{ID: p.id, Range: p.keys, Last: s.ends[i], Next: holeEnd(s.ends[i], r.now) + 1})
@@ -166,7 +167,7 @@ func (db *DB) restoration(ctx context.Context) (r Restoration, err error) {
 func (g *group) restore(r Restoration) error {
 	db := g.db
 	for _, l := range db.writeStates {
-		if l != nil && slices.Max(l.ends) > maxLSN-2*holeWidth {
+		if l != nil && slices.Max(l.ends) > layout.MaxLSN-2*holeWidth {
 			return storetype.ErrFull
 		}
 	}
@@ -182,12 +183,12 @@ func (g *group) restore(r Restoration) error {
 			ends[i] = end
 		}
 		m.next = skip(m.next, lostPartitions, math.MaxUint32)
-		l.docs = skip(l.docs, lostDocuments, maxDocumentNumber)
+		l.docs = skip(l.docs, lostDocuments, layout.MaxDocumentNumber)
 		l.replace(g, m, ends)
 	}
 	n := &db.numbers
 	n.Database = skip(n.Database, lostObjects, math.MaxUint32)
-	n.Container = skip(n.Container, lostObjects, maxContainerNumber)
+	n.Container = skip(n.Container, lostObjects, layout.MaxContainerNumber)
 	n.Record = skip(n.Record, lostObjects, maxRecordNumber)
 	n.Incarnation, n.Restored = r.Incarnation, g.ts
 	return g.putNumbers()

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // sstPartitions determines the log segments with a large share of the writes. Pebble's
@@ -27,7 +29,7 @@ type sstPartitions struct {
 	// sum is the number of bytes written since prefixes was last computed. bytes has that
 	// number for each segment. Only the sequencer uses them.
 	sum   int
-	bytes map[[segmentKeySize]byte]int
+	bytes map[[layout.SegmentKeySize]byte]int
 	// prefixes has the sorted key prefixes of the segments that had a large share of the
 	// last window. Pebble's goroutines read it.
 	prefixes atomic.Pointer[[][]byte]
@@ -44,9 +46,9 @@ const (
 // is the entry's log key. When a window is full, note computes prefixes from the counts.
 func (b *sstPartitions) note(key []byte, size int) {
 	if b.bytes == nil {
-		b.bytes = map[[segmentKeySize]byte]int{}
+		b.bytes = map[[layout.SegmentKeySize]byte]int{}
 	}
-	b.bytes[[segmentKeySize]byte(key)] += size
+	b.bytes[[layout.SegmentKeySize]byte(key)] += size
 	if b.sum += size; b.sum < b.window {
 		return
 	}
@@ -72,7 +74,7 @@ func (b *sstPartitions) span(start []byte) (policy pebble.SpanPolicy, end []byte
 	}
 	for _, p := range *prefixes {
 		if bytes.HasPrefix(start, p) {
-			return policy, successor(p), nil
+			return policy, layout.Successor(p), nil
 		}
 		if bytes.Compare(start, p) < 0 {
 			return policy, p, nil

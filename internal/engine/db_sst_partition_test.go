@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -16,7 +17,7 @@ import (
 // of keys from first to last.
 func (b *sstPartitions) crosses(first, last []byte) bool {
 	for _, p := range *b.prefixes.Load() {
-		for _, border := range [][]byte{p, successor(p)} {
+		for _, border := range [][]byte{p, layout.Successor(p)} {
 			if bytes.Compare(first, border) < 0 && bytes.Compare(last, border) >= 0 {
 				return true
 			}
@@ -28,7 +29,7 @@ func (b *sstPartitions) crosses(first, last []byte) bool {
 func TestSpanEndsAtTheNextBorderOfABusySegment(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	key := func() []byte {
-		return appendLogKey(nil, "ALI"[rng.IntN(3)], rng.Uint32N(3), rng.Uint32N(4), rng.Int64N(100), 0)
+		return layout.AppendLogKey(nil, "ALI"[rng.IntN(3)], rng.Uint32N(3), rng.Uint32N(4), rng.Int64N(100), 0)
 	}
 	b := &sstPartitions{window: 20 * minLarge}
 	for round := range 200 {
@@ -118,7 +119,7 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 		if db.sstPartitions.crosses(first, last) {
 			t.Errorf("file %d holds %x to %x", n, first, last)
 		}
-		if first[0] == spaceLog {
+		if first[0] == layout.SpaceLog {
 			logs++
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // Pebble opens what it finds. It doesn't notice that a write-ahead log is missing, and
@@ -147,7 +149,7 @@ func checkLogs(fs vfs.FS, dir string) error {
 			continue
 		}
 		if !slices.Contains(names, log) {
-			return corrupt("its write-ahead log %s is missing; %s", log, restoreDirectory)
+			return layout.Corrupt("its write-ahead log %s is missing; %s", log, restoreDirectory)
 		}
 		if size == existence {
 			continue
@@ -163,7 +165,7 @@ func checkLogs(fs vfs.FS, dir string) error {
 		// Pebble ends a log with a header without a record, the trailer. Without it the
 		// log has all records, too.
 		if size-end > maxLogTrailerSize {
-			return corrupt("its write-ahead log %s can be read up to byte %d of %d; %s", log, end, size, restoreDirectory)
+			return layout.Corrupt("its write-ahead log %s can be read up to byte %d of %d; %s", log, end, size, restoreDirectory)
 		}
 	}
 	return nil
@@ -184,7 +186,7 @@ func checkManifest(fs vfs.FS, dir string) error {
 		// Pebble creates its first log after the first manifest has become the current
 		// one, so a crash in between leaves no log.
 		if slices.ContainsFunc(names, func(name string) bool { return isLog(name) || isTable(name) }) {
-			return corrupt("its file %s* is missing; %s", manifestMarker, restoreDirectory)
+			return layout.Corrupt("its file %s* is missing; %s", manifestMarker, restoreDirectory)
 		}
 		return nil
 	}
@@ -195,18 +197,18 @@ func checkManifest(fs vfs.FS, dir string) error {
 		}
 	}
 	if size == existence {
-		return corrupt("no file %s* tells how much of %s must exist; %s",
+		return layout.Corrupt("no file %s* tells how much of %s must exist; %s",
 			fs.PathBase(witnessOf(fs, current, existence)), current, restoreDirectory)
 	}
 	end, err := recordsEnd(fs, fs.PathJoin(dir, current), 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return corrupt("its file %s is missing; %s", current, restoreDirectory)
+		return layout.Corrupt("its file %s is missing; %s", current, restoreDirectory)
 	}
 	if err != nil {
 		return err
 	}
 	if end < size {
-		return corrupt("its file %s can be read up to byte %d of %d; %s", current, end, size, restoreDirectory)
+		return layout.Corrupt("its file %s can be read up to byte %d of %d; %s", current, end, size, restoreDirectory)
 	}
 	return nil
 }

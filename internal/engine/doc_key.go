@@ -5,22 +5,23 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // matchKey checks that the document is in the logical partition of the key that a caller
 // gave. If it is not, matchKey returns a KeyMismatch error with both keys. A nil key is
 // not checked.
-func (c *Container) matchKey(given feed.PartitionKey, d *document) error {
+func (c *Container) matchKey(given feed.PartitionKey, d *layout.Document) error {
 	if given == nil {
 		return nil
 	}
-	components, err := c.paths.fullKey(given)
+	components, err := c.paths.FullKey(given)
 	if err != nil {
 		return err
 	}
-	if !c.hash.SamePartition(components, d.components()) {
-		return badRequest(storetype.KeyMismatch, "the key %s was given, and the document %q has %s", given, d.id, partitionKey(d.components()))
+	if !c.hash.SamePartition(components, d.Components()) {
+		return layout.BadRequest(storetype.KeyMismatch, "the key %s was given, and the document %q has %s", given, d.ID, layout.PartitionKey(d.Components()))
 	}
 	return nil
 }
@@ -29,18 +30,18 @@ func (c *Container) matchKey(given feed.PartitionKey, d *document) error {
 // they are equal, and in a container of HashV1 if they differ only where the hash does not
 // look. It returns false if one of them does not fit the container.
 func (c *Container) SamePartition(a, b feed.PartitionKey) bool {
-	x, err := c.paths.fullKey(a)
+	x, err := c.paths.FullKey(a)
 	if err != nil {
 		return false
 	}
-	y, err := c.paths.fullKey(b)
+	y, err := c.paths.FullKey(b)
 	return err == nil && c.hash.SamePartition(x, y)
 }
 
 // SharesPartition reports whether the logical partition of a full key may have documents
 // with other keys, as in a container of HashV1.
 func (c *Container) SharesPartition(key feed.PartitionKey) bool {
-	components, err := c.paths.fullKey(key)
+	components, err := c.paths.FullKey(key)
 	return err == nil && c.hash.MayShare(components)
 }
 
@@ -82,20 +83,20 @@ func between(point, lower, upper []byte) bool {
 func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFilter, error) {
 	s := keyFilter{keys: keys.OrFull()}
 	if s.keys.IsEmpty() {
-		return s, badRequest(storetype.BadRange, "%s contains no key", s.keys)
+		return s, layout.BadRequest(storetype.BadRange, "%s contains no key", s.keys)
 	}
 	// Borders are also compared as text, where lower case sorts differently. A border
 	// above MaxEPK would make a range seem to cover several partitions.
 	if !isHex(s.keys.Min) || !isHex(s.keys.Max) || s.keys.Max > feed.MaxEPK {
-		return s, badRequest(storetype.BadRange, "%s is not a range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
+		return s, layout.BadRequest(storetype.BadRange, "%s is not a range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
 	}
 	if len(key) > 0 {
-		components, err := keyComponents(key)
+		components, err := layout.KeyComponents(key)
 		if err != nil {
 			return s, err
 		}
 		if len(components) > len(c.paths) || len(components) < len(c.paths) && c.hash != epk.MultiHash {
-			return s, badRequest(storetype.KeyMismatch, "partition key %s has %d components; the container's has %d", key, len(components), len(c.paths))
+			return s, layout.BadRequest(storetype.KeyMismatch, "partition key %s has %d components; the container's has %d", key, len(components), len(c.paths))
 		}
 		if len(components) == len(c.paths) {
 			s.point = c.hash.Append(nil, components)

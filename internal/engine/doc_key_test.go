@@ -6,16 +6,17 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestGivenKeyMustMatchTheDocument(t *testing.T) {
-	paths, err := parseKeyPaths([]string{"/a", "/b"})
+	paths, err := layout.ParseKeyPaths([]string{"/a", "/b"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &Container{paths: paths, hash: epk.MultiHash}
-	d, err := parseDocument([]byte(`{"id":"x","a":"A","b":0}`), c.paths, false)
+	d, err := layout.ParseDocument([]byte(`{"id":"x","a":"A","b":0}`), c.paths, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +38,9 @@ func TestLimitsAreTheDocumentedOnes(t *testing.T) {
 	for name, limit := range map[string][2]int{
 		"operations of a batch":   {MaxBatchOperations, 100},
 		"bytes of a document":     {storetype.MaxDocumentSize, 2 * 1024 * 1024},
-		"bytes of an id":          {MaxIDSize, 1023},
-		"bytes of a key":          {MaxKeySize, 2 * 1024},
-		"partition key paths":     {MaxKeyPaths, 3},
+		"bytes of an id":          {layout.MaxIDSize, 1023},
+		"bytes of a key":          {layout.MaxKeySize, 2 * 1024},
+		"partition key paths":     {layout.MaxKeyPaths, 3},
 		"bytes of a page":         {maxPageBytes + 1024, 4 * 1024 * 1024}, // with the text around the documents
 		"items of a page, if any": {defaultMaxItems, 100},
 	} {

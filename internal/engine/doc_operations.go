@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -79,13 +80,13 @@ func (c *Container) failed(op *operation, err error) float64 {
 }
 
 func (c *Container) createCharge(op *operation) float64 {
-	return createCharge(op.doc.body, int(op.size), len(op.unique))
+	return createCharge(op.doc.Body, int(op.size), len(op.unique))
 }
 
 // refused returns the result of a write that is not valid. Its partition is that of the key,
 // if the key is.
 func (c *Container) refused(ctx context.Context, key feed.PartitionKey) storetype.Result {
-	components, err := c.paths.fullKey(key)
+	components, err := c.paths.FullKey(key)
 	if err != nil {
 		return storetype.Result{}
 	}
@@ -137,15 +138,15 @@ func (c *Container) prepare(op *operation, key feed.PartitionKey, o storetype.Op
 		return err
 	}
 	var point int
-	op.key, point = appendIndexKey(op.key[:0], c.number, c.hash, components, op.id)
-	op.point = op.key[containerKeySize : containerKeySize+point]
+	op.key, point = layout.AppendIndexKey(op.key[:0], c.number, c.hash, components, op.id)
+	op.point = op.key[layout.ContainerKeySize : layout.ContainerKeySize+point]
 	return nil
 }
 
 func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o storetype.Operation) ([]epk.Component, error) {
 	switch o.Kind {
 	case storetype.OpCreate, storetype.OpUpsert, storetype.OpReplace:
-		doc, err := parseDocument(o.Body, c.paths, c.useTTL.Load())
+		doc, err := layout.ParseDocument(o.Body, c.paths, c.useTTL.Load())
 		if err != nil {
 			return nil, err
 		}
@@ -153,24 +154,24 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o storetype
 			return nil, err
 		}
 		op.doc = doc
-		if o.Kind == storetype.OpReplace && doc.id != o.ID {
-			return nil, badRequest(storetype.BadID, "the body of item %q has the id %q", o.ID, doc.id)
+		if o.Kind == storetype.OpReplace && doc.ID != o.ID {
+			return nil, layout.BadRequest(storetype.BadID, "the body of item %q has the id %q", o.ID, doc.ID)
 		}
-		op.id = doc.id
-		return op.doc.components(), c.prepareUnique(op, doc)
+		op.id = doc.ID
+		return op.doc.Components(), c.prepareUnique(op, doc)
 	case storetype.OpDelete, storetype.OpRead, storetype.OpChange:
-		if err := checkID(o.ID); err != nil {
+		if err := layout.CheckID(o.ID); err != nil {
 			return nil, err
 		}
-		return c.paths.fullKey(key)
+		return c.paths.FullKey(key)
 	}
-	return nil, badRequest(storetype.BadBatch, "there is no operation %d", o.Kind)
+	return nil, layout.BadRequest(storetype.BadBatch, "there is no operation %d", o.Kind)
 }
 
 // result returns the Result of an operation that the sequencer has carried out.
 func (c *Container) result(r *request, op *operation) (storetype.Result, error) {
 	res := storetype.Result{Created: op.created, Partition: r.partition, End: r.end}
-	res.LSN = op.stamp.lsn
+	res.LSN = op.stamp.LSN
 	res.Charge = c.charge(r, op)
 	switch op.kind {
 	case storetype.OpDelete:
@@ -178,10 +179,10 @@ func (c *Container) result(r *request, op *operation) (storetype.Result, error) 
 	case storetype.OpRead:
 	case storetype.OpCreate, storetype.OpUpsert, storetype.OpReplace, storetype.OpChange:
 		if op.noBody {
-			res.ETag, res.Modified = c.tail.etag(op.stamp), unixTime(op.stamp.ts)
+			res.ETag, res.Modified = c.tail.ETag(op.stamp), unixTime(op.stamp.TS)
 			return res, nil
 		}
-		op.stored = c.tail.appendStored(make([]byte, 0, len(op.doc.body)+maxTailSize), op.doc.body, op.stamp)
+		op.stored = c.tail.AppendStored(make([]byte, 0, len(op.doc.Body)+layout.MaxTailSize), op.doc.Body, op.stamp)
 	}
 	item, err := c.item(op.stored, op.stamp)
 	res.Item = item
@@ -189,13 +190,13 @@ func (c *Container) result(r *request, op *operation) (storetype.Result, error) 
 }
 
 // item returns the Item of a stored document. The Item shares the memory of stored.
-func (c *Container) item(stored []byte, s stamp) (storetype.Item, error) {
-	// The result is not longer than stored, so appendPublic can write it in place.
-	public, err := appendPublic(stored[:0], stored)
+func (c *Container) item(stored []byte, s layout.Stamp) (storetype.Item, error) {
+	// The result is not longer than stored, so layout.AppendPublic can write it in place.
+	public, err := layout.AppendPublic(stored[:0], stored)
 	if err != nil {
 		return storetype.Item{}, c.db.fault(err)
 	}
-	return storetype.Item{Body: public, ETag: c.tail.etag(s), Modified: unixTime(s.ts), LSN: s.lsn}, nil
+	return storetype.Item{Body: public, ETag: c.tail.ETag(s), Modified: unixTime(s.TS), LSN: s.LSN}, nil
 }
 
 // Limits of batches.
@@ -270,7 +271,7 @@ func (c *Container) chargeFailed(r *request, failed *storetype.BatchError, charg
 
 func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []storetype.Operation) error {
 	if len(ops) == 0 {
-		return badRequest(storetype.BadBatch, "a batch has at least one operation")
+		return layout.BadRequest(storetype.BadBatch, "a batch has at least one operation")
 	}
 	if len(ops) > MaxBatchOperations {
 		return &storetype.TooLargeError{What: "batch", Size: len(ops), Limit: MaxBatchOperations}
@@ -282,10 +283,10 @@ func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []storet
 			return &storetype.BatchError{Index: i, Err: err}
 		}
 		if i > 0 && string(op.point) != string(r.ops[0].point) {
-			return &storetype.BatchError{Index: i, Err: badRequest(storetype.BadBatch, "item %q has another partition key than the operation before it", op.id)}
+			return &storetype.BatchError{Index: i, Err: layout.BadRequest(storetype.BadBatch, "item %q has another partition key than the operation before it", op.id)}
 		}
-		if key == nil && op.doc.body != nil {
-			key = partitionKey(op.doc.components())
+		if key == nil && op.doc.Body != nil {
+			key = layout.PartitionKey(op.doc.Components())
 		}
 		if size += len(o.Body); size > MaxBatchSize {
 			return &storetype.TooLargeError{What: "batch", Size: size, Limit: MaxBatchSize}
@@ -323,17 +324,17 @@ func (c *Container) readOne(v *view, s *state, op *operation) (storetype.Result,
 	if err != nil {
 		return res, c.db.fault(err)
 	}
-	if !ok || expired(e.ts, int32(s.meta.props.DefaultTTL), e.ttl, c.db.clock.seconds()) {
+	if !ok || layout.Expired(e.TS, int32(s.meta.props.DefaultTTL), e.TTL, c.db.clock.seconds()) {
 		return res, notFound("item %q", op.id)
 	}
-	if err := c.checkETags(op, version{entry: e, exists: true}); err != nil {
+	if err := c.checkETags(op, version{Entry: e, exists: true}); err != nil {
 		return res, err
 	}
-	stored, err := c.fetch(v.snap, make([]byte, 0, e.size), e, op.point)
+	stored, err := c.fetch(v.snap, make([]byte, 0, e.Size), e, op.point)
 	if err != nil {
 		return res, c.db.fault(err)
 	}
 	res.Charge = readCharge(len(stored))
-	res.Item, err = c.item(stored, e.stamp)
+	res.Item, err = c.item(stored, e.Stamp)
 	return res, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // logMerge reads the pieces of a feed into one page, one after the other. It merges the
@@ -87,11 +88,11 @@ const checkEvery = 1024
 func newLogMerge(f *feedRead, v *view, s *state) *logMerge {
 	w := &logMerge{
 		feedRead: f, v: v, meta: s.meta,
-		space: spaceLog, max: f.r.MaxItems,
+		space: layout.SpaceLog, max: f.r.MaxItems,
 		ttl: int32(s.meta.props.DefaultTTL), now: f.c.db.clock.seconds(),
 	}
 	if f.r.Mode == feed.AllVersionsAndDeletes {
-		w.space = spaceVersions
+		w.space = layout.SpaceVersions
 		w.cutoff = retentionStart(&s.meta.props, w.now)
 	}
 	if w.max <= 0 {
@@ -192,8 +193,8 @@ func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 // may be read through that LSN. i is -1 if there are no more entries.
 func (w *logMerge) next() (i int, limit int64, err error) {
 	for {
-		i, limit = -1, maxLSN
-		lsn := maxLSN
+		i, limit = -1, layout.MaxLSN
+		lsn := layout.MaxLSN
 		for j := range w.cursors {
 			if l := w.cursors[j].lsn; l < lsn {
 				i, lsn, limit = j, l, lsn
@@ -221,7 +222,7 @@ func (w *logMerge) next() (i int, limit int64, err error) {
 func (w *logMerge) openNext() error {
 	n := w.pending[0]
 	w.pending = w.pending[1:]
-	lower, upper := logBounds(w.space, w.c.number, n, w.position, maxLSN)
+	lower, upper := layout.LogBounds(w.space, w.c.number, n, w.position, layout.MaxLSN)
 	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
@@ -233,7 +234,7 @@ func (w *logMerge) openNext() error {
 	// segments of partitions that were merged into it. Segments of other ancestors also
 	// have keys outside of the range.
 	whole := w.filter.point == nil && w.current.keys.Contains(w.meta.segments[n].keys())
-	w.cursors = append(w.cursors, cursor{it: it, lsn: logLSN(it.Key()), whole: whole})
+	w.cursors = append(w.cursors, cursor{it: it, lsn: layout.LogLSN(it.Key()), whole: whole})
 	return nil
 }
 
@@ -255,10 +256,10 @@ func (w *logMerge) drop(i int) error {
 func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 	for it := c.it; it.Valid(); it.Next() {
 		key := it.Key()
-		if len(key) < logKeySize {
-			return corrupt("log key %x is too short", key)
+		if len(key) < layout.LogKeySize {
+			return layout.Corrupt("log key %x is too short", key)
 		}
-		c.lsn = logLSN(key)
+		c.lsn = layout.LogLSN(key)
 		if c.lsn >= limit {
 			return nil
 		}
@@ -274,14 +275,14 @@ func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 		if w.visited++; w.visited%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !c.whole && !w.holds(logPoint(key)) {
+		if !c.whole && !w.holds(layout.LogPoint(key)) {
 			continue
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
 			return err
 		}
-		if w.space == spaceLog {
+		if w.space == layout.SpaceLog {
 			err = w.takeLatest(c.lsn, value)
 		} else {
 			err = w.takeVersion(c.lsn, value)
@@ -315,19 +316,19 @@ func (w *logMerge) undo() {
 // takeLatest adds the document of a log entry to the page, unless it has expired or is older
 // than the start time beside the position.
 func (w *logMerge) takeLatest(lsn int64, value []byte) error {
-	if len(value) < logHeaderSize {
-		return corrupt("the log entry of LSN %d has %d bytes", lsn, len(value))
+	if len(value) < layout.LogHeaderSize {
+		return layout.Corrupt("the log entry of LSN %d has %d bytes", lsn, len(value))
 	}
 	ts := int64(binary.BigEndian.Uint64(value))
 	if ts < w.since {
 		return nil
 	}
-	if w.ttl != ttlOff {
-		if _, ttl := logHeader(value); expired(ts, w.ttl, ttl, w.now) {
+	if w.ttl != layout.TTLOff {
+		if _, ttl := layout.LogHeader(value); layout.Expired(ts, w.ttl, ttl, w.now) {
 			return nil
 		}
 	}
-	current := w.keep(value[logHeaderSize:])
+	current := w.keep(value[layout.LogHeaderSize:])
 	change := w.extend()
 	change.LSN, change.Time, change.Current = lsn, w.timeOf(ts), current
 	w.count(change, len(current))
@@ -382,19 +383,19 @@ func (w *logMerge) takeVersion(lsn int64, value []byte) error {
 		if err != nil {
 			return err
 		}
-		change.DeletedID, change.DeletedKey = doc.id, partitionKey(doc.components())
+		change.DeletedID, change.DeletedKey = doc.ID, layout.PartitionKey(doc.Components())
 	}
 	w.count(change, len(images))
 	return nil
 }
 
 // parseImage parses the id and the key of a stored document.
-func (c *Container) parseImage(stored []byte) (document, error) {
-	body, _, err := c.tail.parseStored(stored)
+func (c *Container) parseImage(stored []byte) (layout.Document, error) {
+	body, _, err := c.tail.ParseStored(stored)
 	if err != nil {
-		return document{}, err
+		return layout.Document{}, err
 	}
-	return parseDocument(append(body[:len(body):len(body)], '}'), c.paths, false)
+	return layout.ParseDocument(append(body[:len(body):len(body)], '}'), c.paths, false)
 }
 
 func (w *logMerge) timeOf(ts int64) time.Time {

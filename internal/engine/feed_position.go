@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -81,7 +82,7 @@ func (p position) continuation() feed.Continuation {
 // *[storetype.BadRequestError] for a text that position.continuation never returns.
 func parseContinuation(c feed.Continuation) (p position, err error) {
 	bad := func() (position, error) {
-		return position{}, badRequest(storetype.BadContinuation, "%.60q is not a continuation of this store, which is a decimal LSN in double quotes "+
+		return position{}, layout.BadRequest(storetype.BadContinuation, "%.60q is not a continuation of this store, which is a decimal LSN in double quotes "+
 			"or, after a read of several partitions, one for each range of keys", string(c))
 	}
 	text, opened := strings.CutPrefix(string(c), `"`)

@@ -243,7 +243,7 @@ const minBuffer = 4 << 10
 // changes that fit on a page. MaxItems may be huge, and LSNs whose items were updated
 // since have no change.
 func (w *logMerge) expect() int {
-	mean := max(w.c.change.Load(), int64(w.c.tail.fixedSize()))
+	mean := max(w.c.change.Load(), int64(w.c.tail.FixedSize()))
 	var unread int64
 	for i := range w.pieces {
 		p := &w.pieces[i]

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -24,7 +25,7 @@ func retentionStart(p *storetype.ContainerProperties, now int64) int64 {
 // that is past the retention in the other range.
 func (w *logMerge) trimmed() int64 {
 	lsn := int64(0)
-	if w.space != spaceVersions {
+	if w.space != layout.SpaceVersions {
 		return lsn
 	}
 	for _, n := range w.current.part.segments {
@@ -150,7 +151,7 @@ func (c *Container) before(v *view, m *meta, pieces []piece, ts int64) (all []pi
 			if !s.keys().Overlaps(p.keys) {
 				continue
 			}
-			lsn, found, err := c.firstAt(v.snap, spaceLog, n, s, ts)
+			lsn, found, err := c.firstAt(v.snap, layout.SpaceLog, n, s, ts)
 			if err != nil {
 				return nil, c.db.fault(err)
 			}
@@ -187,7 +188,7 @@ func (m *meta) divide(p piece, borders []string, first map[uint32]int64) (all []
 
 // firstAt returns the LSN of a segment's first entry with a _ts of ts or later.
 func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segment, ts int64) (lsn int64, found bool, err error) {
-	lower, upper := logBounds(space, c.number, number, s.From, maxLSN)
+	lower, upper := layout.LogBounds(space, c.number, number, s.From, layout.MaxLSN)
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return 0, false, err
@@ -198,11 +199,11 @@ func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segmen
 	}
 	// This is a binary search. Entries with an LSN below low are older than ts. Entries
 	// with an LSN of high or more are not.
-	low, high := s.From+1, logLSN(it.Key())+1
-	key := make([]byte, 0, logKeySize)
+	low, high := s.From+1, layout.LogLSN(it.Key())+1
+	key := make([]byte, 0, layout.LogKeySize)
 	for low < high {
 		mid := low + (high-low)/2
-		key = appendLogKey(key[:0], space, c.number, number, mid, 0)
+		key = layout.AppendLogKey(key[:0], space, c.number, number, mid, 0)
 		if !it.SeekGE(key) {
 			if err := it.Error(); err != nil {
 				return 0, false, err
@@ -218,7 +219,7 @@ func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segmen
 		if err != nil {
 			return 0, false, err
 		}
-		if at := logLSN(it.Key()); t >= ts {
+		if at := layout.LogLSN(it.Key()); t >= ts {
 			lsn, found = at, true
 			high = mid
 		} else {
@@ -231,11 +232,11 @@ func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segmen
 // entryTime returns the _ts of an entry of the log or of the versions log.
 func entryTime(space byte, value []byte) (int64, error) {
 	at := 0
-	if space == spaceVersions {
+	if space == layout.SpaceVersions {
 		at = 2
 	}
 	if len(value) < at+8 {
-		return 0, corrupt("a log entry has %d bytes", len(value))
+		return 0, layout.Corrupt("a log entry has %d bytes", len(value))
 	}
 	return int64(binary.BigEndian.Uint64(value[at:])), nil
 }
@@ -259,8 +260,8 @@ func (g *group) setRetention(l *writeState, m *meta, d time.Duration) error {
 			}
 		}
 	case was > 0 && d == 0:
-		prefix := appendContainerKey(nil, spaceVersions, l.c.number)
-		return g.batch.DeleteRange(prefix, successor(prefix), nil)
+		prefix := layout.AppendContainerKey(nil, layout.SpaceVersions, l.c.number)
+		return g.batch.DeleteRange(prefix, layout.Successor(prefix), nil)
 	}
 	return nil
 }
@@ -288,7 +289,7 @@ type versionEntry struct {
 
 func decodeVersion(b []byte) (v versionEntry, err error) {
 	if len(b) < versionHeaderSize {
-		return v, corrupt("an entry of a versions log has %d bytes", len(b))
+		return v, layout.Corrupt("an entry of a versions log has %d bytes", len(b))
 	}
 	v.op, v.expired = feed.Op(b[0]), b[1] != 0
 	v.ts = int64(binary.BigEndian.Uint64(b[2:]))
@@ -296,7 +297,7 @@ func decodeVersion(b []byte) (v versionEntry, err error) {
 	v.current = int(binary.BigEndian.Uint32(b[18:]))
 	v.images = b[versionHeaderSize:]
 	if v.current > len(v.images) {
-		return v, corrupt("an entry of a versions log has %d bytes and an image of %d", len(b), v.current)
+		return v, layout.Corrupt("an entry of a versions log has %d bytes and an image of %d", len(b), v.current)
 	}
 	return v, nil
 }
@@ -310,20 +311,20 @@ func (t *transaction) putVersion(e *effect, segment uint32) error {
 	if e.remove {
 		op = feed.Delete
 	} else {
-		current = t.l.c.tail.storedSize(e.body, e.stamp)
+		current = t.l.c.tail.StoredSize(e.body, e.stamp)
 	}
-	d := t.batch.SetDeferred(logKeySize+len(e.op.point), versionHeaderSize+current+len(e.previous))
-	appendLogKey(d.Key[:0], spaceVersions, t.l.c.number, segment, e.stamp.lsn, e.stamp.ordinal)
-	copy(d.Key[logKeySize:], e.op.point)
+	d := t.batch.SetDeferred(layout.LogKeySize+len(e.op.point), versionHeaderSize+current+len(e.previous))
+	layout.AppendLogKey(d.Key[:0], layout.SpaceVersions, t.l.c.number, segment, e.stamp.LSN, e.stamp.Ordinal)
+	copy(d.Key[layout.LogKeySize:], e.op.point)
 	d.Value[0], d.Value[1] = byte(op), 0
 	if e.expired {
 		d.Value[1] = 1
 	}
-	binary.BigEndian.PutUint64(d.Value[2:], uint64(e.stamp.ts))
-	binary.BigEndian.PutUint64(d.Value[10:], uint64(e.old.lsn))
+	binary.BigEndian.PutUint64(d.Value[2:], uint64(e.stamp.TS))
+	binary.BigEndian.PutUint64(d.Value[10:], uint64(e.old.LSN))
 	binary.BigEndian.PutUint32(d.Value[18:], uint32(current))
 	if current > 0 {
-		t.l.c.tail.appendStored(d.Value[:versionHeaderSize], e.body, e.stamp)
+		t.l.c.tail.AppendStored(d.Value[:versionHeaderSize], e.body, e.stamp)
 	}
 	copy(d.Value[versionHeaderSize+current:], e.previous)
 	t.db.sstPartitions.note(d.Key, len(d.Value))

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -214,8 +215,8 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 	}
 	defer v.release()
 	listing.Now = s.db.Now()
-	lower := appendContainerKey(nil, spaceIndex, s.c.number)
-	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: successor(lower)})
+	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, s.c.number)
+	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: layout.Successor(lower)})
 	if err != nil {
 		return listing, 0, s.db.fault(err)
 	}
@@ -234,15 +235,15 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 		if err := ctx.Err(); err != nil {
 			return listing, 0, err
 		}
-		e, err := decodeEntry(index.Value())
+		e, err := layout.DecodeEntry(index.Value())
 		if err != nil {
 			return listing, 0, s.db.fault(err)
 		}
-		point := index.Key()[containerKeySize:][:e.point]
-		id := index.Key()[containerKeySize+len(point):]
+		point := index.Key()[layout.ContainerKeySize:][:e.Point]
+		id := index.Key()[layout.ContainerKeySize+len(point):]
 		isLease := slices.ContainsFunc(prefixes, func(p []byte) bool { return bytes.HasPrefix(id, p) })
 		if !isLease && !bytes.Equal(id, marker) ||
-			expired(e.ts, int32(st.meta.props.DefaultTTL), e.ttl, listing.Now.Unix()) {
+			layout.Expired(e.TS, int32(st.meta.props.DefaultTTL), e.TTL, listing.Now.Unix()) {
 			continue
 		}
 		document = document[:0]
@@ -251,7 +252,7 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 				return listing, 0, err
 			}
 		}
-		s.codec.List(&listing, string(id), unixTime(e.ts), document)
+		s.codec.List(&listing, string(id), unixTime(e.TS), document)
 		size += len(document)
 	}
 	return listing, size, nil
@@ -268,19 +269,19 @@ func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer v.release()
-	lower := appendContainerKey(nil, spaceIndex, s.c.number)
-	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: successor(lower)})
+	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, s.c.number)
+	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: layout.Successor(lower)})
 	if err != nil {
 		return nil, s.db.fault(err)
 	}
 	var ids []string
 	for ok := index.First(); ok && ctx.Err() == nil; ok = index.Next() {
-		e, err := decodeEntry(index.Value())
+		e, err := layout.DecodeEntry(index.Value())
 		if err != nil {
 			_ = index.Close()
 			return nil, s.db.fault(err)
 		}
-		if id := index.Key()[containerKeySize+e.point:]; bytes.HasPrefix(id, []byte(s.codec.Processor())) {
+		if id := index.Key()[layout.ContainerKeySize+e.Point:]; bytes.HasPrefix(id, []byte(s.codec.Processor())) {
 			ids = append(ids, string(id))
 		}
 	}
@@ -293,11 +294,11 @@ func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
 // publicETag returns the ETag of a document as a point read returns it.
 func publicETag(document []byte) (string, error) {
 	if len(document) == 0 || document[len(document)-1] != '}' {
-		return "", errTail
+		return "", layout.ErrTail
 	}
-	rest, _, err := cutNumber(document[:len(document)-1], tailTS)
-	if err != nil || len(rest) < etagSize {
-		return "", errTail
+	rest, _, err := layout.CutNumber(document[:len(document)-1], layout.TailTS)
+	if err != nil || len(rest) < layout.ETagSize {
+		return "", layout.ErrTail
 	}
-	return `"` + string(rest[len(rest)-etagSize:]) + `"`, nil
+	return `"` + string(rest[len(rest)-layout.ETagSize:]) + `"`, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -125,7 +126,7 @@ func (i *modelItem) number(t *testing.T) uint32 {
 	if err := json.Unmarshal(i.body, &doc); err != nil {
 		t.Fatal(err)
 	}
-	b, err := engine.RIDEncoding.DecodeString(doc.RID)
+	b, err := layout.RIDEncoding.DecodeString(doc.RID)
 	if err != nil || len(b) != 16 {
 		t.Fatalf("the rid %q: %v", doc.RID, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // A page's order says which items come next, but their index entries and their documents
@@ -74,7 +76,7 @@ type chunkScan struct {
 
 // collected is the index entry of an item in a chunk, before its document is read.
 type collected struct {
-	entry
+	layout.Entry
 	rest, end uint32 // the offsets of the point and id in chunkScan.names
 }
 
@@ -208,13 +210,13 @@ func (b *chunkScan) collectAny(ctx context.Context) error {
 			b.more, b.late = true, true
 			return false, nil
 		}
-		if w.selects(i.rest, i.at) && !w.isExpired(&i.entry) {
+		if w.selects(i.rest, i.at) && !w.isExpired(&i.Entry) {
 			if n := len(b.chunk); n >= maxChunk || w.isFull(n, w.bytes+stored, 0) || len(b.names) >= maxChunkNames {
 				b.more = true
 				return false, nil
 			}
-			stored += int(i.size)
-			b.add(&i.entry, i.pointBytes(), i.id())
+			stored += int(i.Size)
+			b.add(&i.Entry, i.pointBytes(), i.id())
 		}
 		b.after = append(b.after[:0], i.rest...)
 		return true, nil
@@ -222,10 +224,10 @@ func (b *chunkScan) collectAny(ctx context.Context) error {
 }
 
 // add adds an item to the chunk.
-func (b *chunkScan) add(e *entry, point, id []byte) {
+func (b *chunkScan) add(e *layout.Entry, point, id []byte) {
 	from := len(b.names)
 	b.names = append(append(b.names, point...), id...)
-	b.chunk = append(b.chunk, collected{entry: *e, rest: uint32(from), end: uint32(len(b.names))}) //nolint:gosec // maxChunkNames
+	b.chunk = append(b.chunk, collected{Entry: *e, rest: uint32(from), end: uint32(len(b.names))}) //nolint:gosec // maxChunkNames
 }
 
 // sort sorts the addresses of the chunk into the order of the log.
@@ -233,7 +235,7 @@ func (b *chunkScan) sort() {
 	b.order = slices.Grow(b.order[:0], len(b.chunk))
 	for n := range b.chunk {
 		x := &b.chunk[n]
-		b.order = append(b.order, logAddress{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxChunk
+		b.order = append(b.order, logAddress{lsn: x.LSN, segment: x.Segment, ordinal: x.Ordinal, at: uint32(n)}) //nolint:gosec // maxChunk
 	}
 	b.order, b.spare = sortAddresses(b.order, b.spare)
 }
@@ -242,11 +244,11 @@ func (b *chunkScan) sort() {
 func (b *chunkScan) name(x *collected) []byte { return b.names[x.rest:x.end] }
 
 // point returns the point of an item of the chunk.
-func (b *chunkScan) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.point)] }
+func (b *chunkScan) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.Point)] }
 
 // appendKey appends the log key of an item's document.
 func (b *chunkScan) appendKey(dst []byte, x *collected) []byte {
-	dst = appendLogKey(dst, spaceLog, b.w.c.number, x.segment, x.lsn, x.ordinal)
+	dst = layout.AppendLogKey(dst, layout.SpaceLog, b.w.c.number, x.Segment, x.LSN, x.Ordinal)
 	return append(dst, b.point(x)...)
 }
 
@@ -254,9 +256,9 @@ func (b *chunkScan) appendKey(dst []byte, x *collected) []byte {
 // without _lsn. If the scan reads no documents, it returns the size of the index entry.
 func (b *chunkScan) shown(x *collected) int {
 	if b.w.r.IndexOnly {
-		return containerKeySize + int(x.end-x.rest) + entrySize
+		return layout.ContainerKeySize + int(x.end-x.rest) + layout.EntrySize
 	}
-	return int(x.size) - len(tailLSN) - digitCount(x.lsn)
+	return int(x.Size) - len(layout.TailLSN) - layout.DigitCount(x.LSN)
 }
 
 // visit calls the visitor with an item of the chunk and its document. It returns the
@@ -266,7 +268,7 @@ func (b *chunkScan) visit(x *collected, body []byte) (more bool, err error) {
 	if b.w.r.AnyOrder {
 		part = nil
 	}
-	more, err = b.w.show(part, &x.entry, b.point(x), b.names[x.rest+uint32(x.point):x.end], body)
+	more, err = b.w.show(part, &x.Entry, b.point(x), b.names[x.rest+uint32(x.Point):x.end], body)
 	if b.w.stopped != nil {
 		err = b.w.stopped
 	}
@@ -296,13 +298,13 @@ func (b *chunkScan) show() (stopped bool, err error) {
 			if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], w.key); err != nil {
 				return false, err
 			}
-			if body, err = appendPublic(w.buf[:0], w.buf); err != nil {
+			if body, err = layout.AppendPublic(w.buf[:0], w.buf); err != nil {
 				return false, w.c.db.fault(err)
 			}
 		}
 		more, err := b.visit(x, body)
 		if err == nil && !more {
-			w.page.Continuation = b.part.after(b.point(x), x.number).encode()
+			w.page.Continuation = b.part.after(b.point(x), x.Number).encode()
 		}
 		return more, err
 	}

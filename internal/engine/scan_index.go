@@ -9,11 +9,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // indexed is an item's entry in the index. Its slices are valid only during the visit.
 type indexed struct {
-	entry
+	layout.Entry
 	// key is the whole index key. rest is its part after the container's number: the
 	// point and the id.
 	key, rest []byte
@@ -34,7 +35,7 @@ func (i *indexed) id() []byte         { return i.rest[i.at:] }
 // of index keys after the container. An error of visit is returned unchanged.
 func (c *Container) scanIndex(ctx context.Context, v *view, sc *keyFilter, intervals []interval, from []byte, visit func(*indexed) (bool, error)) (err error) {
 	lower, upper := c.indexBounds(sc)
-	base := lower[:containerKeySize:containerKeySize]
+	base := lower[:layout.ContainerKeySize:layout.ContainerKeySize]
 	if first := append(base, from...); bytes.Compare(first, lower) > 0 {
 		lower = first
 	}
@@ -118,14 +119,14 @@ func (w *indexScan) run(ok bool, upper []byte) (more bool, err error) {
 // indexBounds returns the bounds of the index keys of a filter's items. Unless the filter
 // has a full key, other items are between the bounds, too.
 func (c *Container) indexBounds(sc *keyFilter) (lower, upper []byte) {
-	base := appendContainerKey(nil, spaceIndex, c.number)
+	base := layout.AppendContainerKey(nil, layout.SpaceIndex, c.number)
 	if sc.point == nil {
-		return append(bytes.Clone(base), sc.lower...), successor(base)
+		return append(bytes.Clone(base), sc.lower...), layout.Successor(base)
 	}
 	// No point is a prefix of another one, so all keys between the bounds have this
 	// point.
 	lower = append(base, sc.point...)
-	return lower, successor(lower)
+	return lower, layout.Successor(lower)
 }
 
 // readIndexed decodes the iterator's current entry.
@@ -134,15 +135,15 @@ func readIndexed(it *pebble.Iterator) (indexed, error) {
 	if err != nil {
 		return indexed{}, err
 	}
-	e, err := decodeEntry(value)
+	e, err := layout.DecodeEntry(value)
 	if err != nil {
 		return indexed{}, err
 	}
 	key := it.Key()
-	if len(key) < containerKeySize+int(e.point) {
-		return indexed{}, corrupt("index entry %x has a point of %d bytes", key, e.point)
+	if len(key) < layout.ContainerKeySize+int(e.Point) {
+		return indexed{}, layout.Corrupt("index entry %x has a point of %d bytes", key, e.Point)
 	}
-	return indexed{entry: e, key: key, rest: key[containerKeySize:], at: int(e.point)}, nil
+	return indexed{Entry: e, key: key, rest: key[layout.ContainerKeySize:], at: int(e.Point)}, nil
 }
 
 // ItemSet is a set of items by key and id. The index alone determines its items, so no
@@ -178,7 +179,7 @@ func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 			u.ids = append(u.ids, intervalOf(nil, s))
 			continue
 		}
-		components, err := c.paths.fullKey(s.Key)
+		components, err := c.paths.FullKey(s.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +196,7 @@ func intervalOf(point []byte, s ItemSet) (p interval) {
 	case s.To != "":
 		p.upper = append(bytes.Clone(point), s.To...)
 	case len(point) > 0:
-		p.upper = successor(point) // no point is a prefix of another one
+		p.upper = layout.Successor(point) // no point is a prefix of another one
 	}
 	return p
 }

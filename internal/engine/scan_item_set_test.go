@@ -54,7 +54,7 @@ func TestSetsWithKeysReadNoOtherPartOfTheIndex(t *testing.T) {
 		}
 		var got []string
 		err = c.scanIndex(t.Context(), v, &sc, sets.intervals(), nil, func(i *indexed) (bool, error) {
-			body, err := c.fetch(v.snap, nil, i.entry, i.pointBytes())
+			body, err := c.fetch(v.snap, nil, i.Entry, i.pointBytes())
 			if err != nil {
 				return false, err
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -66,7 +67,7 @@ type VisitedItem struct {
 	LSN int64
 
 	c     *Container
-	stamp stamp
+	stamp layout.Stamp
 	// part and point give the item's position.
 	part  *itemPart
 	point []byte
@@ -74,7 +75,7 @@ type VisitedItem struct {
 
 // Item returns a copy of the item that remains valid after the visit.
 func (v *VisitedItem) Item() storetype.Item {
-	return storetype.Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.etag(v.stamp), Modified: unixTime(v.stamp.ts), LSN: v.LSN}
+	return storetype.Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.ETag(v.stamp), Modified: unixTime(v.stamp.TS), LSN: v.LSN}
 }
 
 // Continuation returns the position after the item, where a later request resumes. It is
@@ -83,7 +84,7 @@ func (v *VisitedItem) Continuation() string {
 	if v.part == nil {
 		return ""
 	}
-	return v.part.after(v.point, v.stamp.number).encode()
+	return v.part.after(v.point, v.stamp.Number).encode()
 }
 
 // Items implements store.Container.Items, which documents it.
@@ -129,7 +130,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, strict bool, 
 		return ItemsPage{}, err
 	}
 	if r.IDPrefix != "" && r.Sets == nil && sc.point != nil {
-		r.Sets = []ItemSet{{Key: r.Key, From: r.IDPrefix, To: string(successor([]byte(r.IDPrefix)))}}
+		r.Sets = []ItemSet{{Key: r.Key, From: r.IDPrefix, To: string(layout.Successor([]byte(r.IDPrefix)))}}
 	}
 	sets, err := c.newItemSets(r.Sets)
 	if err != nil {
@@ -231,13 +232,13 @@ func (w *itemScan) selects(rest []byte, at int) bool {
 	return bytes.HasPrefix(rest[at:], w.prefix) && w.sets.contains(rest, at)
 }
 
-func (w *itemScan) isExpired(e *entry) bool { return expired(e.ts, w.ttl, e.ttl, w.now) }
+func (w *itemScan) isExpired(e *layout.Entry) bool { return layout.Expired(e.TS, w.ttl, e.TTL, w.now) }
 
 // visitEntry visits an item in the order of the index, without its document. more is
 // false if the page has ended.
 func (w *itemScan) visitEntry(i *indexed) (more bool, err error) {
 	late := w.isLate()
-	wanted := !late && w.selects(i.rest, i.at) && !w.isExpired(&i.entry)
+	wanted := !late && w.selects(i.rest, i.at) && !w.isExpired(&i.Entry)
 	if late || wanted && (w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.isFull(w.items, w.bytes, 0)) {
 		w.page.Continuation = encodeIndexPosition(w.last)
 		return false, nil
@@ -247,15 +248,15 @@ func (w *itemScan) visitEntry(i *indexed) (more bool, err error) {
 		return true, nil
 	}
 	w.items++
-	w.bytes += len(i.key) + entrySize
-	return w.show(nil, &i.entry, i.pointBytes(), i.id(), nil)
+	w.bytes += len(i.key) + layout.EntrySize
+	return w.show(nil, &i.Entry, i.pointBytes(), i.id(), nil)
 }
 
 // show calls the visitor with an item of a part, or of none with AnyOrder. more is false
 // if the visitor returned false or an error.
-func (w *itemScan) show(part *itemPart, e *entry, point, id, body []byte) (more bool, err error) {
-	w.item.Body, w.item.ID, w.item.LSN = body, id, e.lsn
-	w.item.stamp, w.item.part, w.item.point = e.stamp, part, point
+func (w *itemScan) show(part *itemPart, e *layout.Entry, point, id, body []byte) (more bool, err error) {
+	w.item.Body, w.item.ID, w.item.LSN = body, id, e.LSN
+	w.item.stamp, w.item.part, w.item.point = e.Stamp, part, point
 	more, w.stopped = w.visit(&w.item)
 	return more && w.stopped == nil, nil
 }

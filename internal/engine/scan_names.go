@@ -10,6 +10,8 @@ import (
 	"sort"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // maxSet is the largest number of items of a request's sets that are read from the index
@@ -63,7 +65,7 @@ func (b *chunkScan) collectLast(ctx context.Context) error {
 	if err != nil || point == nil || !w.sc.holds(point) || !w.selects(append(bytes.Clone(point), id...), len(point)) {
 		return err
 	}
-	b.add(&entry{stamp: stamp{number: number}, point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
+	b.add(&layout.Entry{Stamp: layout.Stamp{Number: number}, Point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
 	if err := b.resolve(ctx); err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (b *chunkScan) collectLast(ctx context.Context) error {
 func (w *itemScan) findNumber(at *itemPosition) (point, id []byte, err error) {
 	number := at.last()
 	if len(at.ranges) == 0 {
-		id, err = getValue(w.v.snap, appendKeyOrder(nil, w.c.number, at.lower, number))
+		id, err = getValue(w.v.snap, layout.AppendKeyOrder(nil, w.c.number, at.lower, number))
 		if errors.Is(err, pebble.ErrNotFound) {
 			return nil, nil, nil
 		}
@@ -143,9 +145,9 @@ func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err er
 			return false, w.c.db.fault(err)
 		}
 		key := it.Key()
-		point, id := key[containerKeySize:len(key)-4], value
+		point, id := key[layout.ContainerKeySize:len(key)-4], value
 		if b.part.byNumber {
-			if point, id, err = decodeOrder(value); err != nil {
+			if point, id, err = layout.DecodeOrder(value); err != nil {
 				return false, w.c.db.fault(err)
 			}
 		}
@@ -154,7 +156,7 @@ func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err er
 			if len(b.chunk) == n || len(b.names) >= maxChunkNames {
 				return false, nil
 			}
-			b.add(&entry{stamp: stamp{number: orderNumber(key)}, point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
+			b.add(&layout.Entry{Stamp: layout.Stamp{Number: orderNumber(key)}, Point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
 		}
 		last.point, last.number = append(last.point[:0], point...), orderNumber(key)
 	}
@@ -169,14 +171,14 @@ func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err er
 func (w *itemScan) openNames(p *itemPart) (*pebble.Iterator, error) {
 	var o pebble.IterOptions
 	if p.byNumber {
-		o.LowerBound = appendOrderKey(nil, w.c.number, p.partition.number, p.number+1)
-		o.UpperBound = successor(o.LowerBound[:segmentKeySize])
+		o.LowerBound = layout.AppendOrderKey(nil, w.c.number, p.partition.number, p.number+1)
+		o.UpperBound = layout.Successor(o.LowerBound[:layout.SegmentKeySize])
 	} else {
-		o.LowerBound = append(appendContainerKey(nil, spaceKeyOrder, w.c.number), p.lower...)
+		o.LowerBound = append(layout.AppendContainerKey(nil, layout.SpaceKeyOrder, w.c.number), p.lower...)
 		if p.number > 0 {
 			o.LowerBound = binary.BigEndian.AppendUint32(o.LowerBound, p.number+1)
 		}
-		o.UpperBound = append(appendContainerKey(nil, spaceKeyOrder, w.c.number), p.upper...)
+		o.UpperBound = append(layout.AppendContainerKey(nil, layout.SpaceKeyOrder, w.c.number), p.upper...)
 	}
 	it, err := w.v.snap.NewIter(&o)
 	if err != nil {
@@ -196,8 +198,8 @@ func (b *chunkScan) resolve(ctx context.Context) error {
 		b.sorted = append(b.sorted, uint32(n)) //nolint:gosec // maxChunk
 	}
 	slices.SortFunc(b.sorted, func(x, y uint32) int { return bytes.Compare(b.name(&b.chunk[x]), b.name(&b.chunk[y])) })
-	prefix := appendContainerKey(nil, spaceIndex, w.c.number)
-	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
+	prefix := layout.AppendContainerKey(nil, layout.SpaceIndex, w.c.number)
+	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.Successor(prefix)})
 	if err != nil {
 		return w.c.db.fault(err)
 	}
@@ -208,7 +210,7 @@ func (b *chunkScan) resolve(ctx context.Context) error {
 			return errors.Join(ctx.Err(), it.Close())
 		}
 		x := &b.chunk[n]
-		key = append(key[:containerKeySize], b.name(x)...)
+		key = append(key[:layout.ContainerKeySize], b.name(x)...)
 		found := false
 		if at > 0 && tries <= 2*good+fewSteps {
 			tries++
@@ -217,17 +219,17 @@ func (b *chunkScan) resolve(ctx context.Context) error {
 			}
 		}
 		if !found && (!it.SeekGE(key) || !bytes.Equal(it.Key(), key)) {
-			err := cmp.Or(it.Error(), corrupt("container %s: item %x is in the order of writing but not in the index", w.c.name, key))
+			err := cmp.Or(it.Error(), layout.Corrupt("container %s: item %x is in the order of writing but not in the index", w.c.name, key))
 			return errors.Join(w.c.db.fault(err), it.Close())
 		}
 		i, err := readIndexed(it)
-		if err == nil && i.number != x.number {
-			err = corrupt("container %s: item %x has the number %d in the index and %d in the order of writing", w.c.name, key, i.number, x.number)
+		if err == nil && i.Number != x.Number {
+			err = layout.Corrupt("container %s: item %x has the number %d in the index and %d in the order of writing", w.c.name, key, i.Number, x.Number)
 		}
 		if err != nil {
 			return errors.Join(w.c.db.fault(err), it.Close())
 		}
-		x.entry = i.entry
+		x.Entry = i.Entry
 	}
 	if err := it.Close(); err != nil {
 		return w.c.db.fault(err)
@@ -243,10 +245,10 @@ func (b *chunkScan) trim(size int, part itemPart) (more bool) {
 	kept, stored := b.chunk[:0], 0
 	for n := range b.chunk {
 		x := &b.chunk[n]
-		if w.isExpired(&x.entry) {
+		if w.isExpired(&x.Entry) {
 			continue
 		}
-		if b.full = w.isFull(w.items+len(kept), w.bytes+stored, int(x.size)); b.full || len(kept) == size {
+		if b.full = w.isFull(w.items+len(kept), w.bytes+stored, int(x.Size)); b.full || len(kept) == size {
 			more = true
 			break
 		}
@@ -258,7 +260,7 @@ func (b *chunkScan) trim(size int, part itemPart) (more bool) {
 	case !more:
 	case len(kept) > 0:
 		x := &kept[len(kept)-1]
-		b.at = part.after(bytes.Clone(b.point(x)), x.number) // the next chunk overwrites names
+		b.at = part.after(bytes.Clone(b.point(x)), x.Number) // the next chunk overwrites names
 	default:
 		b.at = part.begin()
 	}
@@ -287,7 +289,7 @@ func (w *itemScan) readSet(ctx context.Context, part itemPart, intervals []inter
 		}
 		from := len(set.names)
 		set.names = append(set.names, i.rest...)
-		set.items = append(set.items, collected{entry: i.entry, rest: uint32(from), end: uint32(len(set.names))}) //nolint:gosec // maxSet
+		set.items = append(set.items, collected{Entry: i.Entry, rest: uint32(from), end: uint32(len(set.names))}) //nolint:gosec // maxSet
 		return true, nil
 	})
 	if err != nil {
@@ -295,15 +297,15 @@ func (w *itemScan) readSet(ctx context.Context, part itemPart, intervals []inter
 	}
 	slices.SortFunc(set.items, func(x, y collected) int {
 		if part.byNumber {
-			return cmp.Compare(x.number, y.number)
+			return cmp.Compare(x.Number, y.Number)
 		}
-		return cmp.Or(bytes.Compare(set.point(&x), set.point(&y)), cmp.Compare(x.number, y.number))
+		return cmp.Or(bytes.Compare(set.point(&x), set.point(&y)), cmp.Compare(x.Number, y.Number))
 	})
 	return set, nil
 }
 
 // point returns the point of an item of the set.
-func (s *sortedSet) point(x *collected) []byte { return s.names[x.rest : x.rest+uint32(x.point)] }
+func (s *sortedSet) point(x *collected) []byte { return s.names[x.rest : x.rest+uint32(x.Point)] }
 
 // takeSet is collectNames for the items of b.set.
 func (b *chunkScan) takeSet(n int) (complete bool) {
@@ -313,16 +315,16 @@ func (b *chunkScan) takeSet(n int) (complete bool) {
 		if !part.byNumber && !bytes.Equal(s.point(x), part.lower) {
 			return bytes.Compare(s.point(x), part.lower) > 0
 		}
-		return x.number > part.number
+		return x.Number > part.number
 	})
 	for ; next < len(s.items); next++ {
 		x := &s.items[next]
 		if len(b.chunk) == n {
 			return false
 		}
-		id := s.names[x.rest+uint32(x.point) : x.end]
-		b.add(&x.entry, s.point(x), id)
-		b.at = part.after(s.point(x), x.number)
+		id := s.names[x.rest+uint32(x.Point) : x.end]
+		b.add(&x.Entry, s.point(x), id)
+		b.at = part.after(s.point(x), x.Number)
 	}
 	return true
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // sortAddresses sorts few addresses by comparison and many by their digits. Both must
@@ -13,7 +15,7 @@ func TestAddressesAreSortedInTheOrderOfTheLog(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a repeatable test
 		n := []int{0, 1, fewAddresses, fewAddresses + 1, 3000}[r.IntN(5)]
-		most := []int64{1, 100, 1 << 11, 1 << 40, maxLSN}[r.IntN(5)]
+		most := []int64{1, 100, 1 << 11, 1 << 40, layout.MaxLSN}[r.IntN(5)]
 		segments, ordinals := []int{1, 3, 1 << 30}[r.IntN(3)], []int{1, 5, 1 << 16}[r.IntN(3)]
 		indexes := make([]logAddress, n)
 		for i := range indexes {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -78,7 +79,7 @@ func (r *ItemsRequest) readPosition() (at itemPosition, rest []byte, err error) 
 	if r.Continuation == "" {
 		return at, nil, nil
 	}
-	bad := badRequest(storetype.BadContinuation, "%.60q is not a position among items", r.Continuation)
+	bad := layout.BadRequest(storetype.BadContinuation, "%.60q is not a position among items", r.Continuation)
 	b, err := base64.RawURLEncoding.DecodeString(r.Continuation)
 	if err != nil || len(b) < 2 {
 		return at, nil, bad
@@ -142,7 +143,7 @@ func (m *meta) partAt(sc *keyFilter, at itemPosition) (part itemPart, ok bool) {
 		if bytes.Compare(part.lower, sc.point) < 0 {
 			part.lower, part.number = sc.point, 0
 		}
-		part.upper = successor(sc.point)
+		part.upper = layout.Successor(sc.point)
 	}
 	if bytes.Compare(part.lower, part.upper) >= 0 {
 		return part, false
@@ -241,5 +242,5 @@ func (p ItemsPosition) Continuation() string {
 
 // DocumentRID returns the resource id (_rid) of the item with a document number.
 func (c *Container) DocumentRID(number uint32) string {
-	return string(appendDocumentRID(nil, c.database, c.number, number))
+	return string(layout.AppendDocumentRID(nil, c.database, c.number, number))
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // Several goroutines read and filter the documents of a large chunk, each in one interval
@@ -155,8 +157,8 @@ func (r *chunkReader) readFew() {
 // readLog reads the reader's part of the chunk with one iterator over the log.
 func (r *chunkReader) readLog(ctx context.Context) {
 	c := r.b.w.c
-	prefix := appendContainerKey(nil, spaceLog, c.number)
-	it, err := r.b.w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
+	prefix := layout.AppendContainerKey(nil, layout.SpaceLog, c.number)
+	it, err := r.b.w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.Successor(prefix)})
 	if err != nil {
 		r.err = c.db.fault(err)
 		return
@@ -176,7 +178,7 @@ func (r *chunkReader) readLog(ctx context.Context) {
 		if !r.reach(it, from, to) {
 			err := it.Error()
 			if err == nil {
-				err = corrupt("container %s: document %x at LSN %d is in the index but not in the log", c.name, r.key, to.lsn)
+				err = layout.Corrupt("container %s: document %x at LSN %d is in the index but not in the log", c.name, r.key, to.lsn)
 			}
 			r.err = c.db.fault(err)
 			return
@@ -187,7 +189,7 @@ func (r *chunkReader) readLog(ctx context.Context) {
 			r.err = c.db.fault(err)
 			return
 		}
-		if r.err = r.take(to.at, value[logHeaderSize:]); r.err != nil {
+		if r.err = r.take(to.at, value[layout.LogHeaderSize:]); r.err != nil {
 			return
 		}
 	}
@@ -240,7 +242,7 @@ func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	w := r.b.w
 	body, whole := stored, w.r.AnyOrder || w.r.Filter != nil && !w.r.Filter.AsStored
 	if whole {
-		if r.buf, err = appendPublic(r.buf[:0], stored); err != nil { // source and destination may be the same memory
+		if r.buf, err = layout.AppendPublic(r.buf[:0], stored); err != nil { // source and destination may be the same memory
 			return w.c.db.fault(err)
 		}
 		body = r.buf
@@ -264,7 +266,7 @@ func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	if from := len(r.kept); from+len(body) <= r.room {
 		if whole {
 			r.kept = append(r.kept, body...)
-		} else if r.kept, err = appendPublic(r.kept, body); err != nil {
+		} else if r.kept, err = layout.AppendPublic(r.kept, body); err != nil {
 			return w.c.db.fault(err)
 		}
 		h.body = r.kept[from:len(r.kept):len(r.kept)]
@@ -299,10 +301,10 @@ func (p *logAddress) compare(q *logAddress) int {
 // compareKey compares an address with a key of the container's log. It ignores the point,
 // because no two entries agree in the rest of the key.
 func (p *logAddress) compareKey(key []byte) int {
-	if len(key) < logKeySize {
+	if len(key) < layout.LogKeySize {
 		return 1
 	}
-	k := logAddress{lsn: logLSN(key), segment: binary.BigEndian.Uint32(key[containerKeySize:]), ordinal: logOrdinal(key)}
+	k := logAddress{lsn: layout.LogLSN(key), segment: binary.BigEndian.Uint32(key[layout.ContainerKeySize:]), ordinal: layout.LogOrdinal(key)}
 	return p.compare(&k)
 }
 

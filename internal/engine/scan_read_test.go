@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -22,7 +23,7 @@ import (
 // minute. With n of a few thousand, several goroutines read the container.
 func scannable(t *testing.T, n, partitions int) *Container {
 	t.Helper()
-	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: partitions, DefaultTTL: ttlNever})
+	c := newContainer(t, openPebble(t, Options{}), storetype.ContainerProperties{Partitions: partitions, DefaultTTL: layout.TTLNever})
 	var writers sync.WaitGroup
 	for w := range 16 {
 		writers.Go(func() {

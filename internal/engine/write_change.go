@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // changed calls the operation's change function with the item's document, and returns the
 // new document. It checks that id and key have not changed.
-func (t *transaction) changed(op *operation, old version) (doc document, err error) {
+func (t *transaction) changed(op *operation, old version) (doc layout.Document, err error) {
 	stored, err := t.appendDocument(nil, op, old)
 	if err != nil {
 		return doc, err
 	}
-	public, err := appendPublic(nil, stored)
+	public, err := layout.AppendPublic(nil, stored)
 	if err != nil {
 		return doc, err
 	}
@@ -24,18 +25,18 @@ func (t *transaction) changed(op *operation, old version) (doc document, err err
 		return doc, err
 	}
 	c := t.l.c
-	doc, err = parseDocument(body, c.paths, t.l.meta.props.DefaultTTL != ttlOff)
+	doc, err = layout.ParseDocument(body, c.paths, t.l.meta.props.DefaultTTL != layout.TTLOff)
 	if err != nil {
 		return doc, err
 	}
-	if err := t.produce(max(len(body), len(doc.body))); err != nil {
+	if err := t.produce(max(len(body), len(doc.Body))); err != nil {
 		return doc, err
 	}
-	if doc.id != op.id {
-		return doc, badRequest(storetype.BadID, "a change cannot give item %q the id %q", op.id, doc.id)
+	if doc.ID != op.id {
+		return doc, layout.BadRequest(storetype.BadID, "a change cannot give item %q the id %q", op.id, doc.ID)
 	}
-	if !bytes.Equal(c.hash.Append(nil, doc.components()), op.point) {
-		return doc, badRequest(storetype.KeyMismatch, "a change cannot give item %q another partition key", op.id)
+	if !bytes.Equal(c.hash.Append(nil, doc.Components()), op.point) {
+		return doc, layout.BadRequest(storetype.KeyMismatch, "a change cannot give item %q another partition key", op.id)
 	}
 	return doc, c.prepareUnique(op, doc)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // indexCache holds the index entries of recent writes, which may be only in a memtable.
@@ -97,7 +99,7 @@ func newIndexCache(db *DB) indexCache {
 // allInFiles reports whether the files have the same partition counters as the memtables.
 // Every group writes counters, so all of the data is then in the files.
 func allInFiles(p *pebbleDB) (settled bool, err error) {
-	o := pebble.IterOptions{LowerBound: []byte{spacePartition}, UpperBound: []byte{spacePartition + 1}}
+	o := pebble.IterOptions{LowerBound: []byte{layout.SpacePartition}, UpperBound: []byte{layout.SpacePartition + 1}}
 	all, err := p.NewIter(&o)
 	if err != nil {
 		return false, err
@@ -124,13 +126,13 @@ func allInFiles(p *pebbleDB) (settled bool, err error) {
 
 // find returns where the current index entry of an item is. If that is inCache, e is the
 // entry, and ok is false if the item was deleted. Otherwise e and ok have no meaning.
-func (r *indexCache) find(key []byte) (e entry, ok bool, where cacheState, err error) {
+func (r *indexCache) find(key []byte) (e layout.Entry, ok bool, where cacheState, err error) {
 	h := uint32(maphash.Bytes(r.seed, key)) & r.mask
 	for i := len(r.generations) - 1; i >= 0; i-- {
 		value, taken := r.generations[i].find(h, key)
 		if value != nil {
-			e, err = decodeEntry(value)
-			return e, e.lsn != 0, inCache, err
+			e, err = layout.DecodeEntry(value)
+			return e, e.LSN != 0, inCache, err
 		}
 		if taken {
 			return e, false, anywhere, nil
@@ -154,12 +156,12 @@ func (g *generation) find(h uint32, key []byte) (value []byte, taken bool) {
 	if record = record[2:]; !bytes.Equal(record[:n], key) {
 		return nil, true
 	}
-	return record[n : n+entrySize], false
+	return record[n : n+layout.EntrySize], false
 }
 
 // put stores the entry of a key. The zero entry means that the item was deleted.
-func (g *generation) put(h uint32, key string, e *entry) {
-	value := e.encode()
+func (g *generation) put(h uint32, key string, e *layout.Entry) {
+	value := e.Encode()
 	if old, _ := g.find(h, []byte(key)); old != nil {
 		copy(old, value[:])
 		return
@@ -176,7 +178,7 @@ func (r *indexCache) add(written map[string]version, m mark) {
 	}
 	last := r.last()
 	for key, v := range written {
-		last.put(uint32(maphash.String(r.seed, key))&r.mask, key, &v.entry)
+		last.put(uint32(maphash.String(r.seed, key))&r.mask, key, &v.Entry)
 	}
 	// A generation has no mark if the marked partition is gone. It then takes the current
 	// mark. A later mark is as correct, but the files show it later.
@@ -213,7 +215,7 @@ func (r *indexCache) trim(files *pebble.Iterator) error {
 	if oldest.mark.lsn == 0 {
 		return nil
 	}
-	if !files.SeekPrefixGE(partitionKeyOf(oldest.mark.container, oldest.mark.partition)) {
+	if !files.SeekPrefixGE(layout.PartitionKeyOf(oldest.mark.container, oldest.mark.partition)) {
 		oldest.mark = mark{} // the partition does not exist any more, or no file has it yet
 		return files.Error()
 	}
@@ -221,11 +223,11 @@ func (r *indexCache) trim(files *pebble.Iterator) error {
 	if err != nil {
 		return err
 	}
-	c, err := decodeCounters(value)
+	c, err := layout.DecodeCounters(value)
 	if err != nil {
 		return err
 	}
-	if c.lsn >= oldest.mark.lsn {
+	if c.LSN >= oldest.mark.lsn {
 		r.generations = slices.Delete(r.generations, 0, 1)
 	}
 	return nil

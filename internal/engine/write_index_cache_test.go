@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -62,11 +63,11 @@ func (s *recentStore) write() {
 	pk := feed.PartitionKey{"p" + id}
 	var err error
 	_ = s.db.do(context.Background(), func(g *group) error { // this function reads the cache and writes nothing
-		doc, err := parseDocument(body(id, "p"+id, 0), s.c.paths, false)
+		doc, err := layout.ParseDocument(body(id, "p"+id, 0), s.c.paths, false)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		key, _ := appendIndexKey(nil, s.c.number, s.c.hash, doc.components(), id)
+		key, _ := layout.AppendIndexKey(nil, s.c.number, s.c.hash, doc.Components(), id)
 		_, _, where, err := g.cache.find(key)
 		s.judged[where]++
 		if r := &g.cache; slices.ContainsFunc(r.generations[len(r.generations):cap(r.generations)], func(old *generation) bool { return old != nil }) {

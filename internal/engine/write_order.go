@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // Reads return items in the order in which they were first written, within a partition
@@ -65,9 +66,9 @@ func (t *transaction) putOrder(e *effect, partition uint32) error {
 	if e.old.exists != e.remove {
 		return nil // an update keeps the item's number
 	}
-	l, number := t.l, e.stamp.number
+	l, number := t.l, e.stamp.Number
 	if e.remove {
-		number = e.old.number
+		number = e.old.Number
 	}
 	homes := [2]uint32{partition}
 	n := 1
@@ -79,13 +80,13 @@ func (t *transaction) putOrder(e *effect, partition uint32) error {
 			l.copying.deleted[number] = struct{}{}
 		}
 	}
-	t.scratch = appendKeyOrder(t.scratch[:0], l.c.number, e.op.point, number)
+	t.scratch = layout.AppendKeyOrder(t.scratch[:0], l.c.number, e.op.point, number)
 	if e.remove {
 		if err := t.deferred.SingleDelete(t.scratch, nil); err != nil {
 			return err
 		}
 		for _, home := range homes[:n] {
-			t.scratch = appendOrderKey(t.scratch[:0], l.c.number, home, number)
+			t.scratch = layout.AppendOrderKey(t.scratch[:0], l.c.number, home, number)
 			if err := t.deferred.SingleDelete(t.scratch, nil); err != nil {
 				return err
 			}
@@ -99,9 +100,9 @@ func (t *transaction) putOrder(e *effect, partition uint32) error {
 		return err
 	}
 	for _, home := range homes[:n] {
-		d := t.deferred.SetDeferred(orderKeySize, 2+len(e.op.point)+len(e.op.id))
-		appendOrderKey(d.Key[:0], l.c.number, home, number)
-		appendOrderValue(d.Value[:0], e.op.point, e.op.id)
+		d := t.deferred.SetDeferred(layout.OrderKeySize, 2+len(e.op.point)+len(e.op.id))
+		layout.AppendOrderKey(d.Key[:0], l.c.number, home, number)
+		layout.AppendOrderValue(d.Value[:0], e.op.point, e.op.id)
 		if err := d.Finish(); err != nil {
 			return err
 		}
@@ -229,8 +230,8 @@ func (c *Container) readOrder(ctx context.Context, partition, first, last uint32
 	}
 	defer v.release()
 	it, err := v.snap.NewIter(&pebble.IterOptions{
-		LowerBound: appendOrderKey(nil, c.number, partition, first),
-		UpperBound: successor(appendOrderKey(nil, c.number, partition, last)),
+		LowerBound: layout.AppendOrderKey(nil, c.number, partition, first),
+		UpperBound: layout.Successor(layout.AppendOrderKey(nil, c.number, partition, last)),
 	})
 	if err != nil {
 		return nil, false, c.db.fault(err)
@@ -265,10 +266,10 @@ func (g *group) putCopied(c *Container, cp *orderCopy, chunk []orderEntry) error
 		if _, gone := cp.deleted[e.number]; gone {
 			continue
 		}
-		point, _, err := decodeOrder(e.value)
+		point, _, err := layout.DecodeOrder(e.value)
 		if err == nil {
 			to, _ := cp.target(point)
-			g.scratch = appendOrderKey(g.scratch[:0], c.number, to, e.number)
+			g.scratch = layout.AppendOrderKey(g.scratch[:0], c.number, to, e.number)
 			err = g.batch.Set(g.scratch, e.value, nil)
 		}
 		if err != nil {
@@ -299,8 +300,8 @@ func (g *group) abortCopy(c *Container, cp *orderCopy) error {
 // dropOrders deletes the orders of partitions that do not exist.
 func (g *group) dropOrders(c *Container, partitions []uint32) error {
 	for _, n := range partitions {
-		prefix := appendOrderKey(nil, c.number, n, 0)[:segmentKeySize]
-		if err := g.batch.DeleteRange(prefix, successor(prefix), nil); err != nil {
+		prefix := layout.AppendOrderKey(nil, c.number, n, 0)[:layout.SegmentKeySize]
+		if err := g.batch.DeleteRange(prefix, layout.Successor(prefix), nil); err != nil {
 			return err
 		}
 	}
@@ -311,12 +312,12 @@ func (g *group) dropOrders(c *Container, partitions []uint32) error {
 // if there is none.
 func (c *Container) findNumber(v *view, m *meta, number uint32) (point, id []byte, err error) {
 	for _, p := range m.partitions {
-		value, err := getValue(v.snap, appendOrderKey(nil, c.number, p.number, number))
+		value, err := getValue(v.snap, layout.AppendOrderKey(nil, c.number, p.number, number))
 		if errors.Is(err, pebble.ErrNotFound) {
 			continue
 		}
 		if err == nil {
-			point, id, err = decodeOrder(value)
+			point, id, err = layout.DecodeOrder(value)
 		}
 		if err != nil {
 			return nil, nil, c.db.fault(err)
@@ -326,9 +327,9 @@ func (c *Container) findNumber(v *view, m *meta, number uint32) (point, id []byt
 	return nil, nil, nil
 }
 
-// orderPartition returns the partition in a key of the space spaceOrder.
-func orderPartition(key []byte) uint32 { return binary.BigEndian.Uint32(key[containerKeySize:]) }
+// orderPartition returns the partition in a key of the space layout.SpaceOrder.
+func orderPartition(key []byte) uint32 { return binary.BigEndian.Uint32(key[layout.ContainerKeySize:]) }
 
-// orderNumber returns the document number in a key of the space spaceOrder or
-// spaceKeyOrder.
+// orderNumber returns the document number in a key of the space layout.SpaceOrder or
+// layout.SpaceKeyOrder.
 func orderNumber(key []byte) uint32 { return binary.BigEndian.Uint32(key[len(key)-4:]) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -19,7 +20,7 @@ import (
 func ordersOf(t *testing.T, c *Container) map[uint32]int {
 	t.Helper()
 	n := map[uint32]int{}
-	err := eachKey(c.db.pebble, appendContainerKey(nil, spaceOrder, c.number), func(key, _ []byte) error {
+	err := eachKey(c.db.pebble, layout.AppendContainerKey(nil, layout.SpaceOrder, c.number), func(key, _ []byte) error {
 		n[orderPartition(key)]++
 		return nil
 	})
@@ -94,10 +95,10 @@ func checkNumbersRise(t *testing.T, c *Container) {
 	for _, p := range ps {
 		last := uint32(0)
 		visitAll(t, c, ItemsRequest{ItemsRequest: storetype.ItemsRequest{Partition: p.ID, MaxItems: 1000}}, func(v *VisitedItem) {
-			if v.stamp.number <= last {
-				t.Fatalf("partition %s: item %d comes after item %d", p.ID, v.stamp.number, last)
+			if v.stamp.Number <= last {
+				t.Fatalf("partition %s: item %d comes after item %d", p.ID, v.stamp.Number, last)
 			}
-			last = v.stamp.number
+			last = v.stamp.Number
 		})
 		if last == 0 {
 			t.Errorf("partition %s has no items", p.ID)

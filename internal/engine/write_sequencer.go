@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -41,7 +42,7 @@ type request struct {
 func (r *request) bytes() int {
 	n := 0
 	for i := range r.ops {
-		n += len(r.ops[i].doc.body)
+		n += len(r.ops[i].doc.Body)
 	}
 	return n
 }
@@ -356,7 +357,7 @@ func (g *group) appendDeferred() {
 // level. A new item's key is in no file. For such keys Get took four times as long as
 // lookup. So lookup uses one iterator for the whole group, which asks the filters of all
 // levels. That is safe because no other goroutine writes.
-func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
+func (g *group) lookup(key []byte) (e layout.Entry, ok bool, err error) {
 	if err := g.openFiles(); err != nil {
 		return e, false, err
 	}
@@ -379,7 +380,7 @@ func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
 	}
 	b, err := it.ValueAndErr()
 	if err == nil {
-		e, err = decodeEntry(b)
+		e, err = layout.DecodeEntry(b)
 	}
 	return e, err == nil, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -16,7 +17,7 @@ type operation struct {
 	// key is the item's index key. point is the slice of key that holds the point.
 	key, point []byte
 	id         string
-	doc        document
+	doc        layout.Document
 	change     func(old []byte) ([]byte, error)
 
 	// unique has the digests of doc's unique keys. It is nil if the container has none.
@@ -28,7 +29,7 @@ type operation struct {
 	noBody, exact bool
 
 	// The sequencer sets the fields below. They are the result.
-	stamp   stamp
+	stamp   layout.Stamp
 	created bool
 	// size is the size of the stored document before or after the operation, whichever is
 	// larger.
@@ -41,7 +42,7 @@ type operation struct {
 
 // version is an item's state at one moment within a group.
 type version struct {
-	entry
+	layout.Entry
 	exists bool
 	// body is the document without system properties if the current group wrote it. It is
 	// nil if the document is in the log.
@@ -57,7 +58,7 @@ type effect struct {
 	old             version
 	// stamp is the stamp of the new version. Unless remove is set, body and ttl are its
 	// document and time to live.
-	stamp stamp
+	stamp layout.Stamp
 	body  []byte
 	ttl   int32
 	// previous is the old version's document, for the versions log.
@@ -120,7 +121,7 @@ func (t *transaction) judge(op *operation) error {
 	if err != nil {
 		return err
 	}
-	stale := old.exists && expired(old.ts, int32(t.l.meta.props.DefaultTTL), old.ttl, t.ts)
+	stale := old.exists && layout.Expired(old.TS, int32(t.l.meta.props.DefaultTTL), old.TTL, t.ts)
 	if stale && (op.kind == storetype.OpCreate || op.kind == storetype.OpUpsert) && op.ifMatch == "" {
 		// Delete the expired item now, as the purge would do later, because a versions
 		// log must have the delete before the new item.
@@ -134,7 +135,7 @@ func (t *transaction) judge(op *operation) error {
 	if err := t.checkConditions(op, old); err != nil {
 		return err
 	}
-	op.size = old.size
+	op.size = old.Size
 	switch op.kind {
 	case storetype.OpCreate, storetype.OpUpsert, storetype.OpReplace:
 		return t.write(op, old, op.doc)
@@ -142,10 +143,10 @@ func (t *transaction) judge(op *operation) error {
 		op.stamp, err = t.add(effect{op: op, remove: true, old: old})
 		return err
 	case storetype.OpRead:
-		if err := t.produce(int(old.size)); err != nil {
+		if err := t.produce(int(old.Size)); err != nil {
 			return err
 		}
-		op.stamp = old.stamp
+		op.stamp = old.Stamp
 		op.stored, err = t.appendDocument(nil, op, old)
 		return err
 	case storetype.OpChange:
@@ -155,7 +156,7 @@ func (t *transaction) judge(op *operation) error {
 		}
 		return t.write(op, old, doc)
 	}
-	return badRequest(storetype.BadBatch, "there is no operation %d", op.kind)
+	return layout.BadRequest(storetype.BadBatch, "there is no operation %d", op.kind)
 }
 
 // checkConditions checks the item's existence, If-Match and If-None-Match.
@@ -180,7 +181,7 @@ func (c *Container) checkETags(op *operation, old version) error {
 	}
 	tag := ""
 	if old.exists {
-		tag = c.tail.etag(old.stamp)
+		tag = c.tail.ETag(old.Stamp)
 	}
 	if op.ifMatch != "" && !old.exists {
 		return fmt.Errorf("%w: there is no item %q", storetype.ErrPreconditionFailed, op.id)
@@ -198,33 +199,33 @@ func (c *Container) checkETags(op *operation, old version) error {
 }
 
 // write adds the effect that replaces the version old of op's item by the document doc.
-func (t *transaction) write(op *operation, old version, doc document) error {
-	s := stamp{number: old.number}
+func (t *transaction) write(op *operation, old version, doc layout.Document) error {
+	s := layout.Stamp{Number: old.Number}
 	if !old.exists {
-		if t.docs >= maxDocumentNumber {
+		if t.docs >= layout.MaxDocumentNumber {
 			return storetype.ErrFull
 		}
 		t.docs++
-		s.number = t.docs
+		s.Number = t.docs
 		op.created = true
 	}
 	if err := t.judgeUnique(op); err != nil {
 		return err
 	}
-	s, err := t.add(effect{op: op, old: old, stamp: s, body: doc.body, ttl: doc.ttl})
+	s, err := t.add(effect{op: op, old: old, stamp: s, body: doc.Body, ttl: doc.TTL})
 	if err != nil {
 		return err
 	}
 	op.stamp, op.doc = s, doc
 	op.keepBefore(old)
-	op.size = max(op.size, uint32(t.l.c.tail.storedSize(doc.body, op.stamp)))
+	op.size = max(op.size, uint32(t.l.c.tail.StoredSize(doc.Body, op.stamp)))
 	return nil
 }
 
 // add appends an effect and assigns its stamp. Every error of an effect is returned here,
 // before any write of the transaction is in the batch.
-func (t *transaction) add(e effect) (stamp, error) {
-	e.stamp.lsn, e.stamp.ts, e.stamp.ordinal = t.lsn, t.ts, uint16(len(t.effects))
+func (t *transaction) add(e effect) (layout.Stamp, error) {
+	e.stamp.LSN, e.stamp.TS, e.stamp.Ordinal = t.lsn, t.ts, uint16(len(t.effects))
 	if e.old.exists && t.l.meta.props.Retention > 0 {
 		n := len(t.images)
 		images, err := t.appendDocument(t.images, e.op, e.old)
@@ -257,7 +258,7 @@ func (t *transaction) find(key []byte) (version, error) {
 	if err != nil {
 		return version{}, t.db.fault(err)
 	}
-	return version{entry: e, exists: ok}, nil
+	return version{Entry: e, exists: ok}, nil
 }
 
 // version returns the state of the item after the write e.
@@ -268,9 +269,9 @@ func (e *effect) version(l *writeState, segment uint32) version {
 	return version{
 		exists: true,
 		body:   e.body,
-		entry: entry{
-			stamp: e.stamp, segment: segment, point: uint16(len(e.op.point)), ttl: e.ttl,
-			size: uint32(l.c.tail.storedSize(e.body, e.stamp)),
+		Entry: layout.Entry{
+			Stamp: e.stamp, Segment: segment, Point: uint16(len(e.op.point)), TTL: e.ttl,
+			Size: uint32(l.c.tail.StoredSize(e.body, e.stamp)),
 		},
 	}
 }
@@ -278,9 +279,9 @@ func (e *effect) version(l *writeState, segment uint32) version {
 // appendDocument appends the stored document of a version to dst.
 func (t *transaction) appendDocument(dst []byte, op *operation, v version) ([]byte, error) {
 	if v.body != nil {
-		return t.l.c.tail.appendStored(dst, v.body, v.stamp), nil
+		return t.l.c.tail.AppendStored(dst, v.body, v.Stamp), nil
 	}
-	return t.l.c.fetch(t.db.pebble, dst, v.entry, op.point)
+	return t.l.c.fetch(t.db.pebble, dst, v.Entry, op.point)
 }
 
 // perform writes the effects to the batch. An error here fails the whole group, because
@@ -310,7 +311,7 @@ func (t *transaction) put(e *effect, segment uint32) error {
 	if e.old.exists {
 		// Each log key is set once and never again. So a single delete is safe. It costs
 		// less than a delete, and Pebble drops it sooner.
-		t.scratch = appendLogKey(t.scratch[:0], spaceLog, c.number, t.segmentOf(e.old, segment), e.old.lsn, e.old.ordinal)
+		t.scratch = layout.AppendLogKey(t.scratch[:0], layout.SpaceLog, c.number, t.segmentOf(e.old, segment), e.old.LSN, e.old.Ordinal)
 		t.scratch = append(t.scratch, e.op.point...)
 		if err := t.deferred.SingleDelete(t.scratch, nil); err != nil {
 			return err
@@ -329,26 +330,26 @@ func (t *transaction) put(e *effect, segment uint32) error {
 	if e.remove {
 		return t.deferred.Delete(e.op.key, nil)
 	}
-	d := t.batch.SetDeferred(logKeySize+len(e.op.point), logHeaderSize+int(v.size))
-	appendLogKey(d.Key[:0], spaceLog, c.number, segment, e.stamp.lsn, e.stamp.ordinal)
-	copy(d.Key[logKeySize:], e.op.point)
-	putLogHeader(d.Value, e.stamp.ts, e.ttl)
-	c.tail.appendStored(d.Value[:logHeaderSize], e.body, e.stamp)
+	d := t.batch.SetDeferred(layout.LogKeySize+len(e.op.point), layout.LogHeaderSize+int(v.Size))
+	layout.AppendLogKey(d.Key[:0], layout.SpaceLog, c.number, segment, e.stamp.LSN, e.stamp.Ordinal)
+	copy(d.Key[layout.LogKeySize:], e.op.point)
+	layout.PutLogHeader(d.Value, e.stamp.TS, e.ttl)
+	c.tail.AppendStored(d.Value[:layout.LogHeaderSize], e.body, e.stamp)
 	t.db.sstPartitions.note(d.Key, len(d.Value))
 	if err := d.Finish(); err != nil {
 		return err
 	}
-	value := v.encode()
+	value := v.Encode()
 	return t.deferred.Set(e.op.key, value[:], nil)
 }
 
 // segmentOf returns the segment of a version. A version that the same transaction wrote
 // does not have its segment yet.
 func (t *transaction) segmentOf(v version, segment uint32) uint32 {
-	if v.lsn == t.lsn {
+	if v.LSN == t.lsn {
 		return segment
 	}
-	return v.segment
+	return v.Segment
 }
 
 // writeState is the sequencer's state of a container, for the next write. Only the
@@ -412,8 +413,8 @@ func (l *writeState) flush(g *group) error {
 	}
 	for _, index := range l.touched {
 		p := l.meta.partitions[index]
-		value := counters{lsn: l.ends[index], docs: l.docs, ts: g.ts}.encode()
-		if err := g.batch.Set(partitionKeyOf(l.c.number, p.number), value[:], nil); err != nil {
+		value := layout.Counters{LSN: l.ends[index], Docs: l.docs, TS: g.ts}.Encode()
+		if err := g.batch.Set(layout.PartitionKeyOf(l.c.number, p.number), value[:], nil); err != nil {
 			return err
 		}
 	}
@@ -422,7 +423,7 @@ func (l *writeState) flush(g *group) error {
 		if err != nil {
 			return err
 		}
-		return g.batch.Set(containerKey(l.c.number), record, nil)
+		return g.batch.Set(layout.ContainerKey(l.c.number), record, nil)
 	}
 	return nil
 }

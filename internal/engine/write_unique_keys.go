@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -41,7 +42,7 @@ const maxExpiredHolders = 8
 
 // appendUniquePrefix appends the key of an index entry up to the item's id.
 func appendUniquePrefix(dst []byte, container uint32, point []byte, key int, d uniqueDigest) []byte {
-	dst = append(appendContainerKey(dst, spaceUnique, container), point...)
+	dst = append(layout.AppendContainerKey(dst, layout.SpaceUnique, container), point...)
 	return append(append(dst, byte(key)), d[:]...)
 }
 
@@ -55,14 +56,14 @@ type uniqueEntry struct {
 
 func decodeUniqueEntry(key, value []byte) (e uniqueEntry, err error) {
 	if len(value) != 2 {
-		return e, corrupt("the unique index entry %x has %d bytes, not 2", key, len(value))
+		return e, layout.Corrupt("the unique index entry %x has %d bytes, not 2", key, len(value))
 	}
-	at := containerKeySize + int(binary.BigEndian.Uint16(value))
+	at := layout.ContainerKeySize + int(binary.BigEndian.Uint16(value))
 	end := at + 1 + len(uniqueDigest{})
 	if len(key) <= end {
-		return e, corrupt("the unique index entry %x is too short", key)
+		return e, layout.Corrupt("the unique index entry %x is too short", key)
 	}
-	return uniqueEntry{prefix: key[:end], point: key[containerKeySize:at], key: int(key[at]), id: key[end:]}, nil
+	return uniqueEntry{prefix: key[:end], point: key[layout.ContainerKeySize:at], key: int(key[at]), id: key[end:]}, nil
 }
 
 // setUniqueEntry adds an index entry to the batch. prefix is its key without the item's
@@ -73,9 +74,9 @@ func setUniqueEntry(b *pebble.Batch, prefix []byte, id string, point int) error 
 
 // prepareUnique computes the digests of a document that an operation writes. They are
 // computed from the stored text, because the digests of a list differ for -0.0 and 0.
-func (c *Container) prepareUnique(op *operation, doc document) (err error) {
+func (c *Container) prepareUnique(op *operation, doc layout.Document) (err error) {
 	if c.unique != nil {
-		op.unique, err = c.unique.digests(append(slices.Clip(doc.body), '}'))
+		op.unique, err = c.unique.digests(append(slices.Clip(doc.Body), '}'))
 	}
 	return err
 }
@@ -131,17 +132,17 @@ func (t *transaction) uniqueHolder(op *operation, prefix []byte) (other string, 
 // isLiveHolder reports whether an item that has an index entry is live. If it is
 // expired, the transaction purges it.
 func (t *transaction) isLiveHolder(op *operation, id string, purged *int) (bool, error) {
-	key := append(appendContainerKey(nil, spaceIndex, t.l.c.number), op.point...)
-	point := key[containerKeySize:len(key):len(key)]
+	key := append(layout.AppendContainerKey(nil, layout.SpaceIndex, t.l.c.number), op.point...)
+	point := key[layout.ContainerKeySize:len(key):len(key)]
 	key = append(key, id...)
 	v, err := t.find(key)
 	if err != nil {
 		return false, err
 	}
 	if !v.exists {
-		return false, t.db.fault(corrupt("the unique index of container %s names item %q, which is not there", t.l.c.name, id))
+		return false, t.db.fault(layout.Corrupt("the unique index of container %s names item %q, which is not there", t.l.c.name, id))
 	}
-	if !expired(v.ts, int32(t.l.meta.props.DefaultTTL), v.ttl, t.ts) {
+	if !layout.Expired(v.TS, int32(t.l.meta.props.DefaultTTL), v.TTL, t.ts) {
 		return true, nil
 	}
 	if *purged++; *purged > maxExpiredHolders {
@@ -155,7 +156,7 @@ func (t *transaction) isLiveHolder(op *operation, id string, purged *int) (bool,
 // of the group see the change.
 func (t *transaction) claimUnique(e *effect) error {
 	c, change := t.l.c, &uniqueChange{}
-	id := string(e.op.key[containerKeySize+len(e.op.point):])
+	id := string(e.op.key[layout.ContainerKeySize+len(e.op.point):])
 	if e.old.exists {
 		stored := e.previous
 		if stored == nil {
@@ -166,7 +167,7 @@ func (t *transaction) claimUnique(e *effect) error {
 		}
 		var err error
 		if change.old, err = c.unique.digests(stored); err != nil {
-			return t.db.fault(corrupt("item %q of container %s: %v", id, c.name, err))
+			return t.db.fault(layout.Corrupt("item %q of container %s: %v", id, c.name, err))
 		}
 	}
 	if !e.remove {
@@ -210,7 +211,7 @@ func (t *transaction) unclaim() {
 
 // putUnique adds the changes of the index of unique keys by the write e to the batch.
 func (t *transaction) putUnique(e *effect) error {
-	c, id := t.l.c, string(e.op.key[containerKeySize+len(e.op.point):])
+	c, id := t.l.c, string(e.op.key[layout.ContainerKeySize+len(e.op.point):])
 	var errs []error
 	for i := range c.unique.keys {
 		var old, new *uniqueDigest
@@ -274,25 +275,25 @@ func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 		return nil, nil //nolint:nilnil // nil is the policy without keys
 	}
 	if len(keys) > MaxUniqueKeys {
-		return nil, badRequest(storetype.BadProperties, "a container has at most %d unique keys, not %d", MaxUniqueKeys, len(keys))
+		return nil, layout.BadRequest(storetype.BadProperties, "a container has at most %d unique keys, not %d", MaxUniqueKeys, len(keys))
 	}
 	p := &uniquePolicy{keys: cloneUniqueKeys(keys), root: pathNode{index: -1}}
 	for _, paths := range p.keys {
 		if len(paths) == 0 || len(paths) > MaxUniqueKeyPaths {
-			return nil, badRequest(storetype.BadProperties, "a unique key has 1 to %d paths, not %d", MaxUniqueKeyPaths, len(paths))
+			return nil, layout.BadRequest(storetype.BadProperties, "a unique key has 1 to %d paths, not %d", MaxUniqueKeyPaths, len(paths))
 		}
 		var indexes []int
 		for _, path := range paths {
-			names, err := parsePath("unique key path", path)
+			names, err := layout.ParsePath("unique key path", path)
 			if err != nil {
 				return nil, err
 			}
 			if i := slices.IndexFunc(names, isWildcard); i >= 0 && !strings.Contains(path, `"`) {
-				return nil, badRequest(storetype.BadProperties, "unique key path %q: %s stands for elements of arrays or for any name, which a unique key cannot have", path, names[i])
+				return nil, layout.BadRequest(storetype.BadProperties, "unique key path %q: %s stands for elements of arrays or for any name, which a unique key cannot have", path, names[i])
 			}
 			index := p.index(names)
 			if slices.Contains(indexes, index) {
-				return nil, badRequest(storetype.BadProperties, "the path %s occurs twice in a unique key", path)
+				return nil, layout.BadRequest(storetype.BadProperties, "the path %s occurs twice in a unique key", path)
 			}
 			indexes = append(indexes, index)
 		}
@@ -352,7 +353,7 @@ func (p *uniquePolicy) digests(text []byte) ([]uniqueDigest, error) {
 // values returns the JSON text at each path, or nil for a missing value.
 func (p *uniquePolicy) values(text []byte) ([][]byte, error) {
 	values := make([][]byte, p.count)
-	s := jsonscan.New(text, MaxDepth)
+	s := jsonscan.New(text, layout.MaxDepth)
 	s.Space()
 	return values, p.root.collect(s, 1, values)
 }

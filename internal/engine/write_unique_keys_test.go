@@ -15,6 +15,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -456,7 +457,7 @@ func TestCheckFindsDamageOfAUniqueIndex(t *testing.T) {
 		}},
 		"an entry of a container without unique keys": {"has 1 entries, of which 0", func(g *group, c *Container) error {
 			plain := g.currentCatalog().containers[containerName{c.database, "plain"}]
-			return g.batch.Set(appendContainerKey(nil, spaceUnique, plain.number), nil, nil)
+			return g.batch.Set(layout.AppendContainerKey(nil, layout.SpaceUnique, plain.number), nil, nil)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -487,7 +488,7 @@ func TestCheckFindsDamageOfAUniqueIndex(t *testing.T) {
 
 func mustKey(t *testing.T, c *Container, pk string) []epk.Component {
 	t.Helper()
-	components, err := c.paths.fullKey(feed.PartitionKey{pk})
+	components, err := c.paths.FullKey(feed.PartitionKey{pk})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
@@ -161,7 +161,7 @@ func documentNumber(body []byte) uint64 {
 		return 0
 	}
 	var b [18]byte
-	if n, err := engine.RIDEncoding.Decode(b[:], body[at+len(mark):at+len(mark)+size]); err != nil || n != 16 {
+	if n, err := layout.RIDEncoding.Decode(b[:], body[at+len(mark):at+len(mark)+size]); err != nil || n != 16 {
 		return 0
 	}
 	return uint64(binary.BigEndian.Uint32(b[8:]))

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
-	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // resumeFilter is a member in the body of a query. The SDK of .NET merges the sorted rows
@@ -58,8 +58,8 @@ func (p *Page) resumeAt(filter json.RawMessage) error {
 // numberOf returns the number of a document from its rid. ok is false if the rid does not
 // belong to the container.
 func numberOf(rid, container string) (n uint64, ok bool) {
-	b, err := engine.RIDEncoding.DecodeString(rid)
-	owner, ownerErr := engine.RIDEncoding.DecodeString(container)
+	b, err := layout.RIDEncoding.DecodeString(rid)
+	owner, ownerErr := layout.RIDEncoding.DecodeString(container)
 	if err != nil || ownerErr != nil || len(b) != 2*len(owner) || string(b[:len(owner)]) != string(owner) {
 		return 0, false
 	}

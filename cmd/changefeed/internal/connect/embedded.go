@@ -82,7 +82,7 @@ func (e *embedded) close() error {
 // openExisting opens the store in dir. It does not create a store, because dir may be
 // mistyped.
 func openExisting(dir string) (*store.DB, error) {
-	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see internal/engine/FORMAT.md
+	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see internal/layout/FORMAT.md
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("%s has no store", dir)
 		}

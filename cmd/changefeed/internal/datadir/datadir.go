@@ -38,7 +38,7 @@ func Check(dir string) error {
 		return fmt.Errorf("read the data directory: %w", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "FORMAT")); err == nil {
-		return nil // each store has this file, see internal/engine/FORMAT.md
+		return nil // each store has this file, see internal/layout/FORMAT.md
 	}
 	store := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), manifestMarker) })
 	foreign := slices.IndexFunc(entries, func(e os.DirEntry) bool {

@@ -1,4 +1,4 @@
-package engine
+package layout
 
 import (
 	"encoding/json"
@@ -36,9 +36,9 @@ func systemIndex(name jsonscan.Text) int {
 // parser parses the text of one document from a caller.
 type parser struct {
 	jsonscan.Scanner
-	document
+	Document
 	text   []byte
-	paths  keyPaths
+	paths  KeyPaths
 	useTTL bool
 	hasID  bool
 	hasTTL bool
@@ -51,27 +51,27 @@ type parser struct {
 	seen uint8
 }
 
-// parseDocument checks a body and parses its id, key components and ttl. It drops system
+// ParseDocument checks a body and parses its id, key components and ttl. It drops system
 // properties and makes the rest canonical, which is the form that the service stores (see
 // package canonical). If useTTL is true, an invalid ttl is a BadTTL error. Otherwise the
 // container has no time to live, and an invalid ttl is ignored.
 //
 // It allocates memory only for the id, for string components, and for a body that has
 // system properties or may not be canonical.
-func parseDocument(body []byte, paths keyPaths, useTTL bool) (document, error) {
+func ParseDocument(body []byte, paths KeyPaths, useTTL bool) (Document, error) {
 	if len(body) > storetype.MaxDocumentSize {
-		return document{}, &storetype.TooLargeError{What: "document", Size: len(body), Limit: storetype.MaxDocumentSize}
+		return Document{}, &storetype.TooLargeError{What: "document", Size: len(body), Limit: storetype.MaxDocumentSize}
 	}
 	p := parser{Scanner: *jsonscan.New(body, MaxDepth), text: body, paths: paths, useTTL: useTTL}
 	p.keys = len(paths)
 	p.AcceptHalves()
 	if err := p.parse(); err != nil {
 		if syntax := (*jsonscan.SyntaxError)(nil); errors.As(err, &syntax) {
-			err = badRequestBy(syntax, storetype.BadBody, "%s", syntax)
+			err = BadRequestBy(syntax, storetype.BadBody, "%s", syntax)
 		}
-		return document{}, err
+		return Document{}, err
 	}
-	return p.document, nil
+	return p.Document, nil
 }
 
 func (p *parser) parse() error {
@@ -79,7 +79,7 @@ func (p *parser) parse() error {
 	if p.Peek() != '{' {
 		err := p.Fail("a document is a JSON object, and an opening brace is expected")
 		if json.Valid(p.text) {
-			return badRequestBy(ErrNotObject, storetype.BadBody, "%s", err)
+			return BadRequestBy(ErrNotObject, storetype.BadBody, "%s", err)
 		}
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *parser) parse() error {
 		}
 		if i := systemIndex(name); i >= 0 {
 			if seen&(1<<i) != 0 {
-				return badRequest(storetype.BadBody, "%s occurs twice", systemNames[i])
+				return BadRequest(storetype.BadBody, "%s occurs twice", systemNames[i])
 			}
 			seen |= 1 << i
 			err = p.Value(2)
@@ -117,30 +117,30 @@ func (p *parser) parse() error {
 		return p.Fail("nothing may follow the document")
 	}
 	if !p.hasID {
-		return badRequestBy(ErrNoID, storetype.BadID, "the document has no id")
+		return BadRequestBy(ErrNoID, storetype.BadID, "the document has no id")
 	}
-	if err := checkKeySize(p.components()); err != nil {
+	if err := checkKeySize(p.Components()); err != nil {
 		return err
 	}
-	p.body = p.text[from:end]
+	p.Body = p.text[from:end]
 	if p.ncuts == 0 && !loose {
 		return nil
 	}
 	body, err := p.rewritten(from+1, end, loose)
 	if err != nil {
-		return badRequestBy(err, storetype.BadBody, "%s", err)
+		return BadRequestBy(err, storetype.BadBody, "%s", err)
 	}
 	if len(body) > storetype.MaxDocumentSize {
 		return &storetype.TooLargeError{What: "document", Size: len(body), Limit: storetype.MaxDocumentSize}
 	}
-	p.body = body
+	p.Body = body
 	return nil
 }
 
 // rewritten returns the document text between the offsets from and end without the system
 // properties. If the text is loose, the result is canonical. It begins with a brace.
 func (p *parser) rewritten(from, end int, loose bool) (out []byte, err error) {
-	out = append(make([]byte, 0, end-from+1+maxTailSize), '{')
+	out = append(make([]byte, 0, end-from+1+MaxTailSize), '{')
 	keep := func(members []byte) {
 		const between = ", \t\r\n"
 		for len(members) > 0 && strings.IndexByte(between, members[0]) >= 0 {
@@ -176,7 +176,7 @@ func (p *parser) member(name jsonscan.Text) error {
 	switch {
 	case name.Is("id"):
 		if p.hasID {
-			return badRequest(storetype.BadBody, "id occurs twice")
+			return BadRequest(storetype.BadBody, "id occurs twice")
 		}
 		p.hasID = true
 		if err := p.parseID(); err != nil {
@@ -185,7 +185,7 @@ func (p *parser) member(name jsonscan.Text) error {
 		p.Back(at) // id may also be a partition key path, so its value is scanned again
 	case name.Is("ttl"):
 		if p.hasTTL {
-			return badRequest(storetype.BadBody, "ttl occurs twice")
+			return BadRequest(storetype.BadBody, "ttl occurs twice")
 		}
 		p.hasTTL = true
 		if err := p.parseTTL(); err != nil {
@@ -218,7 +218,7 @@ func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *ui
 		return p.Value(depth + 2)
 	}
 	if *seen&match != 0 {
-		return badRequest(storetype.BadBody, "%q, a part of the partition key's path, occurs twice", name)
+		return BadRequest(storetype.BadBody, "%q, a part of the partition key's path, occurs twice", name)
 	}
 	*seen |= match
 	first := bits.TrailingZeros8(match)
@@ -265,7 +265,7 @@ func (p *parser) component(i int) error {
 		c.Kind = epk.Null
 		return p.Value(0)
 	case '{', '[':
-		return badRequest(storetype.BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
+		return BadRequest(storetype.BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
 	default:
 		at := p.Offset()
 		if err := p.Value(0); err != nil { // Value returns an error unless this is a number
@@ -274,7 +274,7 @@ func (p *parser) component(i int) error {
 		number := string(p.text[at:p.Offset()])
 		f, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return badRequestBy(&canonical.RangeError{Text: number}, storetype.BadKey, "the number at /%s is beyond the range of a double", strings.Join(p.paths[i], "/"))
+			return BadRequestBy(&canonical.RangeError{Text: number}, storetype.BadKey, "the number at /%s is beyond the range of a double", strings.Join(p.paths[i], "/"))
 		}
 		*c = epk.OfNumber(f)
 	}
@@ -286,27 +286,27 @@ func (p *parser) parseID() error {
 		if err := p.Value(2); err != nil {
 			return err
 		}
-		return badRequest(storetype.BadID, "the id is not a string")
+		return BadRequest(storetype.BadID, "the id is not a string")
 	}
 	t, err := p.Text()
 	if err != nil {
 		return err
 	}
-	p.id = t.String()
-	return checkID(p.id)
+	p.ID = t.String()
+	return CheckID(p.ID)
 }
 
-// checkID returns a BadID error if id cannot be the id of an item.
-func checkID(id string) error {
+// CheckID returns a BadID error if id cannot be the id of an item.
+func CheckID(id string) error {
 	switch {
 	case id == "":
-		return badRequest(storetype.BadID, "the id is empty")
+		return BadRequest(storetype.BadID, "the id is empty")
 	case len(id) > MaxIDSize:
-		return badRequest(storetype.BadID, "the id has %d bytes; at most %d are allowed", len(id), MaxIDSize)
+		return BadRequest(storetype.BadID, "the id has %d bytes; at most %d are allowed", len(id), MaxIDSize)
 	case strings.ContainsAny(id, `/\?#`):
-		return badRequest(storetype.BadID, `the id %q contains one of / \ ? #`, id)
+		return BadRequest(storetype.BadID, `the id %q contains one of / \ ? #`, id)
 	case !utf8.ValidString(id):
-		return badRequest(storetype.BadID, "the id %q is not UTF-8", id)
+		return BadRequest(storetype.BadID, "the id %q is not UTF-8", id)
 	}
 	return nil
 }
@@ -319,13 +319,13 @@ func (p *parser) parseTTL() error {
 	if c == '-' || jsonscan.IsDigit(c) {
 		// ParseFloat, because JSON may write an integer as 1e2 or 100.0.
 		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
-		if err == nil && f == math.Trunc(f) && (f == ttlNever || f >= 1 && f <= math.MaxInt32) {
-			p.ttl = int32(f)
+		if err == nil && f == math.Trunc(f) && (f == TTLNever || f >= 1 && f <= math.MaxInt32) {
+			p.TTL = int32(f)
 			return nil
 		}
 	}
 	if !p.useTTL {
 		return nil
 	}
-	return badRequest(storetype.BadTTL, "ttl is a whole number of seconds from 1 to %d, or -1 for never", math.MaxInt32)
+	return BadRequest(storetype.BadTTL, "ttl is a whole number of seconds from 1 to %d, or -1 for never", math.MaxInt32)
 }

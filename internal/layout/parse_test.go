@@ -1,4 +1,4 @@
-package engine
+package layout
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-func mustPaths(t testing.TB, paths ...string) keyPaths {
+func mustPaths(t testing.TB, paths ...string) KeyPaths {
 	t.Helper()
-	p, err := parseKeyPaths(paths)
+	p, err := ParseKeyPaths(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestScannerRefusesInvalidDocuments(t *testing.T) {
 		{"ttl of null", `{"id":"a","ttl":null}`, storetype.BadTTL},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := parseDocument([]byte(c.body), paths, true)
+			_, err := ParseDocument([]byte(c.body), paths, true)
 			if got := badKind(err); got != c.want {
 				t.Errorf("%.60s: %v, want kind %q", c.body, err, c.want)
 			}
@@ -141,7 +141,7 @@ func TestScannerFindsIDKeyAndTTL(t *testing.T) {
 		{"id elsewhere", []string{"/a/id"}, `{"a":{"id":"x"},"id":"y","b":[{"id":"z"}]}`, "y", key{str("x")}, 0},
 		{"quoted names", []string{`/"a/b"/x`, `/"\u0063"`}, `{"id":"a","a/b":{"x":1},"c":2}`, "a", key{num(1), num(2)}, 0},
 		{"white space", []string{"/pk"}, " \n\t{ \"id\" : \"a\" ,\r\"pk\":\t1 } \n", "a", key{num(1)}, 0},
-		{"ttl never", []string{"/pk"}, `{"id":"a","ttl":-1}`, "a", key{}, ttlNever},
+		{"ttl never", []string{"/pk"}, `{"id":"a","ttl":-1}`, "a", key{}, TTLNever},
 		{"ttl with an exponent", []string{"/pk"}, `{"id":"a","ttl":1e2}`, "a", key{}, 100},
 		{"ttl at its limit", []string{"/pk"}, `{"id":"a","ttl":2147483647}`, "a", key{}, 2147483647},
 		{"longest id", []string{"/pk"}, `{"id":"` + strings.Repeat("x", MaxIDSize) + `"}`, strings.Repeat("x", MaxIDSize), key{}, 0},
@@ -149,12 +149,12 @@ func TestScannerFindsIDKeyAndTTL(t *testing.T) {
 		{"unknown underscore names stay", []string{"/_partitionKey"}, `{"id":"a","_partitionKey":"p","_lsnx":1}`, "a", key{str("p")}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, err := parseDocument([]byte(c.body), mustPaths(t, c.paths...), true)
+			d, err := ParseDocument([]byte(c.body), mustPaths(t, c.paths...), true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.id != c.id || d.key != c.key || d.keys != len(c.paths) || d.ttl != c.ttl {
-				t.Errorf("the document has id %q, key %+v, ttl %d", d.id, d.key, d.ttl)
+			if d.ID != c.id || d.key != c.key || d.keys != len(c.paths) || d.TTL != c.ttl {
+				t.Errorf("the document has id %q, key %+v, ttl %d", d.ID, d.key, d.TTL)
 			}
 		})
 	}
@@ -166,13 +166,13 @@ func TestScannerSeesEveryByteOfAString(t *testing.T) {
 	for pad := range 40 {
 		for _, bad := range []string{"\x00", "\x1f", "\xff", "\\q", "\xc3"} {
 			body := fmt.Sprintf(`{"id":"a","x":"%s%s%s"}`, strings.Repeat("x", pad), bad, strings.Repeat("y", 20))
-			if _, err := parseDocument([]byte(body), nil, false); badKind(err) != storetype.BadBody {
+			if _, err := ParseDocument([]byte(body), nil, false); badKind(err) != storetype.BadBody {
 				t.Fatalf("%q after %d bytes: %v", bad, pad, err)
 			}
 		}
 		for _, good := range []string{"\x7f", " ", "é", "😀", `\"`, `\\`, "!", "#", "[", "]", "~"} {
 			body := fmt.Sprintf(`{"id":"a","x":"%s%s%s"}`, strings.Repeat("x", pad), good, strings.Repeat("y", 20))
-			if _, err := parseDocument([]byte(body), nil, false); err != nil {
+			if _, err := ParseDocument([]byte(body), nil, false); err != nil {
 				t.Fatalf("%q after %d bytes: %v", good, pad, err)
 			}
 		}
@@ -188,9 +188,9 @@ func TestIncomingSystemPropertiesAreDropped(t *testing.T) {
 		{`{"_rid":1,"_lsn":"mine","id":"a","_ts":1,"b":1}`, `{"_lsn":"mine","id":"a","b":1`},
 		{`{"_t\u0073":1,"id":"a","c":[",",1]}`, `{"id":"a","c":[",",1]`},
 	} {
-		d, err := parseDocument([]byte(c.in), nil, false)
-		if err != nil || string(d.body) != c.want {
-			t.Errorf("%s became %s, %v, want %s", c.in, d.body, err, c.want)
+		d, err := ParseDocument([]byte(c.in), nil, false)
+		if err != nil || string(d.Body) != c.want {
+			t.Errorf("%s became %s, %v, want %s", c.in, d.Body, err, c.want)
 		}
 	}
 }
@@ -209,9 +209,9 @@ func TestDocumentsAreStoredInCanonicalForm(t *testing.T) {
 		{" { \"id\" : \"a\" ,\r\n\t\"b\" : [ 1 , -1.50 , { } ] , \"a b\" : \" c \\\" \" }\n", `{"id":"a","b":[1,-1.5,{}],"a b":" c \" "`},
 		{`{"id":"a", "_ts":1e400,"z":1e2, "_rid" : "x" ,"a":-0,"z":[]}`, `{"id":"a","z":100,"a":0,"z":[]`},
 	} {
-		d, err := parseDocument([]byte(c.in), nil, false)
-		if err != nil || string(d.body) != c.want {
-			t.Errorf("%s is stored as\n%s, %v, want\n%s", c.in, d.body, err, c.want)
+		d, err := ParseDocument([]byte(c.in), nil, false)
+		if err != nil || string(d.Body) != c.want {
+			t.Errorf("%s is stored as\n%s, %v, want\n%s", c.in, d.Body, err, c.want)
 		}
 	}
 }
@@ -222,19 +222,19 @@ func TestCanonicalFormCountsForTheLimit(t *testing.T) {
 		return []byte(`{"id":"a","x":[5e-324` + strings.Repeat(`,5e-324`, n-1) + `]}`)
 	}
 	const most = (storetype.MaxDocumentSize - len(`{"id":"a","x":[]`) + 1) / len(`,4.94065645841247e-324`)
-	if _, err := parseDocument(body(most), nil, false); err != nil {
+	if _, err := ParseDocument(body(most), nil, false); err != nil {
 		t.Error(err)
 	}
 	var large *storetype.TooLargeError
-	if _, err := parseDocument(body(most+1), nil, false); !errors.As(err, &large) || large.Size <= storetype.MaxDocumentSize {
+	if _, err := ParseDocument(body(most+1), nil, false); !errors.As(err, &large) || large.Size <= storetype.MaxDocumentSize {
 		t.Errorf("one number more: %v", err)
 	}
 }
 
 func TestTTLIsIgnoredWhereTheContainerHasNone(t *testing.T) {
 	for body, want := range map[string]int32{`{"id":"a","ttl":0}`: 0, `{"id":"a","ttl":"x"}`: 0, `{"id":"a","ttl":{}}`: 0, `{"id":"a","ttl":9}`: 9} {
-		if d, err := parseDocument([]byte(body), nil, false); err != nil || d.ttl != want {
-			t.Errorf("%s: ttl %d, %v, want %d", body, d.ttl, err, want)
+		if d, err := ParseDocument([]byte(body), nil, false); err != nil || d.TTL != want {
+			t.Errorf("%s: ttl %d, %v, want %d", body, d.TTL, err, want)
 		}
 	}
 }
@@ -244,21 +244,21 @@ func TestDocumentLimits(t *testing.T) {
 		const frame = `{"id":"a","x":""}`
 		return []byte(`{"id":"a","x":"` + strings.Repeat("x", n-len(frame)) + `"}`)
 	}
-	if _, err := parseDocument(fill(storetype.MaxDocumentSize), nil, false); err != nil {
+	if _, err := ParseDocument(fill(storetype.MaxDocumentSize), nil, false); err != nil {
 		t.Errorf("a document of exactly 2 MB: %v", err)
 	}
 	var large *storetype.TooLargeError
-	if _, err := parseDocument(fill(storetype.MaxDocumentSize+1), nil, false); !errors.As(err, &large) || large.Size != storetype.MaxDocumentSize+1 {
+	if _, err := ParseDocument(fill(storetype.MaxDocumentSize+1), nil, false); !errors.As(err, &large) || large.Size != storetype.MaxDocumentSize+1 {
 		t.Errorf("a document of more than 2 MB: %v", err)
 	}
 	paths := mustPaths(t, "/a", "/b")
 	body := func(n int) []byte {
 		return []byte(`{"id":"a","a":1,"b":"` + strings.Repeat("x", n-8) + `"}`)
 	}
-	if _, err := parseDocument(body(MaxKeySize), paths, false); err != nil {
+	if _, err := ParseDocument(body(MaxKeySize), paths, false); err != nil {
 		t.Errorf("a key of exactly 2 KB: %v", err)
 	}
-	if _, err := parseDocument(body(MaxKeySize+1), paths, false); !errors.As(err, &large) || large.What != "partition key" {
+	if _, err := ParseDocument(body(MaxKeySize+1), paths, false); !errors.As(err, &large) || large.What != "partition key" {
 		t.Errorf("a key of more than 2 KB: %v", err)
 	}
 }
@@ -266,7 +266,7 @@ func TestDocumentLimits(t *testing.T) {
 func TestParseDocumentAllocatesForIDAndKeyOnly(t *testing.T) {
 	body, paths := benchmarkBody(), mustPaths(t, "/origin")
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := parseDocument(body, paths, true); err != nil {
+		if _, err := ParseDocument(body, paths, true); err != nil {
 			t.Fatal(err)
 		}
 	}); n > 2 {
@@ -309,13 +309,13 @@ func FuzzScanner(f *testing.F) {
 	f.Add([]byte(`{"_rid":1,"id":"a",}`))
 	f.Add([]byte(`{"id":"\udfff","_ts":1e400, "n":[18446744073709551616,1.0,-0,1e-7,5e-324,12.50,-0.0001]}`))
 	f.Add(benchmarkBody())
-	paths, err := parseKeyPaths([]string{"/k/l", "/m", `/"a b"`})
+	paths, err := ParseKeyPaths([]string{"/k/l", "/m", `/"a b"`})
 	if err != nil {
 		f.Fatal(err)
 	}
-	tail := newTailFormat(7, 9)
+	tail := NewTailFormat(7, 9)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		d, err := parseDocument(body, paths, true)
+		d, err := ParseDocument(body, paths, true)
 		good := jsontextAccepts(body)
 		switch {
 		case err == nil && !good:
@@ -326,26 +326,26 @@ func FuzzScanner(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := stamp{number: 3, lsn: 12, ordinal: 1, ts: 1_700_000_000}
-		stored := tail.appendStored(nil, d.body, s)
+		s := Stamp{Number: 3, LSN: 12, Ordinal: 1, TS: 1_700_000_000}
+		stored := tail.AppendStored(nil, d.Body, s)
 		if !jsontextAccepts(stored) {
 			t.Fatalf("the stored bytes are not a document: %q", stored)
 		}
-		public, err := appendPublic(nil, stored)
+		public, err := AppendPublic(nil, stored)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := parseDocument(public, paths, true)
+		again, err := ParseDocument(public, paths, true)
 		if err != nil {
 			t.Fatalf("read back: %v: %q", err, public)
 		}
-		if again.id != d.id || again.key != d.key || again.ttl != d.ttl || !bytes.Equal(again.body, d.body) {
+		if again.ID != d.ID || again.key != d.key || again.TTL != d.TTL || !bytes.Equal(again.Body, d.Body) {
 			t.Fatalf("read back as %+v, was %+v", again, d)
 		}
-		if text, err := canonical.Append(nil, d.body); err != nil || !bytes.Equal(text, d.body) {
-			t.Fatalf("stored %q, whose canonical form is %q (%v)", d.body, text, err)
+		if text, err := canonical.Append(nil, d.Body); err != nil || !bytes.Equal(text, d.Body) {
+			t.Fatalf("stored %q, whose canonical form is %q (%v)", d.Body, text, err)
 		}
-		if b, got, err := tail.parseStored(stored); err != nil || got != s || !bytes.Equal(b, d.body) {
+		if b, got, err := tail.ParseStored(stored); err != nil || got != s || !bytes.Equal(b, d.Body) {
 			t.Fatalf("the stored bytes were parsed as %+v, %v", got, err)
 		}
 	})
@@ -369,7 +369,7 @@ func BenchmarkParseDocument(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := parseDocument(body, paths, true); err != nil {
+				if _, err := ParseDocument(body, paths, true); err != nil {
 					b.Fatal(err)
 				}
 			}

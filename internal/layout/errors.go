@@ -1,4 +1,4 @@
-package engine
+package layout
 
 import (
 	"errors"
@@ -21,17 +21,18 @@ var (
 	ErrFewComponents = errors.New("too few components")
 )
 
-func badRequest(kind storetype.BadRequestKind, format string, args ...any) error {
+// BadRequest returns a *[storetype.BadRequestError] with a formatted Detail.
+func BadRequest(kind storetype.BadRequestKind, format string, args ...any) error {
 	return &storetype.BadRequestError{Kind: kind, Detail: fmt.Sprintf(format, args...)}
 }
 
-// badRequestBy is like badRequest, with a reason.
-func badRequestBy(cause error, kind storetype.BadRequestKind, format string, args ...any) error {
+// BadRequestBy is like BadRequest, with a reason.
+func BadRequestBy(cause error, kind storetype.BadRequestKind, format string, args ...any) error {
 	return &storetype.BadRequestError{Kind: kind, Detail: fmt.Sprintf(format, args...), Err: cause}
 }
 
-// corrupt returns a *CorruptError with a formatted Detail. It has no Dir, because
-// DB.fault adds that later.
-func corrupt(format string, args ...any) error {
+// Corrupt returns a *[storetype.CorruptError] with a formatted Detail. Its Dir is left for
+// the store, which knows it, to add.
+func Corrupt(format string, args ...any) error {
 	return &storetype.CorruptError{Detail: fmt.Sprintf(format, args...)}
 }

@@ -1,4 +1,4 @@
-package engine
+package layout
 
 import (
 	"bytes"
@@ -20,115 +20,116 @@ const (
 	MaxDepth = 128
 )
 
-// maxTailSize is the largest number of bytes by which a stored document is longer than
+// MaxTailSize is the largest number of bytes by which a stored document is longer than
 // its body.
-const maxTailSize = 256
+const MaxTailSize = 256
 
-// document is a document from a caller after it was parsed. It lacks the data that only
+// Document is a document from a caller after it was parsed. It lacks the data that only
 // the sequencer assigns: LSN, time and document number. Copies of a document share its
 // slices.
-type document struct {
-	id string
+type Document struct {
+	ID string
 	// key has the components of the partition key. Elements beyond the container's paths
 	// are zero.
 	key [MaxKeyPaths]epk.Component
 	// keys is the number of components in key.
 	keys int
-	// ttl is the item's own time to live in seconds, or ttlNever. 0 means that it has
+	// ttl is the item's own time to live in seconds, or TTLNever. 0 means that it has
 	// none.
-	ttl int32
+	TTL int32
 	// body is the canonical text of the document from its opening brace to the end of its
 	// last member, without system properties and without the closing brace. It is a slice
 	// of the caller's bytes if these are canonical and have no system properties. Code
 	// that keeps body after the caller's call must copy it.
-	body []byte
+	Body []byte
 }
 
-// components returns the components of the partition key. The slice shares d's memory.
-func (d *document) components() []epk.Component { return d.key[:d.keys] }
+// Components returns the components of the partition key. The slice shares d's memory.
+func (d *Document) Components() []epk.Component { return d.key[:d.keys] }
 
-// stamp is the data of a stored document that the sequencer assigns.
-type stamp struct {
+// Stamp is the data of a stored document that the sequencer assigns.
+type Stamp struct {
 	// number is the document's number in its container. A create assigns it, and a
 	// replace keeps it. The resource id (_rid) is made of it.
-	number uint32
+	Number uint32
 	// lsn is the transaction's LSN. It is positive.
-	lsn int64
+	LSN int64
 	// ordinal is the index of the write in its transaction. It makes the ETags of one
 	// transaction differ.
-	ordinal uint16
+	Ordinal uint16
 	// ts is the store's clock in seconds. It is not negative.
-	ts int64
+	TS int64
 }
 
-// The parts of a tail, which is the end of a stored document. See tailFormat.
+// The parts of a tail, which is the end of a stored document. See TailFormat.
 const (
 	tailRID  = `,"_rid":"`
 	tailSelf = `","_self":"`
 	tailETag = `/","_etag":"\"`
-	tailTS   = `\"","_attachments":"attachments/","_ts":`
-	tailLSN  = `,"_lsn":`
+	TailTS   = `\"","_attachments":"attachments/","_ts":`
+	TailLSN  = `,"_lsn":`
 
 	ridSize  = 24 // the size of a document's rid in base64
-	etagSize = 36 // without quotes: 32 hexadecimal digits and 4 hyphens
+	ETagSize = 36 // without quotes: 32 hexadecimal digits and 4 hyphens
 )
 
-// tailFormat appends the system properties to the documents of one container:
+// TailFormat appends the system properties to the documents of one container:
 //
 //	,"_rid":"…","_self":"…","_etag":"\"…\"","_attachments":"attachments/","_ts":N,"_lsn":N}
 //
 // Their order is part of the store's format. _lsn is last: a feed page has the stored
-// bytes unchanged, and a point read cuts off the end. A tailFormat is immutable and safe
+// bytes unchanged, and a point read cuts off the end. A TailFormat is immutable and safe
 // for concurrent use.
-type tailFormat struct {
+type TailFormat struct {
 	database, container uint32
 	// self is the _self of the container's documents up to their rid.
 	self string
 }
 
-// newTailFormat returns the tailFormat of a container by its number and its database's
-// number. The numbers are the arguments of containerRID. The ETags of an item are never used
+// NewTailFormat returns the TailFormat of a container by its number and its database's
+// number. The numbers are the arguments of ContainerRID. The ETags of an item are never used
 // for a later item of its name, because the container's number is unique in the store.
-func newTailFormat(database, container uint32) *tailFormat {
-	return &tailFormat{database, container, containerSelf(database, container) + "docs/"}
+func NewTailFormat(database, container uint32) *TailFormat {
+	return &TailFormat{database, container, containerSelf(database, container) + "docs/"}
 }
 
-// appendStored appends the stored form of a document: its body (see document.body) and
-// the system properties. It allocates nothing if dst has room for len(body)+maxTailSize
+// AppendStored appends the stored form of a document: its body (see document.body) and
+// the system properties. It allocates nothing if dst has room for len(body)+MaxTailSize
 // bytes.
-func (t *tailFormat) appendStored(dst, body []byte, s stamp) []byte {
+func (t *TailFormat) AppendStored(dst, body []byte, s Stamp) []byte {
 	return t.appendTail(append(dst, body...), s)
 }
 
-func (t *tailFormat) appendTail(dst []byte, s stamp) []byte {
+func (t *TailFormat) appendTail(dst []byte, s Stamp) []byte {
 	dst = append(dst, tailRID...)
 	at := len(dst)
-	dst = appendDocumentRID(dst, t.database, t.container, s.number)
+	dst = AppendDocumentRID(dst, t.database, t.container, s.Number)
 	dst = append(dst, tailSelf...)
 	dst = append(dst, t.self...)
 	dst = append(dst, dst[at:at+ridSize]...)
 	dst = append(dst, tailETag...)
 	dst = t.appendETag(dst, s)
-	dst = append(dst, tailTS...)
-	dst = strconv.AppendInt(dst, s.ts, 10)
-	dst = append(dst, tailLSN...)
-	dst = strconv.AppendInt(dst, s.lsn, 10)
+	dst = append(dst, TailTS...)
+	dst = strconv.AppendInt(dst, s.TS, 10)
+	dst = append(dst, TailLSN...)
+	dst = strconv.AppendInt(dst, s.LSN, 10)
 	return append(dst, '}')
 }
 
-// storedSize returns the exact number of bytes that appendStored appends. Code that
+// StoredSize returns the exact number of bytes that AppendStored appends. Code that
 // writes into a Pebble batch must reserve them in advance.
-func (t *tailFormat) storedSize(body []byte, s stamp) int {
-	return len(body) + t.fixedSize() + digitCount(s.ts) + len(tailLSN) + digitCount(s.lsn) + 1
+func (t *TailFormat) StoredSize(body []byte, s Stamp) int {
+	return len(body) + t.FixedSize() + DigitCount(s.TS) + len(TailLSN) + DigitCount(s.LSN) + 1
 }
 
-// fixedSize returns the size in bytes of the system properties up to the value of _ts. It
+// FixedSize returns the size in bytes of the system properties up to the value of _ts. It
 // is the same for all documents of the container.
-func (t *tailFormat) fixedSize() int {
-	return len(tailRID) + ridSize + len(tailSelf) + len(t.self) + ridSize + len(tailETag) + etagSize + len(tailTS)
+func (t *TailFormat) FixedSize() int {
+	return len(tailRID) + ridSize + len(tailSelf) + len(t.self) + ridSize + len(tailETag) + ETagSize + len(TailTS)
 }
 
-func digitCount(n int64) int {
+// DigitCount returns the number of decimal digits of n, which is not negative.
+func DigitCount(n int64) int {
 	count := 1
 	for ; n >= 10; n /= 10 {
 		count++
@@ -136,25 +137,25 @@ func digitCount(n int64) int {
 	return count
 }
 
-// etag returns the ETag that appendStored writes for s, with its quotes. It is a function
+// ETag returns the ETag that AppendStored writes for s, with its quotes. It is a function
 // of the container, the LSN and the ordinal. So writes need no random numbers. The LSNs of a
 // key always rise, so no two versions of an item share an ETag. Items of different
 // partitions may.
-func (t *tailFormat) etag(s stamp) string {
-	var b [etagSize + 2]byte
+func (t *TailFormat) ETag(s Stamp) string {
+	var b [ETagSize + 2]byte
 	return string(append(t.appendETag(append(b[:0], '"'), s), '"'))
 }
 
 // appendETag appends an ETag without quotes: llllllll-llll-llll-oooo-cccccccccccc. These
 // are the hexadecimal digits of the LSN, the ordinal and the container's number.
-func (t *tailFormat) appendETag(dst []byte, s stamp) []byte {
-	dst = appendHex(dst, uint64(s.lsn)>>32, 8)
+func (t *TailFormat) appendETag(dst []byte, s Stamp) []byte {
+	dst = appendHex(dst, uint64(s.LSN)>>32, 8)
 	dst = append(dst, '-')
-	dst = appendHex(dst, uint64(s.lsn)>>16, 4)
+	dst = appendHex(dst, uint64(s.LSN)>>16, 4)
 	dst = append(dst, '-')
-	dst = appendHex(dst, uint64(s.lsn), 4)
+	dst = appendHex(dst, uint64(s.LSN), 4)
 	dst = append(dst, '-')
-	dst = appendHex(dst, uint64(s.ordinal), 4)
+	dst = appendHex(dst, uint64(s.Ordinal), 4)
 	dst = append(dst, '-')
 	return appendHex(dst, uint64(t.container), 12)
 }
@@ -167,22 +168,23 @@ func appendHex(dst []byte, v uint64, n int) []byte {
 	return dst
 }
 
-var errTail = errors.New("the system properties at the end of a stored document are damaged")
+// ErrTail reports a stored document whose tail this store cannot have written.
+var ErrTail = errors.New("the system properties at the end of a stored document are damaged")
 
-// cutNumber cuts the member `"name":N` off the end of b. name includes the quotes and the
+// CutNumber cuts the member `"name":N` off the end of b. name includes the quotes and the
 // colon. It returns the rest of b and N.
-func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
+func CutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 	i, unit := len(b), int64(1)
 	for i > 0 && jsonscan.IsDigit(b[i-1]) {
 		if len(b)-i == 18 {
-			return nil, 0, errTail // more digits than any int64 that the store writes
+			return nil, 0, ErrTail // more digits than any int64 that the store writes
 		}
 		i--
 		n += int64(b[i]-'0') * unit
 		unit *= 10
 	}
 	if i == len(b) || i < len(name) || string(b[i-len(name):i]) != name {
-		return nil, 0, errTail
+		return nil, 0, ErrTail
 	}
 	return b[:i-len(name)], n, nil
 }
@@ -191,14 +193,14 @@ func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 // rest and the LSN.
 func cutLSN(stored []byte) (rest []byte, lsn int64, err error) {
 	if len(stored) == 0 || stored[len(stored)-1] != '}' {
-		return nil, 0, errTail
+		return nil, 0, ErrTail
 	}
-	return cutNumber(stored[:len(stored)-1], tailLSN)
+	return CutNumber(stored[:len(stored)-1], TailLSN)
 }
 
-// appendPublic appends to dst the document that a read returns, which is the stored
+// AppendPublic appends to dst the document that a read returns, which is the stored
 // document without _lsn. dst may be stored[:0].
-func appendPublic(dst, stored []byte) ([]byte, error) {
+func AppendPublic(dst, stored []byte) ([]byte, error) {
 	rest, _, err := cutLSN(stored)
 	if err != nil {
 		return nil, err
@@ -213,49 +215,49 @@ func storedTimes(stored []byte) (ts, lsn int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	_, ts, err = cutNumber(rest, tailTS)
+	_, ts, err = CutNumber(rest, TailTS)
 	return ts, lsn, err
 }
 
-// parseStored splits a stored document into its body (see document.body) and its stamp.
-// It returns an error unless the end is exactly what appendStored writes for this
-// container. The body shares the memory of stored. parseStored allocates nothing.
-func (t *tailFormat) parseStored(stored []byte) (body []byte, s stamp, err error) {
-	if s.ts, s.lsn, err = storedTimes(stored); err != nil {
-		return nil, stamp{}, err
+// ParseStored splits a stored document into its body (see document.body) and its stamp.
+// It returns an error unless the end is exactly what AppendStored writes for this
+// container. The body shares the memory of stored. ParseStored allocates nothing.
+func (t *TailFormat) ParseStored(stored []byte) (body []byte, s Stamp, err error) {
+	if s.TS, s.LSN, err = storedTimes(stored); err != nil {
+		return nil, Stamp{}, err
 	}
-	size := t.storedSize(nil, s)
+	size := t.StoredSize(nil, s)
 	if size >= len(stored) {
-		return nil, stamp{}, errTail
+		return nil, Stamp{}, ErrTail
 	}
 	body, tail := stored[:len(stored)-size], stored[len(stored)-size:]
-	r, ok := parseRID(string(tail[len(tailRID) : len(tailRID)+ridSize]))
+	r, ok := ParseRID(string(tail[len(tailRID) : len(tailRID)+ridSize]))
 	if !ok {
-		return nil, stamp{}, errTail
+		return nil, Stamp{}, ErrTail
 	}
-	s.number = r.document
-	etag := tail[t.fixedSize()-len(tailTS)-etagSize:]
+	s.Number = r.Document
+	etag := tail[t.FixedSize()-len(TailTS)-ETagSize:]
 	const before = len("llllllll-llll-llll-")
 	ordinal, err := strconv.ParseUint(string(etag[before:before+4]), 16, 16)
 	if err != nil {
-		return nil, stamp{}, errTail
+		return nil, Stamp{}, ErrTail
 	}
-	s.ordinal = uint16(ordinal)
-	var b [maxTailSize]byte
+	s.Ordinal = uint16(ordinal)
+	var b [MaxTailSize]byte
 	if !bytes.Equal(t.appendTail(b[:0], s), tail) {
-		return nil, stamp{}, errTail
+		return nil, Stamp{}, ErrTail
 	}
 	return body, s, nil
 }
 
 // Times to live, in seconds, of containers (DefaultTTL) and items (ttl).
 const (
-	// ttlOff means that a container ignores its items' own ttl, or that an item has no
+	// TTLOff means that a container ignores its items' own ttl, or that an item has no
 	// ttl.
-	ttlOff = 0
-	// ttlNever means that only items with a ttl of their own expire in a container, or
+	TTLOff = 0
+	// TTLNever means that only items with a ttl of their own expire in a container, or
 	// that an item never expires.
-	ttlNever = -1
+	TTLNever = -1
 )
 
 // expiry returns the time, in seconds of the store's clock, at which an item expires that
@@ -264,27 +266,27 @@ const (
 // off.
 func expiry(ts int64, container, item int32) (at int64, ok bool) {
 	ttl := item
-	if ttl == ttlOff {
+	if ttl == TTLOff {
 		ttl = container
 	}
-	if container == ttlOff || ttl == ttlNever {
+	if container == TTLOff || ttl == TTLNever {
 		return 0, false
 	}
 	return ts + int64(ttl), true
 }
 
-// expired reports whether an item that was written in second ts has expired in second
+// Expired reports whether an item that was written in second ts has expired in second
 // now. container and item are the times to live of both.
-func expired(ts int64, container, item int32, now int64) bool {
+func Expired(ts int64, container, item int32, now int64) bool {
 	at, ok := expiry(ts, container, item)
 	return ok && at <= now
 }
 
-// checkTTL returns a BadTTL error unless seconds can be the DefaultTTL of a container:
-// ttlOff, ttlNever, or 1 and more.
-func checkTTL(seconds int64) error {
-	if seconds < ttlNever || seconds > math.MaxInt32 {
-		return badRequest(storetype.BadTTL, "the default time to live is %d; it is 0 for off, -1 for on without a default, or from 1 to %d seconds",
+// CheckTTL returns a BadTTL error unless seconds can be the DefaultTTL of a container:
+// TTLOff, TTLNever, or 1 and more.
+func CheckTTL(seconds int64) error {
+	if seconds < TTLNever || seconds > math.MaxInt32 {
+		return BadRequest(storetype.BadTTL, "the default time to live is %d; it is 0 for off, -1 for on without a default, or from 1 to %d seconds",
 			seconds, math.MaxInt32)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package engine
+package layout
 
 import (
 	"encoding/json"
@@ -25,28 +25,28 @@ const (
 	MaxKeySize = 2 << 10
 )
 
-// keyPaths are the 1 to 3 partition key paths of a container. Each path is split into the
+// KeyPaths are the 1 to 3 partition key paths of a container. Each path is split into the
 // names that lead from the top of the document to the value.
-type keyPaths [][]string
+type KeyPaths [][]string
 
-// parseKeyPaths parses paths such as /a, /a/b and /"quoted name"/x. A quoted name is a
+// ParseKeyPaths parses paths such as /a, /a/b and /"quoted name"/x. A quoted name is a
 // JSON string. It returns a *[storetype.BadRequestError] of the kind BadProperties for no path,
 // more than three paths, an empty name, a system property, and a path that is a prefix of
 // another one.
-func parseKeyPaths(paths []string) (keyPaths, error) {
+func ParseKeyPaths(paths []string) (KeyPaths, error) {
 	if len(paths) == 0 || len(paths) > MaxKeyPaths {
-		return nil, badRequest(storetype.BadProperties, "a container has 1 to %d partition key paths, not %d", MaxKeyPaths, len(paths))
+		return nil, BadRequest(storetype.BadProperties, "a container has 1 to %d partition key paths, not %d", MaxKeyPaths, len(paths))
 	}
-	parsed := make(keyPaths, len(paths))
+	parsed := make(KeyPaths, len(paths))
 	for i, path := range paths {
-		names, err := parsePath("partition key path", path)
+		names, err := ParsePath("partition key path", path)
 		if err != nil {
 			return nil, err
 		}
 		for j, other := range parsed[:i] {
 			n := min(len(names), len(other))
 			if slices.Equal(names[:n], other[:n]) {
-				return nil, badRequest(storetype.BadProperties, "partition key path %s overlaps %s", path, paths[j])
+				return nil, BadRequest(storetype.BadProperties, "partition key path %s overlaps %s", path, paths[j])
 			}
 		}
 		parsed[i] = names
@@ -54,26 +54,26 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 	return parsed, nil
 }
 
-// parsePath splits a path into its names. Errors contain the parameter what, which
+// ParsePath splits a path into its names. Errors contain the parameter what, which
 // describes the kind of path.
-func parsePath(what, path string) ([]string, error) {
+func ParsePath(what, path string) ([]string, error) {
 	names, err := keypath.Parse(path)
 	switch {
 	case err != nil:
-		return nil, badRequest(storetype.BadProperties, "%s %q: %v", what, path, err)
+		return nil, BadRequest(storetype.BadProperties, "%s %q: %v", what, path, err)
 	case len(names) == 0 || len(names) >= MaxDepth:
-		return nil, badRequest(storetype.BadProperties, "%s %q: it has %d names", what, path, len(names))
+		return nil, BadRequest(storetype.BadProperties, "%s %q: it has %d names", what, path, len(names))
 	case slices.Contains(systemNames[:], names[0]), names[0] == "_lsn": // a feed shows two members _lsn
-		return nil, badRequest(storetype.BadProperties, "%s %q: a system property cannot be part of a key", what, path)
+		return nil, BadRequest(storetype.BadProperties, "%s %q: a system property cannot be part of a key", what, path)
 	}
 	return names, nil
 }
 
-// keyComponents converts a partition key from a caller to components. Numbers of all Go
+// KeyComponents converts a partition key from a caller to components. Numbers of all Go
 // types become float64. It returns a BadKey error for another type, a text that is not
 // UTF-8, a NaN or an infinity. It returns a *[storetype.TooLargeError] above MaxKeySize. It does
 // not check the number of components.
-func keyComponents(k feed.PartitionKey) ([]epk.Component, error) {
+func KeyComponents(k feed.PartitionKey) ([]epk.Component, error) {
 	components := make([]epk.Component, len(k))
 	for i, v := range k {
 		c, err := keyComponent(v)
@@ -93,15 +93,15 @@ func keyComponent(v any) (epk.Component, error) {
 		return epk.OfBool(v), nil
 	case string:
 		if !utf8.ValidString(v) {
-			return epk.Component{}, badRequest(storetype.BadKey, "%q is not UTF-8", v)
+			return epk.Component{}, BadRequest(storetype.BadKey, "%q is not UTF-8", v)
 		}
 		return epk.OfString(v), nil
 	case json.Number:
 		f, err := strconv.ParseFloat(string(v), 64)
 		if errors.Is(err, strconv.ErrRange) {
-			return epk.Component{}, badRequestBy(&canonical.RangeError{Text: string(v)}, storetype.BadKey, "%s is beyond the range of a double", v)
+			return epk.Component{}, BadRequestBy(&canonical.RangeError{Text: string(v)}, storetype.BadKey, "%s is beyond the range of a double", v)
 		} else if err != nil {
-			return epk.Component{}, badRequest(storetype.BadKey, "%q is not a number", string(v))
+			return epk.Component{}, BadRequest(storetype.BadKey, "%q is not a number", string(v))
 		}
 		return numberComponent(f)
 	case float64:
@@ -116,12 +116,12 @@ func keyComponent(v any) (epk.Component, error) {
 	if v == any(feed.Undefined) {
 		return epk.Component{}, nil
 	}
-	return epk.Component{}, badRequest(storetype.BadKey, "a value of type %T cannot be a component of a partition key", v)
+	return epk.Component{}, BadRequest(storetype.BadKey, "a value of type %T cannot be a component of a partition key", v)
 }
 
 func numberComponent(f float64) (epk.Component, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return epk.Component{}, badRequest(storetype.BadKey, "%v cannot be a component of a partition key", f)
+		return epk.Component{}, BadRequest(storetype.BadKey, "%v cannot be a component of a partition key", f)
 	}
 	return epk.OfNumber(f), nil
 }
@@ -145,9 +145,9 @@ func checkKeySize(components []epk.Component) error {
 	return nil
 }
 
-// partitionKey is the inverse of keyComponents: it returns components as a key for
+// PartitionKey is the inverse of KeyComponents: it returns components as a key for
 // callers.
-func partitionKey(components []epk.Component) feed.PartitionKey {
+func PartitionKey(components []epk.Component) feed.PartitionKey {
 	k := make(feed.PartitionKey, len(components))
 	for i, c := range components {
 		switch c.Kind {
@@ -166,15 +166,15 @@ func partitionKey(components []epk.Component) feed.PartitionKey {
 	return k
 }
 
-// fullKey converts a complete partition key to components. It returns a KeyMismatch error
+// FullKey converts a complete partition key to components. It returns a KeyMismatch error
 // unless the key has a component for each of the paths.
-func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
+func (p KeyPaths) FullKey(k feed.PartitionKey) ([]epk.Component, error) {
 	if len(k) != len(p) {
 		var cause error
 		if len(k) < len(p) {
 			cause = ErrFewComponents
 		}
-		return nil, badRequestBy(cause, storetype.KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
+		return nil, BadRequestBy(cause, storetype.KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
 	}
-	return keyComponents(k)
+	return KeyComponents(k)
 }
