@@ -76,8 +76,10 @@ func TestTheExactChargeOfAReplaceComparesWithTheVersionBefore(t *testing.T) {
 		charged("a change that removes a scalar", r, err, 2)
 
 		results, err := c.Batch(ctx, pk, []Operation{
-			{Kind: OpUpsert, Body: body(2, "z"), ExactCharge: true}, {Kind: OpReplace, ID: "a", Body: body(3, "zz"), ExactCharge: true},
-			{Kind: OpUpsert, Body: body(3, "zz"), ExactCharge: true}, {Kind: OpUpsert, Body: body(3, "zz")},
+			{Kind: OpUpsert, Body: body(2, "z"), ExactCharge: true},
+			{Kind: OpReplace, ID: "a", Body: body(3, "zz"), ExactCharge: true},
+			{Kind: OpUpsert, Body: body(3, "zz"), ExactCharge: true},
+			{Kind: OpUpsert, Body: body(3, "zz")},
 		})
 		for i, terms := range []float64{2, 4, 0, assumedTerms} {
 			charged(fmt.Sprintf("operation %d of a batch", i), results[i], err, terms)
