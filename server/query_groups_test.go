@@ -32,6 +32,40 @@ func (ts *testServer) withGroups(partitions int) *engine.Container {
 	return c
 }
 
+// The total of doubles may be infinite. As of 1/0, the page with such a row is refused, and no
+// row or member is left out of it. Pages whose rows, and the one after them, are finite are served.
+func TestInfiniteAggregatesAreRefused(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(storetype.ContainerProperties{ID: "orders"})
+	for i, v := range []string{"1", "2", "1", "1", "1e308", "1.7e308", "-1e308", "-1.7e308"} {
+		put(t, c, `{"id":"%d","pk":"a","g":"g%d","v":%s}`, i, i/2, v)
+	}
+	refused := func(h headers, text string) {
+		t.Helper()
+		ts.ask(h, text).want(400, 4001).wantText("cannot be represented in JSON")
+	}
+	key := pk(`["a"]`)
+	for _, list := range []string{"VALUE SUM(c.v)", "VALUE AVG(c.v)", "VALUE {'s': [SUM(c.v)]}", "SUM(c.v) AS s, COUNT(1) AS n"} {
+		for _, where := range []string{"c.v > 2", "c.v < 0"} {
+			refused(key, "SELECT "+list+" FROM c WHERE "+where)
+		}
+	}
+	refused(key, "SELECT c.g, SUM(c.v) AS s FROM c GROUP BY c.g")
+	refused(key, "SELECT VALUE AVG(c.v) FROM c GROUP BY c.g")
+	if got := ts.ask(key, "SELECT COUNT(c.v) AS n, MAX(c.v) AS m FROM c").rows(); !slices.Equal(got, []string{`{"n":8,"m":1.7e+308}`}) {
+		t.Errorf("aggregates that are finite: %s", got)
+	}
+
+	paged := headers{"x-ms-documentdb-partitionkey": `["a"]`, "x-ms-max-item-count": "1"}
+	const text = "SELECT VALUE SUM(c.v) FROM c GROUP BY c.g"
+	first := ts.ask(paged, text)
+	if rows := first.rows(); !slices.Equal(rows, []string{"3"}) {
+		t.Errorf("the first page has the rows %s", rows)
+	}
+	paged["x-ms-continuation"] = first.header.Get("x-ms-continuation")
+	refused(paged, text)
+}
+
 func TestGroupsAndDistinctRowsAreReturnedOnceInPagesOfAnySize(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withGroups(2)

@@ -157,11 +157,11 @@ func (t *total) add(v Value) {
 	t.hi, _ = bits.Add64(t.hi, uint64(n>>63), carry) //nolint:gosec // only the bits matter
 }
 
-// value returns the total, or undefined if it is infinite.
+// value returns the total. If it is infinite, it is undefined, and [Value.NotFinite].
 func (t *total) value() Value {
 	switch {
 	case t.fraction:
-		return Finite(t.sum)
+		return outcome(t.sum)
 	case t.hi == uint64(int64(t.lo)>>63): //nolint:gosec // only the bits matter
 		return OfInt(int64(t.lo)) //nolint:gosec // only the bits matter
 	}
@@ -172,7 +172,7 @@ func (t *total) value() Value {
 // which all numbers are.
 func (t *total) mean(n int64) Value {
 	if t.fraction {
-		return Finite(t.sum / float64(n))
+		return outcome(t.sum / float64(n))
 	}
 	hi, lo, negative := t.hi, t.lo, int64(t.hi) < 0 //nolint:gosec // only the bits matter
 	if negative {

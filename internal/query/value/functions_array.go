@@ -299,7 +299,7 @@ func arraySum(a []Value) Value {
 	if !ok {
 		return Value{}
 	}
-	return totalOf(list).value()
+	return finite(totalOf(list).value())
 }
 
 func arrayAvg(a []Value) Value {
@@ -307,7 +307,7 @@ func arrayAvg(a []Value) Value {
 	if !ok || len(list) == 0 {
 		return Value{}
 	}
-	return totalOf(list).mean(int64(len(list)))
+	return finite(totalOf(list).mean(int64(len(list))))
 }
 
 func arrayMedian(a []Value) Value {
@@ -320,7 +320,7 @@ func arrayMedian(a []Value) Value {
 	if len(list)%2 == 1 {
 		return list[middle]
 	}
-	return totalOf(list[middle-1 : middle+1]).mean(2)
+	return finite(totalOf(list[middle-1 : middle+1]).mean(2))
 }
 
 // arrayExtreme returns the smallest element of an array, or the largest if direction is

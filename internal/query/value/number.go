@@ -43,7 +43,7 @@ func Finite(f float64) Value {
 	return OfNumber(f)
 }
 
-// outcome returns the result of an operator. Infinity and NaN are undefined, as in Finite, but
+// outcome returns the result of an operator or an aggregate. Infinity and NaN are undefined, as in Finite, but
 // the value remembers them, because the service refuses a row that contains one.
 func outcome(f float64) Value {
 	v := OfNumber(f)
@@ -54,7 +54,7 @@ func outcome(f float64) Value {
 }
 
 // NotFinite reports whether v is undefined because it is the infinite or NaN result of an
-// operator, such as 1/0.
+// operator, such as 1/0, or of SUM or AVG.
 func (v Value) NotFinite() bool { return v.Kind == Undefined && v.float != 0 }
 
 // Int returns the value of an integer. ok is false for every other value.
