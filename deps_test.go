@@ -9,7 +9,7 @@ import (
 )
 
 // A program that uses the processor must link few packages. feed and lease may import the
-// standard library and the scanner of JSON only. The root package and estimator may also
+// standard library, the rules for following a feed and the scanner of JSON only. The root package and estimator may also
 // import OpenTelemetry's metrics API and its hash function.
 func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
@@ -27,7 +27,7 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := map[string]bool{module + "/feed": true, module + "/lease": true, module + "/internal/jsonscan": true}
+		ours := map[string]bool{module + "/feed": true, module + "/lease": true, module + "/internal/follow": true, module + "/internal/jsonscan": true}
 		for _, path := range c.of {
 			ours[path] = true
 		}
