@@ -302,10 +302,10 @@ func (c Config) validateStart() error {
 // dialects. It also returns one if the leases' dialect cannot represent the mode or
 // range.
 func (c Config) validateDialect() error {
-	dialect := c.Leases.Dialect()
-	if d, ok := protocol.OtherDialect(c.Source, c.Leases); ok {
-		return &ConfigError{"Leases", fmt.Sprintf("has leases in %s, but Source reads for %s; give both the same dialect", dialect, d)}
+	if err := protocol.CheckDialects(c.Source, c.Leases); err != nil {
+		return openingError(err)
 	}
+	dialect := c.Leases.Dialect()
 	if dialect != lease.JavaHandleChanges {
 		return nil
 	}

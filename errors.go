@@ -7,7 +7,7 @@ import (
 )
 
 // ErrUsed is returned by a second call of [Processor.Run], because a Processor is
-// single-use.
+// single-use. The same holds for Run of package estimator.
 var ErrUsed = errors.New("changefeed: Run was called before")
 
 // errDrained is the cause with which a handler's context ends when a stop's drain timeout
@@ -87,7 +87,8 @@ func (e *LeaseStoreError) Error() string { return "lease store: " + e.Op + ": " 
 func (e *LeaseStoreError) Unwrap() error { return e.Err }
 
 // ConfigError is returned by [New] for a Config that cannot work. [Processor.Run] returns
-// it for a Config that contradicts the stored leases.
+// it for a Config that contradicts the stored leases. Package estimator returns it for its
+// own Config.
 type ConfigError struct {
 	// Field is the name of a field of [Config], or of one of the fields that contradict
 	// each other.

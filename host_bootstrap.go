@@ -86,7 +86,7 @@ func (c *cycle) resolve() error {
 		if !p.Range.Overlaps(c.cfg.Range) {
 			continue
 		}
-		at, err := c.resolveNow(c.ctx, feed.Request{Partition: p, Mode: c.cfg.Mode})
+		at, err := c.resolveNow(c.ctx, feed.Request{Partition: p, Mode: c.cfg.Mode, From: feed.Now()})
 		if err != nil {
 			err = &SourceError{Op: "find out where partition " + p.ID + " is now", Err: err}
 			if c.first && errors.Is(err, feed.ErrUnsupported) {
@@ -144,7 +144,7 @@ func (c *cycle) started(l lease.Lease, marked bool) (lease.Lease, error) {
 		l.Continuation = at
 		return l, nil
 	}
-	at, err := c.resolveNow(c.ctx, c.requestFor(l))
+	at, err := c.resolveNow(c.ctx, protocol.ReadOf(l, c.cfg.Mode, feed.Now()))
 	if err != nil {
 		return l, c.failed(&SourceError{Op: "find out where range " + l.Range.String() + " is now", Err: err})
 	}

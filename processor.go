@@ -99,46 +99,37 @@ func (h *host) stopped(last error) error {
 	return fmt.Errorf("changefeed: Run was stopped before it had listed the leases once; the last error was: %w", last)
 }
 
-// open reads the identity of the monitored container and opens its leases.
+// open binds the host to its containers.
 func (h *host) open(ctx context.Context) error {
-	var identity feed.Identity
-	err := retry(ctx, backoff{jitter: newJitter(h.seed, "identity")}, func() (err error) {
-		ctx, cancel := h.requestContext(ctx)
-		defer cancel()
-		identity, err = h.cfg.Source.Identity(ctx)
-		return err
-	}, hopeless, func(err error) { h.fail("", &SourceError{Op: "identify the monitored container", Err: err}) })
-	if err != nil {
-		return &SourceError{Op: "identify the monitored container", Err: err}
-	}
-	h.container, h.accountHost = identity.ContainerRID, identity.AccountHost
-	key := lease.Key{Processor: h.cfg.Processor, Identity: identity, Mode: h.cfg.Mode, Start: h.cfg.Start}
-	err = retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() error { return h.openLeases(ctx, key) }, hopeless,
-		func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })
-	if _, same := errors.AsType[*ConfigError](err); same || err == nil {
-		return err
-	}
-	return &LeaseStoreError{Op: "open the lease container", Err: err}
+	return retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() error {
+		store, identity, err := protocol.Open(ctx, h.cfg.Source, h.cfg.Leases,
+			lease.Key{Processor: h.cfg.Processor, Mode: h.cfg.Mode, Start: h.cfg.Start}, h.cfg.RequestTimeout)
+		if err != nil {
+			return openingError(err)
+		}
+		h.container, h.accountHost = identity.ContainerRID, identity.AccountHost
+		h.opened, h.costs = store, newLeaseCosts(h.metrics, store)
+		if h.dialect == lease.JavaHandleChanges {
+			store = upgradableStore{store}
+		}
+		h.store = watchedStore{store, h}
+		return nil
+	}, hopeless, func(err error) { h.fail("", err) })
 }
 
-// openLeases opens the lease container, which must not be the monitored one.
-func (h *host) openLeases(ctx context.Context, key lease.Key) error {
-	ctx, cancel := h.requestContext(ctx)
-	defer cancel()
-	store, err := protocol.OpenLeases(ctx, h.cfg.Source, h.cfg.Leases, key)
-	if same, ok := errors.AsType[*protocol.MonitoredError](err); ok {
-		return &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s: each lease write would be a change of its feed; "+
-			"use another container for the leases", same.Container, same.Database)}
+// openingError returns an error of protocol.Open as the error of the party that has failed.
+func openingError(err error) error {
+	if refused, ok := errors.AsType[*protocol.ContainersError](err); ok {
+		return &ConfigError{"Leases", refused.Problem}
 	}
-	if err != nil {
+	failed, ok := errors.AsType[*protocol.OpenError](err)
+	switch {
+	case !ok:
 		return err
+	case failed.AtSource:
+		return &SourceError{Op: failed.Op, Err: failed.Err}
 	}
-	h.opened, h.costs = store, newLeaseCosts(h.metrics, store)
-	if h.dialect == lease.JavaHandleChanges {
-		store = upgradableStore{store}
-	}
-	h.store = watchedStore{store, h}
-	return nil
+	return &LeaseStoreError{Op: failed.Op, Err: failed.Err}
 }
 
 // checkHosts warns if the lease container has leases of this processor and container under

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,35 @@ func (u unreachable) List(ctx context.Context) (lease.Listing, error) {
 		return lease.Listing{}, ctx.Err()
 	}
 	return lease.Listing{}, u.leases
+}
+
+// closedStore is a lease container that cannot be opened.
+type closedStore struct {
+	*fakeStore
+	err error
+}
+
+func (s closedStore) Open(context.Context, lease.Key) (lease.Store, error) { return nil, s.err }
+
+// An error that ends the start shows which of the two containers is at fault.
+func TestErrorOfTheStartNamesTheContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		missing := fmt.Errorf("it: %w", feed.ErrNotFound)
+		source, leases := newFakeSource("0"), newFakeStore()
+		run := func(source feed.Source, leases lease.Container) error {
+			r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
+			pause(time.Second)
+			return r.end()
+		}
+		err := run(unreachable{fakeSource: source, source: missing}, leases)
+		if failed, ok := errors.AsType[*SourceError](err); !ok || !errors.Is(failed.Err, feed.ErrNotFound) {
+			t.Errorf("a missing source: %v", err)
+		}
+		err = run(source, closedStore{leases, missing})
+		if failed, ok := errors.AsType[*LeaseStoreError](err); !ok || !errors.Is(failed.Err, feed.ErrNotFound) {
+			t.Errorf("a missing lease container: %v", err)
+		}
+	})
 }
 
 // A run that never reached its leases must say so when it is stopped. With nil, a wrong

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -41,7 +43,8 @@ type reader struct {
 
 	notBefore  time.Duration
 	retryDelay backoff
-	polling    polling
+	tail       follow.Tail
+	pace       follow.Pace
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -94,7 +97,7 @@ func (b *queuedBatch) add(page feed.Page) {
 func newReader(w *worker, l lease.Lease) reader {
 	r := reader{
 		w: w, calls: newCaller(), retryDelay: w.backoff(l, "read"), from: l.Start(w.cfg.Start),
-		polling: polling{interval: w.cfg.PollInterval, active: w.now.Mono},
+		pace: follow.Pace{Interval: w.cfg.PollInterval, Active: w.now.Mono},
 	}
 	r.unresolved = r.from.Kind() == feed.StartNow
 	if w.dialect == lease.JavaLatestVersion {
@@ -151,11 +154,9 @@ func (r *reader) lastQueued() *queuedBatch {
 	return r.queue[len(r.queue)-1]
 }
 
-// request returns the request for the next page of a lease. A PK-range lease reads its
-// partition. An EPK lease reads its range in whichever partitions hold it.
+// request returns the request for the next page of the lease.
 func (r *reader) request() feed.Request {
-	request := r.w.requestFor(r.w.writer.doc)
-	request.From = r.from
+	request := protocol.ReadOf(r.w.writer.doc, r.w.cfg.Mode, r.from)
 	request.MaxItems = r.w.cfg.MaxItems
 	if last := r.lastQueued(); last != nil && last.room(request.MaxItems) > 0 {
 		request.MaxItems = last.room(request.MaxItems)
@@ -163,17 +164,6 @@ func (r *reader) request() feed.Request {
 	if !r.unresolved {
 		request.Wait = r.w.cfg.PollInterval
 	}
-	return request
-}
-
-// requestFor returns a request for the range of lease l. The caller sets its start.
-func (h *host) requestFor(l lease.Lease) feed.Request {
-	request := feed.Request{Mode: h.cfg.Mode}
-	if l.PartitionID != "" {
-		request.Partition = feed.Partition{ID: l.PartitionID, Range: l.Range}
-		return request
-	}
-	request.Range = l.Range
 	return request
 }
 
@@ -201,18 +191,18 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	r.w.worked(atSource, r.w.writer.doc.Token)
 	r.retryDelay.done()
 	r.push(page)
-	wasNow, advanced := r.unresolved, page.Continuation != r.from.Continuation()
+	wasNow, moved := r.unresolved, page.Continuation != r.from.Continuation()
 	r.from, r.unresolved = feed.After(page.Continuation), false
 	if !r.startTime.IsZero() {
 		r.from = feed.AfterSince(page.Continuation, r.startTime)
 	}
 	switch {
 	case len(page.Changes) > 0:
-		r.notBefore = r.polling.afterChanges(started, r.w.now.Mono, page)
-	case wasNow:
-		r.notBefore = 0
+		r.notBefore = r.pace.Changes(started, r.w.now.Mono, r.tail.Changes(page.LSN, page.End))
+	case !wasNow && r.tail.Empty(page.LSN, page.End, moved):
+		r.notBefore = r.pace.Empty(started, r.w.now.Mono, r.w.cfg.PollInterval)
 	default:
-		r.notBefore = r.polling.afterEmpty(started, r.w.now.Mono, page, advanced)
+		r.notBefore = 0
 	}
 }
 

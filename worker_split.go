@@ -125,7 +125,7 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 		return pieces, same, err
 	}
 	for i := range pieces {
-		if pieces[i].Continuation, err = w.resolveNow(w.reader.ctx, w.requestFor(pieces[i])); err != nil {
+		if pieces[i].Continuation, err = w.resolveNow(w.reader.ctx, protocol.ReadOf(pieces[i], w.cfg.Mode, feed.Now())); err != nil {
 			return nil, false, err
 		}
 	}
@@ -151,11 +151,11 @@ func (w *worker) leftovers(gone lease.Lease, pieces []lease.Lease) ([]lease.Leas
 	return left, nil
 }
 
-// resolveNow reads the feed of request from "now" and returns the position.
+// resolveNow sends request, which reads a feed from "now", and returns the position.
 func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Continuation, error) {
 	ctx, cancel := h.requestContext(ctx)
 	defer cancel()
-	request.From, request.MaxItems = feed.Now(), h.cfg.MaxItems
+	request.MaxItems = h.cfg.MaxItems
 	page, err := h.cfg.Source.Read(ctx, request)
 	h.metrics.read(page)
 	if err == nil && page.Continuation == "" {

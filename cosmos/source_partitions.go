@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -169,18 +170,17 @@ func (all *keyRanges) live() ([]feed.Partition, error) {
 			live = append(live, feed.Partition{ID: r.ID, Range: feed.Range{Min: strings.ToUpper(r.Min), Max: strings.ToUpper(r.Max)}, Parents: r.Parents})
 		}
 	}
-	slices.SortFunc(live, func(a, b feed.Partition) int { return strings.Compare(a.Range.Min, b.Range.Min) })
-	covered := feed.MinEPK
-	for _, p := range live {
-		if p.Range.Min != covered || p.Range.IsEmpty() {
-			return nil, errNoTiling
-		}
-		covered = p.Range.Max
-	}
-	if covered != feed.MaxEPK {
+	over, at := partitionsOver(feed.Full(), live)
+	if at != feed.MaxEPK || len(over) < len(live) {
 		return nil, errNoTiling
 	}
-	return live, nil
+	return over, nil
+}
+
+// partitionsOver returns the partitions with keys in r, in the order of their ranges, and
+// the key up to which they cover r.
+func partitionsOver(r feed.Range, partitions []feed.Partition) (over []feed.Partition, at string) {
+	return follow.Over(r, partitions, func(p feed.Partition) feed.Range { return p.Range })
 }
 
 // holding returns the partitions that hold keys of a range. It uses the last list, or a
@@ -194,10 +194,6 @@ func (s *Source) holding(ctx context.Context, p *properties, r feed.Range, anew 
 			return nil, charge, err
 		}
 	}
-	for _, part := range live {
-		if part.Range.Overlaps(r) {
-			some = append(some, part)
-		}
-	}
+	some, _ = partitionsOver(r, live)
 	return some, charge, nil
 }

@@ -2,11 +2,13 @@ package estimator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
@@ -71,38 +73,39 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Processor == "" && !c.Unnamed:
-		return &ConfigError{"Processor", "is required; name the processor whose leases to read"}
+		return invalid("Processor", "is required; name the processor whose leases to read")
 	case c.Processor != "" && c.Unnamed:
-		return &ConfigError{"Unnamed", fmt.Sprintf("is set, and Processor is %q", c.Processor)}
+		return invalid("Unnamed", fmt.Sprintf("is set, and Processor is %q", c.Processor))
 	case c.Source == nil:
-		return &ConfigError{"Source", "is required"}
+		return invalid("Source", "is required")
 	case c.Leases == nil:
-		return &ConfigError{"Leases", "is required"}
+		return invalid("Leases", "is required")
 	case c.Concurrency < 0:
-		return &ConfigError{"Concurrency", "is negative"}
+		return invalid("Concurrency", "is negative")
 	case c.RequestTimeout < 0:
-		return &ConfigError{"RequestTimeout", "is negative"}
+		return invalid("RequestTimeout", "is negative")
 	case c.Interval < 0:
-		return &ConfigError{"Interval", "is negative"}
+		return invalid("Interval", "is negative")
 	case c.RequestTimeout > maxDuration:
-		return &ConfigError{"RequestTimeout", fmt.Sprintf("(%s) is more than 365 days (%s)", c.RequestTimeout, maxDuration)}
+		return invalid("RequestTimeout", fmt.Sprintf("(%s) is more than 365 days (%s)", c.RequestTimeout, maxDuration))
 	case c.Interval > maxDuration:
-		return &ConfigError{"Interval", fmt.Sprintf("(%s) is more than 365 days (%s)", c.Interval, maxDuration)}
+		return invalid("Interval", fmt.Sprintf("(%s) is more than 365 days (%s)", c.Interval, maxDuration))
 	}
-	if d, ok := protocol.OtherDialect(c.Source, c.Leases); ok {
-		return &ConfigError{"Leases", fmt.Sprintf("are in %s, and Source reads for %s", c.Leases.Dialect(), d)}
+	if err := protocol.CheckDialects(c.Source, c.Leases); err != nil {
+		return openingError(err)
 	}
 	return nil
 }
 
-// ConfigError reports an invalid Config. [New] returns it, and measurements return it if
-// they find the mistake.
-type ConfigError struct {
-	// Field is the name of the invalid field of [Config].
-	Field string
-	// Problem describes the mistake, and the remedy if there is one.
-	Problem string
+// invalid returns an error that names a field of [Config] and its problem.
+func invalid(field, problem string) error {
+	return &changefeed.ConfigError{Field: field, Problem: problem}
 }
 
-// Error returns the field and the problem.
-func (e *ConfigError) Error() string { return "estimator: Config." + e.Field + ": " + e.Problem }
+// openingError returns an error of package protocol as one of this package.
+func openingError(err error) error {
+	if refused, ok := errors.AsType[*protocol.ContainersError](err); ok {
+		return invalid("Leases", refused.Problem)
+	}
+	return fmt.Errorf("estimator: cannot %w", err)
+}

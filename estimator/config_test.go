@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/estimator"
 )
 
@@ -24,7 +25,7 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		cfg := good
 		spoil(&cfg)
 		_, err := estimator.New(cfg)
-		if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != field {
+		if bad, ok := errors.AsType[*changefeed.ConfigError](err); !ok || bad.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -45,7 +46,7 @@ func TestDurationsAreAtMostAYear(t *testing.T) {
 		for _, d := range []time.Duration{365*24*time.Hour + 1, math.MaxInt64} {
 			set(&cfg, d)
 			_, err := estimator.New(cfg)
-			if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != field {
+			if bad, ok := errors.AsType[*changefeed.ConfigError](err); !ok || bad.Field != field {
 				t.Errorf("%s of %s: %v", field, d, err)
 			}
 		}

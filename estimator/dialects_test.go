@@ -114,7 +114,7 @@ func TestAContainerInAnotherDialectIsRefusedByName(t *testing.T) {
 			t.Fatal("the source is of no dialect")
 		}
 		_, err := estimator.New(estimator.Config{Processor: "projector", Source: account, Leases: missing{}})
-		if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != "Leases" {
+		if bad, ok := errors.AsType[*changefeed.ConfigError](err); !ok || bad.Field != "Leases" {
 			t.Errorf("%v", err)
 		}
 	})

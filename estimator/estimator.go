@@ -30,7 +30,8 @@ type opened struct {
 	container string
 }
 
-// New returns an estimator. It does no I/O. Its error is a [*ConfigError].
+// New returns an estimator. It does no I/O. Its error is a [*changefeed.ConfigError]
+// with a field of [Config].
 func New(cfg Config) (*Estimator, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -45,7 +46,8 @@ func New(cfg Config) (*Estimator, error) {
 //
 // An error ends the loop. It is [feed.ErrNotFound] if the processor has no leases or a
 // container does not exist. It is a [*lease.DialectError] if the leases are in another
-// dialect. It is a [*ConfigError] if the monitored container is its own lease container.
+// dialect. It is a [*changefeed.ConfigError] if the monitored container is its own lease
+// container.
 func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 	return func(yield func(Lag, error) bool) {
 		m, err := e.list(ctx)
@@ -158,19 +160,9 @@ func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	if found := e.store.Load(); found != nil {
 		return found, nil
 	}
-	identity, err := request(ctx, e, e.cfg.Source.Identity)
+	store, identity, err := protocol.Open(ctx, e.cfg.Source, e.cfg.Leases, lease.Key{Processor: e.cfg.Processor}, e.cfg.RequestTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("estimator: cannot identify the monitored container: %w", err)
-	}
-	store, err := request(ctx, e, func(ctx context.Context) (lease.Store, error) {
-		return protocol.OpenLeases(ctx, e.cfg.Source, e.cfg.Leases, lease.Key{Processor: e.cfg.Processor, Identity: identity})
-	})
-	if same, ok := errors.AsType[*protocol.MonitoredError](err); ok {
-		return nil, &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s, which cannot hold its own leases; "+
-			"name the lease container", same.Container, same.Database)}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("estimator: cannot open the lease container: %w", err)
+		return nil, openingError(err)
 	}
 	found := &opened{Store: store, container: identity.ContainerRID}
 	e.store.Store(found)

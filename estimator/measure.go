@@ -56,13 +56,9 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 		lag.Unstarted = true
 		return lag
 	}
-	r := feed.Request{Mode: l.Mode, From: from, MaxItems: 1}
-	if l.PartitionID != "" {
-		r.Partition = feed.Partition{ID: l.PartitionID, Range: l.Range}
-	} else {
-		r.Range = l.Range
-	}
-	page, err := m.firstPage(ctx, r)
+	r := protocol.ReadOf(l, l.Mode, from)
+	r.MaxItems = 1
+	page, err := protocol.FirstPage(ctx, m.page, r)
 	if _, gone := errors.AsType[*feed.GoneError](err); gone {
 		lag.Splitting, lag.Partition = true, ""
 		return lag
@@ -75,27 +71,7 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 	return lag.measured(page, m.now.Add(time.Since(m.since)))
 }
 
-// firstPage returns the first page with changes after the start of r. At the end of the
-// feed it returns a page without changes.
-//
-// A source may return an empty page in the middle of the feed, for instance after it has
-// read entries of other keys only. Without the next read, such a lease would have no lag.
-// firstPage reads on while an empty page has advanced, until the reads reach the end that
-// the first page showed. It does not follow an end that moves, because writes of other
-// keys may move it all the time. A change after the first end was written later than the
-// measurement began.
-func (m *measurement) firstPage(ctx context.Context, r feed.Request) (feed.Page, error) {
-	charge, end := 0.0, int64(0)
-	for first := true; ; first = false {
-		page, err := request(ctx, m.Estimator, func(ctx context.Context) (feed.Page, error) { return m.cfg.Source.Read(ctx, r) })
-		page.Charge += charge
-		if first {
-			end = page.End
-		}
-		atEnd := page.LSN < 0 || page.LSN >= min(page.End, end)
-		if err != nil || len(page.Changes) > 0 || atEnd || page.Continuation == "" || page.Continuation == r.From.Continuation() {
-			return page, err
-		}
-		charge, r.From = page.Charge, feed.After(page.Continuation)
-	}
+// page reads one page of the monitored container's feed.
+func (m *measurement) page(ctx context.Context, r feed.Request) (feed.Page, error) {
+	return request(ctx, m.Estimator, func(ctx context.Context) (feed.Page, error) { return m.cfg.Source.Read(ctx, r) })
 }

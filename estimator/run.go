@@ -2,27 +2,25 @@ package estimator
 
 import (
 	"context"
-	"errors"
 	"time"
-)
 
-// ErrUsed reports that [Estimator.Run] was called twice.
-var ErrUsed = errors.New("estimator: Run was called before")
+	"github.com/changefeed-go/changefeed"
+)
 
 // Run measures at once and then in every interval, and passes each report to
 // [Config.Handler] and [Config.Metrics]. It returns nil when ctx ends. It may be called
-// once. A second call returns [ErrUsed].
+// once. A second call returns [changefeed.ErrUsed].
 //
 // Run passes errors to [Config.OnError]. After a failed measurement the gauges have no
 // values. For a processor without leases Run calls OnError with [feed.ErrNotFound], and
 // Handler with the report.
 func (e *Estimator) Run(ctx context.Context) error {
 	if e.used.Swap(true) {
-		return ErrUsed
+		return changefeed.ErrUsed
 	}
 	g, err := e.newGauges(ctx)
 	if err != nil {
-		return &ConfigError{"Metrics", err.Error()}
+		return invalid("Metrics", err.Error())
 	}
 	defer g.end()
 	ticker := time.NewTicker(e.cfg.Interval)

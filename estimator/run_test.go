@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -99,7 +100,7 @@ func TestRunReportsAndExportsEachInterval(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if err := e.Run(w.ctx); !errors.Is(err, estimator.ErrUsed) {
+		if err := e.Run(w.ctx); !errors.Is(err, changefeed.ErrUsed) {
 			t.Errorf("a second Run: %v", err)
 		}
 		if got := gauges(t, reader); len(got) > 1 { // only the counter of request units remains

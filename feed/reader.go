@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/follow"
 )
 
 // Reader follows a range of a container's feed without leases. This is the pull model. It
@@ -91,21 +93,19 @@ type cursor struct {
 	rng Range
 	// from is the start of the next read.
 	from Start
-	// end is true if the last read returned no changes.
-	end bool
+	// end is true if the last read reached the end of the part's feed, which tail finds.
+	end  bool
+	tail follow.Tail
 	// gone counts the splits and merges that the reader has followed since the last
 	// successful read of this part.
 	gone int
 
 	// The remaining fields are used by Pages. reading is true while a read runs or its
 	// page waits for delivery. visited is true if the cursor was read after the last
-	// delivered page. due is the time of the next read. active is the time of the last
-	// read with changes.
-	// until is the end of the part's feed that the loop saw first, as an LSN. It is zero if
-	// the loop has not seen one.
+	// delivered page. due is the time of the next read, which pace determines.
 	reading, visited bool
-	due, active      time.Time
-	until            int64
+	due              time.Duration
+	pace             follow.Pace
 }
 
 // maxReroutes limits how often the reader follows splits and merges of a part without a
@@ -161,38 +161,30 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 	if err := r.begin(ctx); err != nil {
 		return Page{}, Range{}, err
 	}
-	var err error
-	for range maxReroutes {
-		if err = ctx.Err(); err != nil {
+	for {
+		if err := ctx.Err(); err != nil {
 			return Page{}, Range{}, err
 		}
 		r.turn %= len(r.cursors)
 		c := r.cursors[r.turn]
-		var page Page
-		page, err = r.read(ctx, c)
-		var gone *GoneError
-		switch {
-		case err == nil:
-			if !c.advance(page) {
+		page, err := r.read(ctx, c)
+		if err == nil {
+			if c.advance(page); !c.end {
 				r.reopen()
 			}
 			r.turn++
 			page.Range = c.rng
 			return page, c.rng, nil
-		case r.skip(c, err):
+		}
+		if r.skip(c, err) {
 			continue
-		case !errors.As(err, &gone):
-			r.turn++
-			r.reopen()
-			return Page{}, c.rng, fmt.Errorf("read range %s: %w", c.rng, err)
 		}
 		r.reopen()
-		if rerouteErr := r.reroute(ctx, c, gone); rerouteErr != nil {
+		if err := r.reroute(ctx, c, err); err != nil {
 			r.turn++
-			return Page{}, c.rng, rerouteErr
+			return Page{}, c.rng, err
 		}
 	}
-	return Page{}, Range{}, fmt.Errorf("gave up after %d attempts: %w", maxReroutes, err)
 }
 
 // errPaging is returned by Next and Pages while a loop over Pages runs.
@@ -268,15 +260,17 @@ func (r *Reader) request(c *cursor) Request {
 	return req
 }
 
-// advance moves c to the position after page. It reports whether c is at the end of its
-// feed.
-func (c *cursor) advance(page Page) bool {
-	before := c.from
+// advance moves c to the position after page. It reports whether the page reaches the end
+// of its feed. Then c is at the end, unless the reader is to read on after changes.
+func (c *cursor) advance(page Page) (last bool) {
+	moved := c.from != After(page.Continuation)
 	c.from = After(page.Continuation)
 	c.gone = 0
-	// A page without changes may lie in the middle of the feed: the source has read
-	// entries of other keys only, and more follow.
-	behind := page.LSN >= 0 && page.End >= 0 && page.LSN < page.End && c.from != before
-	c.end = len(page.Changes) == 0 && !behind
-	return c.end
+	if len(page.Changes) == 0 {
+		c.end = c.tail.Empty(page.LSN, page.End, moved)
+		return c.end
+	}
+	last = c.tail.Changes(page.LSN, page.End)
+	c.end = last && c.tail.Once
+	return last
 }

@@ -1,12 +1,14 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/follow"
 )
 
 // defaultWait is the value of a zero ReaderConfig.Wait in a loop that follows the feed.
@@ -86,6 +88,8 @@ type pager struct {
 	ctx     context.Context //nolint:containedctx // the loop's own context, which stop ends
 	cancel  context.CancelFunc
 	results chan readResult
+	// began is the time from which all times of the loop are counted.
+	began time.Time
 	// reads is the number of reads that run or whose results were not received yet.
 	reads int
 	// out is the next page for the loop's body, or nil.
@@ -97,18 +101,18 @@ type readResult struct {
 	cursor *cursor
 	page   Page
 	err    error
-	// until is the time until which the source may wait for changes. It is zero if the
-	// read does not wait.
-	until time.Time
+	// started is the time at which the read was sent, and asked the time for which the
+	// source may wait for changes.
+	started, asked time.Duration
 }
 
 func newPager(ctx context.Context, r *Reader) *pager {
-	p := &pager{Reader: r, results: make(chan readResult)}
+	p := &pager{Reader: r, results: make(chan readResult), began: time.Now()}
 	p.ctx, p.cancel = context.WithCancel(ctx)
-	now := time.Now()
 	for _, c := range r.cursors {
-		c.end, c.reading, c.visited, c.gone, c.until = false, false, false, 0, 0
-		c.due, c.active = now, now
+		c.end, c.reading, c.visited, c.gone, c.due = false, false, false, 0, 0
+		c.tail = follow.Tail{Once: !r.cfg.Follow}
+		c.pace = follow.Pace{Interval: cmp.Or(r.cfg.Wait, defaultWait)}
 	}
 	return p
 }
@@ -120,7 +124,13 @@ func (p *pager) stop() {
 	for ; p.reads > 0; p.reads-- {
 		<-p.results
 	}
+	for _, c := range p.cursors {
+		c.tail = follow.Tail{} // Next looks for the end anew
+	}
 }
+
+// now returns the time since the loop began.
+func (p *pager) now() time.Duration { return time.Since(p.began) }
 
 // parallel returns the maximum number of reads that run at the same time.
 func (p *pager) parallel() int { return max(p.cfg.Parallel, 1) }
@@ -134,12 +144,12 @@ func (p *pager) start() {
 		}
 		c.reading = true
 		p.reads++
-		req, res := p.request(c), readResult{cursor: c}
+		req, res := p.request(c), readResult{cursor: c, started: p.now()}
 		if c.end && len(p.cursors) <= p.parallel() {
 			// Let the source wait, so that it returns a new change at once. If there were
 			// more parts than parallel reads, such a read would delay the other parts.
-			req.Wait = p.pause(c)
-			res.until = time.Now().Add(req.Wait)
+			res.asked = c.pace.Delay(res.started)
+			req.Wait = res.asked
 		}
 		go func() {
 			res.page, res.err = p.source.Read(p.ctx, req)
@@ -150,11 +160,11 @@ func (p *pager) start() {
 
 // due returns the next part to read. It returns nil if no part is due.
 func (p *pager) due() *cursor {
-	now := time.Now()
+	now := p.now()
 	for i := range p.cursors {
 		at := (p.turn + i) % len(p.cursors)
 		c := p.cursors[at]
-		if !c.reading && !(c.end && !p.cfg.Follow) && !c.due.After(now) {
+		if !c.reading && !(c.end && !p.cfg.Follow) && c.due <= now {
 			p.turn = at + 1
 			return c
 		}
@@ -172,7 +182,7 @@ func (p *pager) next() (Range, error) {
 	var wake <-chan time.Time
 	if p.reads < p.parallel() {
 		if soon, ok := p.soonest(); ok {
-			timer := time.NewTimer(time.Until(soon))
+			timer := time.NewTimer(soon - p.now())
 			defer timer.Stop()
 			wake = timer.C
 		}
@@ -191,12 +201,12 @@ func (p *pager) next() (Range, error) {
 
 // soonest returns the earliest time at which a part is due that is not being read. It
 // returns false if there is none.
-func (p *pager) soonest() (soon time.Time, ok bool) {
+func (p *pager) soonest() (soon time.Duration, ok bool) {
 	for _, c := range p.cursors {
 		if c.reading || c.end && !p.cfg.Follow {
 			continue
 		}
-		if !ok || c.due.Before(soon) {
+		if !ok || c.due < soon {
 			soon, ok = c.due, true
 		}
 	}
@@ -206,70 +216,44 @@ func (p *pager) soonest() (soon time.Time, ok bool) {
 // take handles the result of a read: its page or its error.
 func (p *pager) take(res readResult) error {
 	c := res.cursor
-	var (
-		gone      *GoneError
-		throttled *ThrottledError
-	)
+	var throttled *ThrottledError
 	switch {
 	case res.err == nil:
-		p.show(c, res.page, res.until)
+		p.show(c, res)
 		return nil
 	case p.skip(c, res.err):
 		return nil
 	case errors.As(res.err, &throttled):
-		c.due = time.Now().Add(max(throttled.RetryAfter, minThrottle))
+		c.due = p.now() + max(throttled.RetryAfter, minThrottle)
 		return nil
-	case errors.As(res.err, &gone) && c.gone < maxReroutes:
-		return p.reroute(p.ctx, c, gone)
-	case gone != nil:
-		return fmt.Errorf("gave up after %d attempts: %w", maxReroutes, res.err)
 	}
-	return fmt.Errorf("read range %s: %w", c.rng, res.err)
+	return p.reroute(p.ctx, c, res.err)
 }
 
 // minThrottle is the minimum time between a throttled read and the next. A source may
 // report no time to wait.
 const minThrottle = 10 * time.Millisecond
 
-// show moves c past page and sets the time of its next read. It delivers the page to the
-// loop's body if the page has changes. It also delivers an empty page if every part was
-// read since the last delivery. until is the time until which the source was asked to
-// wait.
-func (p *pager) show(c *cursor, page Page, until time.Time) {
-	now := time.Now()
-	c.due, c.visited = now, true
-	if c.until == 0 {
-		c.until = max(page.End, 0)
-	}
-	end := c.advance(page)
-	if !p.cfg.Follow && c.until > 0 && page.LSN >= c.until {
-		c.end = true
-	}
-	switch {
-	case end && until.IsZero():
-		c.due = now.Add(p.pause(c))
-	case end:
-		c.due = until // in the past, unless the source has not waited
-	}
+// show moves c past the page of res and sets the time of its next read. It delivers the
+// page to the loop's body if the page has changes. It also delivers an empty page if every
+// part was read since the last delivery.
+func (p *pager) show(c *cursor, res readResult) {
+	page, now := res.page, p.now()
+	c.visited = true
+	last := c.advance(page)
 	page.Range = c.rng
 	if len(page.Changes) > 0 {
-		c.active = now
-	} else if !p.cfg.Follow || slices.ContainsFunc(p.cursors, func(c *cursor) bool { return !c.visited || !c.end }) {
-		return
+		c.due = c.pace.Changes(res.started, now, last)
+	} else {
+		if last {
+			c.due = c.pace.Empty(res.started, now, res.asked)
+		}
+		if !p.cfg.Follow || slices.ContainsFunc(p.cursors, func(c *cursor) bool { return !c.visited || !c.end }) {
+			return
+		}
 	}
 	for _, other := range p.cursors {
 		other.visited = false
 	}
 	p.out = &page
-}
-
-// pause returns the time until the next read of c after a read without changes. It is a
-// quarter of the time since c's last change, at least a twentieth of Wait and at most
-// Wait.
-func (p *pager) pause(c *cursor) time.Duration {
-	wait := p.cfg.Wait
-	if wait == 0 {
-		wait = defaultWait
-	}
-	return min(max(time.Since(c.active)/4, wait/20, 1), wait)
 }

@@ -351,6 +351,64 @@ func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
 	})
 }
 
+// A source that cannot wait has nothing to return right after the last change. The loop
+// learns it from the first read that was to wait.
+func TestFollowingPagesDoNotReadBehindTheLastChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), Follow: true})
+		go func() {
+			<-time.After(time.Minute)
+			s.write("10", "x")
+		}()
+		for page, err := range r.Pages(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ids(t, page); got == "y" {
+				break
+			} else if got == "x" {
+				go func() {
+					<-time.After(200 * time.Millisecond)
+					s.write("10", "y")
+				}()
+			}
+		}
+		last := s.requests[len(s.requests)-2:]
+		if last[0].From != feed.After(`"0"`) || last[1].From != feed.After(`"1"`) {
+			t.Errorf("the last two reads were from %v and %v; want one for each change", last[0].From, last[1].From)
+		}
+	})
+}
+
+// Writes of other keys move the end of the feed with every read. A loop over the pages of a
+// range must not read without a pause.
+func TestFollowingPagesPauseAtAnEndThatMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		s.sparse = true // a read looks at one entry, and so it stays four entries behind
+		reads := 0
+		for range 4 {
+			s.write("90", "other")
+		}
+		s.fail = func(feed.Request) error {
+			s.write("90", "other")
+			if reads++; reads > 500 {
+				return errors.New("too many reads")
+			}
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), Range: feed.Range{Max: "80"}, Follow: true})
+		for _, err := range r.Pages(ctx) {
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("in a minute of an idle range: %v", err)
+			}
+		}
+	})
+}
+
 // A loop reads one of five parts at a time, and the source can wait. Waiting in one idle
 // part must not delay a change in another part.
 func TestFollowingPagesReadAllPartsWithOneReadAtATime(t *testing.T) {

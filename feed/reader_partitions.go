@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
+
+	"github.com/changefeed-go/changefeed/internal/follow"
 )
 
 // begin creates the cursors. If the start is now, it resolves "now" for every cursor
@@ -22,7 +23,6 @@ func (r *Reader) begin(ctx context.Context) error {
 	if err := r.assignPartitions(ctx); err != nil {
 		return err
 	}
-	reroutes := 0
 	for i := 0; i < len(r.cursors); {
 		c := r.cursors[i]
 		if c.from.Kind() != StartNow {
@@ -37,15 +37,11 @@ func (r *Reader) begin(ctx context.Context) error {
 			From:      Now(),
 			Mode:      r.cfg.Mode,
 		})
-		var gone *GoneError
 		switch {
-		case errors.As(err, &gone) && reroutes < maxReroutes:
-			reroutes++
-			if err := r.reroute(ctx, c, gone); err != nil {
-				return err
-			}
 		case err != nil:
-			return fmt.Errorf("find now in range %s: %w", c.rng, err)
+			if err := r.reroute(ctx, c, err); err != nil {
+				return fmt.Errorf("find now: %w", err)
+			}
 		case len(page.Changes) > 0:
 			return fmt.Errorf("find now in range %s: the source returned %d older changes", c.rng, len(page.Changes))
 		default:
@@ -110,9 +106,19 @@ func (r *Reader) byKey() bool {
 		r.cursors[0].partition.ID == "" && r.cursors[0].rng == Full()
 }
 
-// reroute replaces the cursor c, whose partition is gone. It creates one cursor for each
-// current partition in c's range. They have c's position and count as unread.
-func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error {
+// reroute handles the error failed of a read of c. If c's partition is gone, reroute
+// replaces c by one cursor for each current partition in c's range. They have c's position
+// and count as unread. It returns any other error, with the range. It also returns the
+// error of a partition that is gone again and again.
+func (r *Reader) reroute(ctx context.Context, c *cursor, failed error) error {
+	var gone *GoneError
+	switch {
+	case !errors.As(failed, &gone):
+		return fmt.Errorf("read range %s: %w", c.rng, failed)
+	case c.gone == maxReroutes:
+		c.gone = 0 // so that the caller may continue
+		return fmt.Errorf("gave up after %d attempts: %w", maxReroutes, failed)
+	}
 	partitions, err := r.partitions(ctx)
 	if err != nil {
 		return err
@@ -123,6 +129,7 @@ func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error 
 		// compute their range. The error contains it.
 		lost = c.rng.Intersect(gone.Range)
 	}
+	c.gone++
 	pieces, err := c.cut(lost, partitions)
 	if err != nil {
 		return err
@@ -132,36 +139,26 @@ func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error 
 	return nil
 }
 
-// partitions returns the live partitions of the container, in the order of their ranges.
+// partitions returns the live partitions of the container.
 func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
 	partitions, err := r.source.Partitions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}
-	sorted := append([]Partition(nil), partitions...)
-	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Range.Min < sorted[j].Range.Min })
-	return sorted, nil
+	return partitions, nil
 }
 
 // cut returns one cursor for each partition that holds a part of rng, which lies in c's
-// range. It returns an error if no partition holds some part of rng, because the changes
-// of that part would be lost.
+// range. It returns an error if no partition, or more than one, holds some part of rng,
+// because the changes of that part would be lost or repeated.
 func (c *cursor) cut(rng Range, partitions []Partition) ([]*cursor, error) {
-	var pieces []*cursor
-	covered := rng.Min
-	for _, p := range partitions {
-		if !p.Range.Overlaps(rng) {
-			continue
-		}
-		piece := p.Range.Intersect(rng)
-		if piece.Min != covered {
-			break
-		}
-		pieces = append(pieces, &cursor{partition: p, rng: piece, from: c.from, active: c.active, gone: c.gone + 1, until: c.until})
-		covered = piece.Max
+	over, at := follow.Over(rng, partitions, func(p Partition) Range { return p.Range })
+	if at != rng.Max {
+		return nil, fmt.Errorf("no partition holds the range %s", Range{Min: at, Max: rng.Max})
 	}
-	if covered != rng.Max {
-		return nil, fmt.Errorf("no partition holds the range %s", Range{Min: covered, Max: rng.Max})
+	pieces := make([]*cursor, 0, len(over))
+	for _, p := range over {
+		pieces = append(pieces, &cursor{partition: p, rng: p.Range.Intersect(rng), from: c.from, tail: c.tail, pace: c.pace, gone: c.gone})
 	}
 	return pieces, nil
 }

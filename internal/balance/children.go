@@ -1,11 +1,11 @@
 package balance
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -41,8 +41,8 @@ func Children(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (c
 	if gone.Range.IsZero() {
 		return nil, false, fmt.Errorf("split lease %s: its document has no range, and its range cannot be derived", gone.Token)
 	}
-	over := overlapping(partitions, gone.Range)
-	if !tiles(over, gone.Range) {
+	over, at := partitionsOver(gone.Range, partitions)
+	if at != gone.Range.Max {
 		return nil, false, fmt.Errorf("split lease %s: the %d partitions over range %s do not cover it", gone.Token, len(over), gone.Range)
 	}
 	single := len(over) == 1
@@ -70,7 +70,8 @@ const mergedRemedy = "its range is lost; process the container again from a time
 // determined.
 func wasMerged(gone lease.Lease, partitions []feed.Partition) bool {
 	if !gone.Range.IsZero() {
-		for _, p := range overlapping(partitions, gone.Range) {
+		over, _ := partitionsOver(gone.Range, partitions)
+		for _, p := range over {
 			if !gone.Range.Contains(p.Range) || p.Range == gone.Range && p.ID != gone.PartitionID {
 				return true
 			}
@@ -80,27 +81,8 @@ func wasMerged(gone lease.Lease, partitions []feed.Partition) bool {
 	return slices.ContainsFunc(partitions, func(p feed.Partition) bool { return slices.Contains(p.Parents, gone.PartitionID) })
 }
 
-// overlapping returns the partitions with keys in r, in the order of their ranges.
-func overlapping(partitions []feed.Partition, r feed.Range) []feed.Partition {
-	var over []feed.Partition
-	for _, p := range partitions {
-		if p.Range.Overlaps(r) {
-			over = append(over, p)
-		}
-	}
-	slices.SortFunc(over, func(a, b feed.Partition) int { return cmp.Compare(a.Range.Min, b.Range.Min) })
-	return over
-}
-
-// tiles reports whether sorted partitions cover r without gap and overlap.
-func tiles(sorted []feed.Partition, r feed.Range) bool {
-	if len(sorted) == 0 || sorted[0].Range.Min > r.Min || sorted[len(sorted)-1].Range.Max < r.Max {
-		return false
-	}
-	for i := 1; i < len(sorted); i++ {
-		if sorted[i].Range.Min != sorted[i-1].Range.Max {
-			return false
-		}
-	}
-	return true
+// partitionsOver returns the partitions with keys in r, in the order of their ranges, and
+// the key up to which they cover r.
+func partitionsOver(r feed.Range, partitions []feed.Partition) (over []feed.Partition, at string) {
+	return follow.Over(r, partitions, func(p feed.Partition) feed.Range { return p.Range })
 }

@@ -241,18 +241,25 @@ func (p *Plan) Missing(partitions []feed.Partition) []lease.Lease {
 // given leases covers. They have the form that [Plan.Missing] describes. The given leases
 // must be complete: no later listing confirms a gap.
 func (h Host) Missing(leases []lease.Lease, partitions []feed.Partition) []lease.Lease {
-	var none *coverage
 	var missing []lease.Lease
-	for _, r := range none.of(leases, h.Range.OrFull()).gaps {
+	for _, r := range Gaps(leases, h.Range.OrFull()) {
 		missing = append(missing, h.leasesFor(r, partitions)...)
 	}
 	return missing
 }
 
+// Gaps returns the parts of r that none of the leases covers, in order. There are none if a
+// lease has no range, because it may cover any key.
+func Gaps(leases []lease.Lease, r feed.Range) []feed.Range {
+	var none *coverage
+	return none.of(leases, r).gaps
+}
+
 // leasesFor returns the leases for the keys of r, cut at the borders of the partitions.
 func (h Host) leasesFor(r feed.Range, partitions []feed.Partition) []lease.Lease {
 	var leases []lease.Lease
-	for _, part := range overlapping(partitions, r) {
+	over, _ := partitionsOver(r, partitions)
+	for _, part := range over {
 		l := lease.ForRange(part.Range.Intersect(r))
 		if r.Contains(part.Range) && h.Dialect != lease.JavaLatestVersion {
 			l = lease.ForPartition(part)

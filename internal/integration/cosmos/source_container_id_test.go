@@ -98,7 +98,7 @@ func TestTheMonitoredContainerIsRefusedAsItsOwnLeaseContainer(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = e.Report(t.Context())
-				if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != "Leases" {
+				if bad, ok := errors.AsType[*changefeed.ConfigError](err); !ok || bad.Field != "Leases" {
 					t.Errorf("estimator, from %s, leases by %s: %v; want a ConfigError of Leases", one, other, err)
 				}
 			}

@@ -184,26 +184,11 @@ func (f *finder) gaps() []feed.Range { return gaps(f.items, f.options.Range.OrFu
 
 // gaps returns the parts of r that no lease in items covers.
 func gaps(items []Item, r feed.Range) []feed.Range {
-	var covered []feed.Range
-	for _, i := range items {
-		if i.Range.IsZero() {
-			return nil // a lease without a range may cover any key
-		}
-		covered = append(covered, i.Range)
+	all := make([]lease.Lease, len(items))
+	for n, i := range items {
+		all[n] = i.Lease
 	}
-	slices.SortFunc(covered, func(a, b feed.Range) int { return strings.Compare(a.Min, b.Min) })
-	var gaps []feed.Range
-	end := r.Min
-	for _, c := range covered {
-		if c.Min > end && end < r.Max {
-			gaps = append(gaps, feed.Range{Min: end, Max: min(c.Min, r.Max)})
-		}
-		end = max(end, c.Max)
-	}
-	if end < r.Max {
-		gaps = append(gaps, feed.Range{Min: end, Max: r.Max})
-	}
-	return gaps
+	return balance.Gaps(all, r)
 }
 
 func (f *finder) holes() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // TryPositions sends a read from the position of every lease and sets Survey.Refused. A
@@ -19,10 +20,8 @@ func (c *Container) TryPositions(ctx context.Context, s *Survey) {
 		if i.Continuation == "" {
 			continue
 		}
-		r := feed.Request{Range: i.Range, From: feed.After(i.Continuation), Mode: i.Mode, MaxItems: 1}
-		if i.PartitionID != "" {
-			r.Partition, r.Range = feed.Partition{ID: i.PartitionID, Range: i.Range}, feed.Range{}
-		}
+		r := protocol.ReadOf(i.Lease, i.Mode, feed.After(i.Continuation))
+		r.MaxItems = 1
 		_, err := c.Source.Read(ctx, r)
 		lsn, plain := lsnOf(i.Continuation)
 		if lost, ok := errors.AsType[*feed.HistoryLostError](err); ok {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -58,17 +59,16 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 	if err != nil {
 		return s, fmt.Errorf("list the partitions: %w", err)
 	}
-	var covered []feed.Range
 	var ends []end
+	listing = protocol.WithRanges(listing, partitions)
 	for _, x := range listing.Leases {
 		s.leases++
 		if l.live(x, listing.Now) {
 			s.owned++
 		}
-		rng := rangeOf(x, partitions)
-		page, err := l.source.Read(ctx, feed.Request{
-			Partition: feed.Partition{ID: x.PartitionID}, Range: x.Range, From: x.Start(l.start), Mode: l.mode, MaxItems: 1,
-		})
+		r := protocol.ReadOf(x, l.mode, x.Start(l.start))
+		r.MaxItems = 1
+		page, err := protocol.FirstPage(ctx, l.source.Read, r)
 		if _, ok := errors.AsType[*feed.GoneError](err); ok { // the owner is about to split the lease
 			s.caughtUp = false
 			continue
@@ -76,9 +76,8 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 		if err != nil {
 			return s, fmt.Errorf("read the feed of lease %s: %w", x.Token, err)
 		}
-		covered = append(covered, rng)
 		if page.End > 0 {
-			ends = append(ends, end{rng, page.End})
+			ends = append(ends, end{x.Range, page.End})
 		}
 		if len(page.Changes) == 0 {
 			s.part++
@@ -87,10 +86,10 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 		first := page.Changes[0].LSN
 		s.behind += max(page.End-first+1-page.Unused, 1)
 		s.part += float64(first-1) / float64(max(page.End, first))
-		s.caughtUp = s.caughtUp && l.passed(rng, first)
+		s.caughtUp = s.caughtUp && l.passed(x.Range, first)
 	}
 	s.part /= float64(s.leases)
-	s.caughtUp = s.caughtUp && tile(covered)
+	s.caughtUp = s.caughtUp && !protocol.Rangeless(listing) && len(balance.Gaps(listing.Leases, feed.Full())) == 0
 	l.ends = ends
 	return s, nil
 }
@@ -131,31 +130,4 @@ func (l *lag) made(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("list the leases: %w", err)
 	}
 	return !listing.Initialized.IsZero(), nil
-}
-
-// rangeOf returns the range of a lease or of its partition. It returns an empty range if
-// the partition does not exist.
-func rangeOf(x lease.Lease, partitions []feed.Partition) feed.Range {
-	if !x.Range.IsZero() {
-		return x.Range
-	}
-	for _, p := range partitions {
-		if p.ID == x.PartitionID {
-			return p.Range
-		}
-	}
-	return feed.Range{Min: feed.MaxEPK, Max: feed.MaxEPK}
-}
-
-// tile reports whether the ranges together cover all keys.
-func tile(ranges []feed.Range) bool {
-	slices.SortFunc(ranges, func(a, b feed.Range) int { return strings.Compare(a.Min, b.Min) })
-	covered := feed.MinEPK
-	for _, r := range ranges {
-		if r.Min > covered {
-			return false
-		}
-		covered = max(covered, r.Max)
-	}
-	return covered == feed.MaxEPK
 }

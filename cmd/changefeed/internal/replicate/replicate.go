@@ -14,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -75,6 +76,8 @@ const (
 	// readAhead is the number of bytes that each lease may read before they can be
 	// written.
 	readAhead = 1 << 20
+	// openTime limits the opening of the leases, which may create their container.
+	openTime = time.Minute
 	// These constants name the modes in the state document.
 	modeLatest, modeVersions = "latest version", "all versions and deletes"
 )
@@ -232,17 +235,13 @@ func (cfg Config) modeName() string {
 
 // lag returns a lag for one of the replication's processors.
 func (r *replication) lag(ctx context.Context, processor string, mode feed.Mode) (*lag, error) {
-	identity, err := r.source.Identity(ctx)
-	if err != nil {
-		return nil, err
-	}
 	start := feed.Beginning()
 	if mode == feed.AllVersionsAndDeletes {
 		start = feed.Now()
 	}
-	store, err := r.leases.Open(ctx, lease.Key{Processor: processor, Identity: identity, Mode: mode, Start: start})
+	store, _, err := protocol.Open(ctx, r.source, r.leases, lease.Key{Processor: processor, Mode: mode, Start: start}, openTime)
 	if err != nil {
-		return nil, fmt.Errorf("open the leases in %s of %s: %w", r.Leases, r.Leases.Account.Settings, err)
+		return nil, fmt.Errorf("leases in %s of %s: %w", r.Leases, r.Leases.Account.Settings, err)
 	}
 	return &lag{source: r.source, store: store, mode: mode, start: start, expiration: r.Expiration}, nil
 }

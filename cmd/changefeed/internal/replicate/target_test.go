@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -114,11 +115,7 @@ func TestTheTargetIsMadeLikeTheSource(t *testing.T) {
 			if err != nil {
 				s.Fatal(err)
 			}
-			ranges := make([]feed.Range, len(all))
-			for i, p := range all {
-				ranges[i] = p.Range
-			}
-			if !tile(ranges) {
+			if _, at := follow.Over(feed.Full(), all, func(p feed.Partition) feed.Range { return p.Range }); at != feed.MaxEPK {
 				s.Errorf("the partitions of %s are %v", name, all)
 			}
 			return len(all)

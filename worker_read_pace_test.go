@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/seeded"
 )
 
@@ -98,80 +97,5 @@ func TestOneWriteASecondIsHandledWithinASecondAt99Percent(t *testing.T) {
 					float64(len(source.requests())-before)/writes)
 			})
 		})
-	}
-}
-
-func TestNoReadFollowsTheLastChangeAtOnce(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		prompt   bool
-		lsn, end int64
-		wait     time.Duration
-	}{
-		{"the end of a source that answers at once", true, 7, 7, 250 * time.Millisecond},
-		{"there is more to read", true, 6, 7, 0},
-		{"the source reports no LSNs", true, -1, -1, 0},
-		{"the source reports no end", true, 7, -1, 0},
-		{"the source waits, or it may wait", false, 7, 7, 0},
-	} {
-		p := polling{interval: 5 * time.Second, prompt: c.prompt}
-		if got := p.afterChanges(time.Minute, time.Minute+time.Millisecond, feed.Page{LSN: c.lsn, End: c.end}) - time.Minute; c.wait > 0 && got != c.wait || c.wait == 0 && got > 0 {
-			t.Errorf("%s: again after %s", c.name, got)
-		}
-	}
-}
-
-func TestSourceThatWaitsIsAskedAgainAtOnce(t *testing.T) {
-	p := polling{interval: 5 * time.Second}
-	started, now := time.Minute, time.Minute+5*time.Second
-	if again := p.afterEmpty(started, now, feed.Page{LSN: 7, End: 7}, false); again > now || p.prompt {
-		t.Errorf("again %s after the answer, prompt %t", again-now, p.prompt)
-	}
-	if again := p.afterChanges(now, now+time.Second, feed.Page{LSN: 7, End: 7}); again > now+time.Second {
-		t.Errorf("after changes again %s after the answer", again-now-time.Second)
-	}
-	started, now = 2*time.Minute, 2*time.Minute+time.Millisecond
-	if again := p.afterEmpty(started, now, feed.Page{LSN: 7, End: 7}, false); again <= now || !p.prompt {
-		t.Errorf("a source that answers at once is asked again %s after the answer, prompt %t", again-now, p.prompt)
-	}
-}
-
-func TestEmptyPageInTheMiddleOfTheFeedDelaysNoRead(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		advanced bool
-		lsn, end int64
-		delayed  bool
-	}{
-		{"in the middle", true, 6, 7, false},
-		{"in the middle, at the position of the read", false, 6, 7, true},
-		{"at the end", true, 7, 7, true},
-		{"the source reports no LSN", true, -1, 7, true},
-		{"the source reports no end", true, 6, -1, true},
-		{"the source reports neither", true, -1, -1, true},
-	} {
-		p := polling{interval: 5 * time.Second}
-		started, now := time.Minute, time.Minute+time.Millisecond
-		again := p.afterEmpty(started, now, feed.Page{LSN: c.lsn, End: c.end}, c.advanced)
-		if delayed := again > now; delayed != c.delayed {
-			t.Errorf("%s: delayed %t, want %t", c.name, delayed, c.delayed)
-		}
-	}
-}
-
-// Writes of other keys move the end of the feed between two reads of a range. The reads
-// must not follow each other without a delay forever.
-func TestEndThatMovesDoesNotKeepTheReadsGoing(t *testing.T) {
-	p := polling{interval: 5 * time.Second}
-	now := time.Minute
-	var delayed []int
-	for n := range 6 {
-		lsn := int64(10 * (n + 1))
-		if p.afterEmpty(now, now+time.Millisecond, feed.Page{LSN: lsn, End: lsn + 15}, true) > now {
-			delayed = append(delayed, n)
-		}
-	}
-	if want := []int{2, 5}; !slices.Equal(delayed, want) {
-		t.Errorf("the reads after the pages %v are delayed, want %v", delayed, want)
 	}
 }
