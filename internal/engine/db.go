@@ -50,20 +50,12 @@ type Options struct {
 	Logger            *slog.Logger
 }
 
-// Defaults and limits of Options, and Pebble's settings.
+// Defaults and limits of Options.
 const (
-	defaultMemory       = 128 << 20
-	defaultMemoryInRAM  = 16 << 20
-	minMemory           = 4 << 20
-	defaultPurge        = time.Second
-	maxMemTable         = 32 << 20
-	minMemTable         = 1 << 20
-	memTables           = 4 // the number of unflushed memtables at which writes wait
-	memTableShare       = 4 // a memtable takes at most 1/memTableShare of the memory
-	baseLevelSize       = 64 << 20
-	firstLevelFile      = 4 << 20
-	bloomBits           = 10
-	compactAtL0, stopL0 = 4, 24
+	defaultMemory      = 128 << 20
+	defaultMemoryInRAM = 16 << 20
+	minMemory          = 4 << 20
+	defaultPurge       = time.Second
 )
 
 func (o Options) withDefaults() Options {
@@ -85,14 +77,12 @@ func (o Options) withDefaults() Options {
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	dir     string // empty in memory
+	dir     *directory
+	config  *pebbleConfig // of all openings of Pebble
 	options Options
 	id      string
 	// incarnation is the part of the store's incarnation that ETags have.
 	incarnation uint16
-	lock        *pebble.Lock
-	cache       *pebble.Cache     // shared by all engines
-	files       *pebble.FileCache // shared by all engines; if nil, each engine has its own
 	clock       *clock
 	queue       queue
 
@@ -136,8 +126,8 @@ func (db *DB) Close() error {
 	db.current.release()
 	err := db.pebble.end()
 	db.retiring.Wait()
-	db.releaseCaches()
-	return errors.Join(err, unlockDirectory(db.options.FS, db.path(), db.lock))
+	db.config.release()
+	return errors.Join(err, db.dir.unlock())
 }
 
 // ID returns the store's ID, which is unique among open stores. Every open generates a
@@ -150,17 +140,6 @@ func (db *DB) EnforcesThroughput() bool { return db.options.EnforceThroughput }
 
 // Now implements store.DB.Now, which documents it.
 func (db *DB) Now() time.Time { return db.clock.now() }
-
-// memoryDir is the name of the directory of a store in memory. Each such store has its
-// own file system.
-const memoryDir = "store"
-
-func (db *DB) path() string {
-	if db.dir == "" {
-		return memoryDir
-	}
-	return db.dir
-}
 
 // writeState returns the writeState of c, or nil if c was deleted. Only the sequencer
 // calls it.

@@ -76,7 +76,7 @@ func ratioBody(b []byte, id uint64) []byte {
 type ratioStores struct {
 	db  *DB
 	c   *Container
-	raw *pebble.DB
+	raw *pebbleDB
 	// oursNext and rawNext are the next unused document ids in the store and in raw
 	// Pebble.
 	oursNext, rawNext atomic.Uint64
@@ -98,15 +98,15 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &pebbleDB{logger: db.options.Logger, progress: make(chan struct{}, 1)}
-	e.disk = newDisk(db.options.FS, false, e.signalEvent)
-	o := db.pebbleOptions(e)
-	o.Cache, o.CacheSize = nil, db.options.Memory
-	if s.raw, err = pebble.Open(t.TempDir(), o); err != nil {
+	config := *db.config
+	config.cache, config.files = pebble.NewCache(db.options.Memory), nil
+	defer config.cache.Unref()
+	raw := &directory{fs: db.options.FS, path: t.TempDir()}
+	if s.raw, err = raw.openPebble(&config, false, func(*pebbleDB) {}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.raw.Close(), db.Close()); err != nil {
+		if err := errors.Join(s.raw.end(), db.Close()); err != nil {
 			t.Error(err)
 		}
 	})

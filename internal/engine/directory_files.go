@@ -24,35 +24,11 @@ import (
 // with the process.
 const pidFile = "PID"
 
-// lockDirectory locks dir for this process. It returns a *[storetype.LockedError] if dir is locked.
-func lockDirectory(fs vfs.FS, dir string) (*pebble.Lock, error) {
-	lock, err := pebble.LockDirectory(dir, fs)
-	if err != nil {
-		if !isLocked(err) {
-			return nil, fmt.Errorf("lock store %s: %w", dir, err)
-		}
-		return nil, &storetype.LockedError{Dir: dir, PID: readPID(fs, dir)}
-	}
-	if err := writeFile(fs, fs.PathJoin(dir, pidFile), strconv.Itoa(os.Getpid())+"\n"); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock store %s: %w", dir, err), lock.Close())
-	}
-	return lock, nil
-}
-
 // isLocked reports whether an error of LockDirectory means that the directory is locked.
 // If this process has the lock, Pebble's error can be recognised only by its text.
 func isLocked(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) ||
 		strings.Contains(err.Error(), "lock held by current process")
-}
-
-// unlockDirectory deletes the file with the process id and unlocks dir.
-func unlockDirectory(fs vfs.FS, dir string, lock *pebble.Lock) error {
-	err := fs.Remove(fs.PathJoin(dir, pidFile))
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil // another program deleted it
-	}
-	return errors.Join(err, lock.Close())
 }
 
 // readPID returns the id of the process that has the directory open, or 0 if it is
