@@ -52,7 +52,7 @@ type checker struct {
 // report adds a broken invariant to the findings. It returns errEnough when there are
 // maxFindings of them.
 func (k *checker) report(format string, args ...any) error {
-	k.found = append(k.found, &storetype.CorruptError{Dir: k.db.dir.name, Detail: fmt.Sprintf(format, args...)})
+	k.found = append(k.found, &storetype.CorruptError{Dir: k.db.dir.Name, Detail: fmt.Sprintf(format, args...)})
 	if len(k.found) >= maxFindings {
 		return errEnough
 	}

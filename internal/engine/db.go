@@ -9,12 +9,12 @@
 // LSNs and commits groups of writes. Reads and feeds use a view, which is the snapshot
 // that the sequencer published last.
 //
-// Package layout has the keys and values on disk. The prefix of a file's name is its
+// Package layout has the keys and values on disk, and package disk opens Pebble. The prefix of a file's name is its
 // subject:
 //
 //   - catalog: databases, containers, partitions, and their statistics
 //   - check: the verification of a whole store
-//   - db: opening, Pebble, failures of the disk, the clock, and the purge
+//   - db: opening, recovery, the clock, and the purge
 //   - doc: documents, their keys, and operations on single items
 //   - feed: pages of the change feed
 //   - leases: the lease container
@@ -35,6 +35,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/disk"
 	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -77,8 +78,8 @@ func (o Options) withDefaults() Options {
 
 // DB is an open store. It is safe for concurrent use.
 type DB struct {
-	dir     *directory
-	config  *pebbleConfig // of all openings of Pebble
+	dir     *disk.Directory
+	config  *disk.Config // of all openings of Pebble
 	options Options
 	id      string
 	// incarnation is the part of the store's incarnation that ETags have.
@@ -105,7 +106,7 @@ type DB struct {
 	// container at the index Container.slot. An unused slot has nil.
 	writeStates   []*writeState
 	numbers       numbersRecord
-	pebble        *pebbleDB
+	pebble        *disk.Pebble
 	recovery      recovery
 	sstPartitions sstPartitions
 }
@@ -124,10 +125,10 @@ func (db *DB) Close() error {
 	db.queue.close()
 	db.background.Wait()
 	db.current.release()
-	err := db.pebble.end()
+	err := db.pebble.End()
 	db.retiring.Wait()
-	db.config.release()
-	return errors.Join(err, db.dir.unlock())
+	db.config.Release()
+	return errors.Join(err, db.dir.Unlock())
 }
 
 // ID returns the store's ID, which is unique among open stores. Every open generates a
@@ -161,7 +162,7 @@ func (db *DB) writeState(c *Container) *writeState {
 //
 // All of a view except its reference count is immutable.
 type view struct {
-	engine  *pebbleDB // the engine of snap
+	engine  *disk.Pebble // the engine of snap
 	snap    *pebble.Snapshot
 	catalog *catalog
 	// states has the state of each container at the index Container.slot. An unused slot
@@ -236,13 +237,13 @@ func (v *view) release() {
 	}
 	// Close returns an error only if the snapshot was closed before.
 	_ = v.snap.Close()
-	v.engine.views.Done()
+	v.engine.Views.Done()
 }
 
 // publish makes v the view that new reads use. It releases the view before.
 func (db *DB) publish(v *view) {
 	v.refs.Store(1)
-	v.engine.views.Add(1)
+	v.engine.Views.Add(1)
 	db.mu.Lock()
 	old := db.current
 	db.current = v

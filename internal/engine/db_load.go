@@ -8,13 +8,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/disk"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // load reads the catalog and the counters from an engine, and publishes its first view.
 // Containers and partitions of the current view are kept, so handles to them stay valid.
-func (db *DB) load(e *pebbleDB) error {
+func (db *DB) load(e *disk.Pebble) error {
 	old := db.current
 	v := &view{engine: e, snap: e.NewSnapshot(), catalog: &catalog{
 		databases: map[string]*database{}, containers: map[containerName]*Container{},

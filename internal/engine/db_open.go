@@ -6,6 +6,8 @@ import (
 	mathrand "math/rand/v2"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/internal/disk"
 )
 
 // Open implements store.Open, which documents it.
@@ -13,7 +15,7 @@ func Open(dir string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	if o.FS == vfs.Default {
 		var err error
-		if dir, o.FS, err = prepareDirectory(dir, o.Logger); err != nil {
+		if dir, o.FS, err = disk.Prepare(dir, o.Logger); err != nil {
 			return nil, err
 		}
 	}
@@ -55,26 +57,26 @@ const memoryDir = "store"
 func open(db *DB, path, name string) (*DB, error) {
 	db.id = rand.Text()
 	var err error
-	if db.dir, err = lockDirectory(db.options.FS, path, name); err != nil {
+	if db.dir, err = disk.Lock(db.options.FS, path, name); err != nil {
 		return nil, err
 	}
 	if err := db.start(); err != nil {
-		return nil, errors.Join(err, db.dir.unlock())
+		return nil, errors.Join(err, db.dir.Unlock())
 	}
 	return db, nil
 }
 
 // start opens the files of a locked directory and starts the background work.
 func (db *DB) start() error {
-	if err := db.dir.checkFiles(); err != nil {
+	if err := db.dir.CheckFiles(); err != nil {
 		return err
 	}
-	db.config = newPebbleConfig(db.options.Memory, db.options.MaxOpenFiles, db.options.Logger, db.sstPartitions.span)
-	db.sstPartitions.window = int(db.config.memTableSize()) / 2
-	e, err := db.dir.openFirst(db.config)
+	db.config = disk.NewConfig(db.options.Memory, db.options.MaxOpenFiles, db.options.Logger, db.sstPartitions.span)
+	db.sstPartitions.window = int(db.config.MemTableSize()) / 2
+	e, err := db.dir.OpenFirst(db.config)
 	if err != nil {
-		db.config.release()
-		return db.dir.openFault(err)
+		db.config.Release()
+		return db.dir.OpenFault(err)
 	}
 	db.pebble = e
 	db.closing = make(chan struct{})
@@ -82,13 +84,13 @@ func (db *DB) start() error {
 	db.queue.wake = make(chan struct{}, 1)
 	// An engine that was cut off from the disk returns no errors. So start also checks
 	// whether its disk was cut off.
-	err = e.cutOff()
+	err = e.CutOff()
 	if err == nil {
 		err = db.load(e)
 	}
 	if err != nil {
-		err = errors.Join(db.dir.startFault(err), e.end())
-		db.config.release()
+		err = errors.Join(db.dir.StartFault(err), e.End())
+		db.config.Release()
 		return err
 	}
 	db.background.Add(2)

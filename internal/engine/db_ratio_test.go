@@ -18,6 +18,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/cputime"
+	"github.com/changefeed-go/changefeed/internal/disk"
 	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 	"github.com/changefeed-go/changefeed/storetype"
@@ -76,7 +77,7 @@ func ratioBody(b []byte, id uint64) []byte {
 type ratioStores struct {
 	db  *DB
 	c   *Container
-	raw *pebbleDB
+	raw *disk.Pebble
 	// oursNext and rawNext are the next unused document ids in the store and in raw
 	// Pebble.
 	oursNext, rawNext atomic.Uint64
@@ -99,14 +100,14 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 		t.Fatal(err)
 	}
 	config := *db.config
-	config.cache, config.files = pebble.NewCache(db.options.Memory), nil
-	defer config.cache.Unref()
-	raw := &directory{fs: db.options.FS, path: t.TempDir()}
-	if s.raw, err = raw.openPebble(&config, false, func(*pebbleDB) {}); err != nil {
+	config.Cache, config.Files = pebble.NewCache(db.options.Memory), nil
+	defer config.Cache.Unref()
+	raw := &disk.Directory{FS: db.options.FS, Path: t.TempDir()}
+	if s.raw, err = raw.Open(&config, false, func(*disk.Pebble) {}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.raw.end(), db.Close()); err != nil {
+		if err := errors.Join(s.raw.End(), db.Close()); err != nil {
 			t.Error(err)
 		}
 	})

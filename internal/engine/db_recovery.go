@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/disk"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -21,13 +22,13 @@ type recovery struct {
 	failed error
 	wait   time.Duration
 	next   <-chan time.Time // receives a value when the next attempt is due
-	engine *pebbleDB        // the engine that is being opened, or nil
+	engine *disk.Pebble     // the engine that is being opened, or nil
 	result chan opened
 }
 
 // opened is the result of an attempt to open an engine: the engine, or the error.
 type opened struct {
-	engine *pebbleDB
+	engine *disk.Pebble
 	err    error
 }
 
@@ -41,12 +42,12 @@ const (
 // recovery open another one. It returns the error that all writes return until then.
 func (db *DB) fail(err error) error {
 	r := &db.recovery
-	db.pebble.cut(err)
+	db.pebble.Cut(err)
 	r.failed = err
 	r.wait = firstRecovery
 	r.next = time.After(r.wait)
 	db.options.Logger.Error("writes refused; reopening the store", slog.String("error", err.Error()))
-	return db.dir.refused(err)
+	return db.dir.Refused(err)
 }
 
 // idle waits until a request is queued, an attempt of recovery is due, or an engine has
@@ -85,11 +86,11 @@ func (db *DB) recover() (recovered bool) {
 func (db *DB) reopen() {
 	r := &db.recovery
 	r.next = nil
-	db.pebble.waitForChanges()
+	db.pebble.WaitForChanges()
 	r.result = make(chan opened, 1)
-	started := make(chan *pebbleDB, 1)
+	started := make(chan *disk.Pebble, 1)
 	go func(result chan<- opened) {
-		e, err := db.dir.openPebble(db.config, true, func(e *pebbleDB) { started <- e })
+		e, err := db.dir.Open(db.config, true, func(e *disk.Pebble) { started <- e })
 		result <- opened{e, err}
 	}(r.result)
 	r.engine = <-started
@@ -103,7 +104,7 @@ func (db *DB) reopened(o opened) bool {
 	err := o.err
 	if err == nil {
 		if err = db.load(o.engine); err != nil {
-			err = errors.Join(err, o.engine.end())
+			err = errors.Join(err, o.engine.End())
 		}
 	}
 	if err != nil {
@@ -121,10 +122,10 @@ func (db *DB) reopened(o opened) bool {
 
 // retire closes the engine old in the background, when its last reader is done. It then
 // lets the engine next delete tables.
-func (db *DB) retire(old, next *pebbleDB) {
+func (db *DB) retire(old, next *disk.Pebble) {
 	db.retiring.Go(func() {
-		_ = old.end() // the disk is cut off, so the close writes nothing
-		if err := next.unhold(); err != nil {
+		_ = old.End() // the disk is cut off, so the close writes nothing
+		if err := next.Unhold(); err != nil {
 			db.options.Logger.Error("table deletion failed; the next opening deletes the tables", slog.String("error", err.Error()))
 		}
 	})
@@ -135,9 +136,9 @@ func (r *recovery) stop() {
 	if r.engine == nil {
 		return
 	}
-	r.engine.cut(storetype.ErrClosed)
-	r.engine.stop()
+	r.engine.Cut(storetype.ErrClosed)
+	r.engine.Stop()
 	if o := <-r.result; o.err == nil {
-		_ = o.engine.end() // this opening had already succeeded; nothing was written to the engine
+		_ = o.engine.End() // this opening had already succeeded; nothing was written to the engine
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/disk"
 	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -88,7 +89,7 @@ func Restore(ctx context.Context, dir string, o Options, confirm func(Restoratio
 	o = o.withDefaults()
 	// A purge would write transactions with LSNs that the lost part has used.
 	o.PurgeInterval = -1
-	if _, err := o.FS.Stat(o.FS.PathJoin(dir, formatFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := o.FS.Stat(o.FS.PathJoin(dir, disk.FormatFile)); errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%s has no store: %w", dir, err)
 	}
 	db, err := Open(dir, o)

@@ -26,7 +26,7 @@ func ignoreNotFound(err error) error {
 }
 
 // fault returns the error to report for an error of reading or writing the store's files.
-func (db *DB) fault(err error) error { return db.dir.fault(err) }
+func (db *DB) fault(err error) error { return db.dir.Fault(err) }
 
 // unixTime returns a _ts, which is in seconds, as a time in UTC.
 func unixTime(ts int64) time.Time { return time.Unix(ts, 0).UTC() }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/changefeed-go/changefeed/internal/disk"
 	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
@@ -98,7 +99,7 @@ func newIndexCache(db *DB) indexCache {
 
 // allInFiles reports whether the files have the same partition counters as the memtables.
 // Every group writes counters, so all of the data is then in the files.
-func allInFiles(p *pebbleDB) (settled bool, err error) {
+func allInFiles(p *disk.Pebble) (settled bool, err error) {
 	o := pebble.IterOptions{LowerBound: []byte{layout.SpacePartition}, UpperBound: []byte{layout.SpacePartition + 1}}
 	all, err := p.NewIter(&o)
 	if err != nil {

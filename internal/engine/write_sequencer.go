@@ -215,16 +215,16 @@ func (db *DB) carryOut(g *group, requests []*request) (n int) {
 // the engine.
 func (db *DB) unwritable() error {
 	if db.recovery.failed != nil {
-		return db.dir.refused(db.recovery.failed)
+		return db.dir.Refused(db.recovery.failed)
 	}
-	err := db.pebble.refusal()
+	err := db.pebble.Refusal()
 	switch {
 	case err == nil:
 		return nil
-	case db.pebble.cutOff() != nil:
+	case db.pebble.CutOff() != nil:
 		return db.fail(err)
 	}
-	return db.dir.refused(err)
+	return db.dir.Refused(err)
 }
 
 // group is the sequencer's working memory, reused for each group of requests.
@@ -327,7 +327,7 @@ func (g *group) commit() error {
 	}
 	snap := db.pebble.NewSnapshot()
 	err := g.batch.SyncWait()
-	if err = cmp.Or(err, db.pebble.cutOff()); err != nil {
+	if err = cmp.Or(err, db.pebble.CutOff()); err != nil {
 		return errors.Join(err, snap.Close())
 	}
 	db.publish(g.view(snap))

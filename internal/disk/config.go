@@ -1,4 +1,4 @@
-package engine
+package disk
 
 import (
 	"context"
@@ -24,55 +24,55 @@ const (
 	compactAtL0, stopL0 = 4, 24
 )
 
-// pebbleConfig is what all openings of one directory have in common.
-type pebbleConfig struct {
+// Config is what all openings of one directory have in common.
+type Config struct {
 	// memory bounds the block cache and the memtables together, in bytes.
 	memory int64
-	cache  *pebble.Cache
-	files  *pebble.FileCache // if nil, each opening has its own
+	Cache  *pebble.Cache
+	Files  *pebble.FileCache // if nil, each opening has its own
 	logger *slog.Logger
 	// span determines which files of Pebble have which keys.
 	span func(start []byte) (pebble.SpanPolicy, []byte, error)
 }
 
-// newPebbleConfig returns a configuration. It creates the caches, which release gives up.
+// NewConfig returns a configuration. It creates the caches, which release gives up.
 // Openings have at most maxOpenFiles tables open at a time, or Pebble's default number if
 // that is zero.
-func newPebbleConfig(memory int64, maxOpenFiles int, logger *slog.Logger, span func(start []byte) (pebble.SpanPolicy, []byte, error)) *pebbleConfig {
-	c := &pebbleConfig{memory: memory, cache: pebble.NewCache(memory), logger: logger, span: span}
+func NewConfig(memory int64, maxOpenFiles int, logger *slog.Logger, span func(start []byte) (pebble.SpanPolicy, []byte, error)) *Config {
+	c := &Config{memory: memory, Cache: pebble.NewCache(memory), logger: logger, span: span}
 	if maxOpenFiles > 0 {
 		// Pebble's own option MaxOpenFiles is never less than about 70.
-		c.files = pebble.NewFileCache(min(runtime.GOMAXPROCS(0), maxOpenFiles), maxOpenFiles)
+		c.Files = pebble.NewFileCache(min(runtime.GOMAXPROCS(0), maxOpenFiles), maxOpenFiles)
 	}
 	return c
 }
 
-// release gives up the references to the caches. Openings that still use them keep them.
-func (c *pebbleConfig) release() {
-	c.cache.Unref()
-	if c.files != nil {
-		c.files.Unref()
+// Release gives up the references to the caches. Openings that still use them keep them.
+func (c *Config) Release() {
+	c.Cache.Unref()
+	if c.Files != nil {
+		c.Files.Unref()
 	}
 }
 
-// memTableSize returns the size of a memtable in bytes.
-func (c *pebbleConfig) memTableSize() uint64 {
+// MemTableSize returns the size of a memtable in bytes.
+func (c *Config) MemTableSize() uint64 {
 	return uint64(min(max(c.memory/memTableShare, minMemTable), maxMemTable))
 }
 
 // options returns Pebble's options for e. They are the result of measurements with
 // a load that mostly appends to a log. Memtables count towards the cache's size, so
 // Memory bounds both.
-func (c *pebbleConfig) options(e *pebbleDB) *pebble.Options {
+func (c *Config) options(e *Pebble) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          e.disk,
 		FormatMajorVersion:          pebbleFormat,
-		Cache:                       c.cache,
-		FileCache:                   c.files,
+		Cache:                       c.Cache,
+		FileCache:                   c.Files,
 		MemTableSize:                e.memTable,
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       compactAtL0,
-		L0StopWritesThreshold:       math.MaxInt, // the sequencer itself waits; see pebbleDB.refusal
+		L0StopWritesThreshold:       math.MaxInt, // the sequencer itself waits; see Pebble.refusal
 		LBaseMaxBytes:               baseLevelSize,
 		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
 		Logger:                      pebbleLogger{c.logger},

@@ -1,4 +1,4 @@
-package engine
+package disk
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ type disk struct {
 	stopped chan struct{}
 	stop    func()
 
-	// changes is held for reading during each change of a file. waitForChanges takes the
+	// changes is held for reading during each change of a file. WaitForChanges takes the
 	// write lock to wait until all of them have ended.
 	changes sync.RWMutex
 
@@ -82,7 +82,7 @@ func newDisk(fs vfs.FS, patient bool, notify func()) *disk {
 	}
 }
 
-// refusal returns the error that cut the engine off, or nil.
+// Refusal returns the error that cut the engine off, or nil.
 func (d *disk) refusal() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +97,7 @@ func (d *disk) opened() {
 	d.opening, d.patient = false, false
 }
 
-// cut cuts the engine off from the disk because of the error cause. Later calls do
+// Cut cuts the engine off from the disk because of the error cause. Later calls do
 // nothing. A patient opening then no longer waits for room.
 func (d *disk) cut(cause error) {
 	d.mu.Lock()
@@ -113,7 +113,7 @@ func (d *disk) cut(cause error) {
 	}
 }
 
-// waitForChanges waits for the changes that began before the engine was cut off.
+// WaitForChanges waits for the changes that began before the engine was cut off.
 func (d *disk) waitForChanges() {
 	d.changes.Lock()
 	defer d.changes.Unlock() // Lock returns when all changes have ended
@@ -202,7 +202,7 @@ func (d *disk) giveUp() {
 	}
 }
 
-// refused records that the disk has refused a file of a kind. The next file of that kind
+// Refused records that the disk has refused a file of a kind. The next file of that kind
 // is delayed, twice as long as the last time.
 func (d *disk) refused(kind vfs.DiskWriteCategory) {
 	d.mu.Lock()
@@ -248,7 +248,7 @@ func (d *disk) written(kind vfs.DiskWriteCategory) {
 	delete(d.delays, kind)
 }
 
-// unhold deletes the tables in held. From then on, Remove deletes tables at once.
+// Unhold deletes the tables in held. From then on, Remove deletes tables at once.
 func (d *disk) unhold() error {
 	d.mu.Lock()
 	held := d.held

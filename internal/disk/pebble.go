@@ -1,4 +1,4 @@
-package engine
+package disk
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// pebbleDB is an engine: one opening of the Pebble database. A store usually has one
+// Pebble is an engine: one opening of the Pebble database. A store usually has one
 // engine. If the disk refuses a write that Pebble cannot do without, recovery opens
 // another one.
-type pebbleDB struct {
+type Pebble struct {
 	*pebble.DB
 	disk     *disk
-	views    sync.WaitGroup // waits for the views whose snapshots are open
+	Views    sync.WaitGroup // waits for the views whose snapshots are open
 	memTable uint64         // the size of a memtable in bytes
 	logger   *slog.Logger
 
@@ -38,14 +38,14 @@ type pebbleDB struct {
 	lastFlush, flush, compaction error
 }
 
-// openPebble opens Pebble in the directory. If the disk refuses to write, it returns the
+// Open opens Pebble in the directory. If the disk refuses to write, it returns the
 // disk's error. A patient opening instead waits for room, until the opening is cut off from
 // the disk. started is called with the opening before Pebble opens.
-func (d *directory) openPebble(c *pebbleConfig, patient bool, started func(*pebbleDB)) (*pebbleDB, error) {
-	e := &pebbleDB{logger: c.logger, progress: make(chan struct{}, 1), memTable: c.memTableSize()}
-	e.disk = newDisk(d.fs, patient, e.signalEvent)
+func (d *Directory) Open(c *Config, patient bool, started func(*Pebble)) (*Pebble, error) {
+	e := &Pebble{logger: c.logger, progress: make(chan struct{}, 1), memTable: c.MemTableSize()}
+	e.disk = newDisk(d.FS, patient, e.signalEvent)
 	started(e)
-	p, err := pebble.Open(d.path, c.options(e))
+	p, err := pebble.Open(d.Path, c.options(e))
 	e.disk.opened()
 	if cause := e.disk.refusal(); cause != nil {
 		if err == nil {
@@ -58,13 +58,13 @@ func (d *directory) openPebble(c *pebbleConfig, patient bool, started func(*pebb
 	return e, err
 }
 
-// openFirst opens the first engine. If Pebble fails to open on a full disk, it may have
-// flushed some logs into tables and deleted them. openFirst retries as long as an attempt
+// OpenFirst opens the first engine. If Pebble fails to open on a full disk, it may have
+// flushed some logs into tables and deleted them. OpenFirst retries as long as an attempt
 // makes the logs smaller.
-func (d *directory) openFirst(c *pebbleConfig) (*pebbleDB, error) {
+func (d *Directory) OpenFirst(c *Config) (*Pebble, error) {
 	for {
 		before, _ := d.logSize() // on an error, before is 0 and there is no retry
-		e, err := d.openPebble(c, false, func(*pebbleDB) {})
+		e, err := d.Open(c, false, func(*Pebble) {})
 		if !errors.Is(err, syscall.ENOSPC) {
 			return e, err
 		}
@@ -74,30 +74,30 @@ func (d *directory) openFirst(c *pebbleConfig) (*pebbleDB, error) {
 	}
 }
 
-// end waits until all views of the engine are released, and closes Pebble.
-func (e *pebbleDB) end() error {
-	e.views.Wait()
+// End waits until all views of the engine are released, and closes Pebble.
+func (e *Pebble) End() error {
+	e.Views.Wait()
 	e.disk.stop()
 	return e.Close()
 }
 
-// cut cuts the opening off from the disk because of the error cause, unless it is already.
-func (e *pebbleDB) cut(cause error) { e.disk.cut(cause) }
+// Cut cuts the opening off from the disk because of the error cause, unless it is already.
+func (e *Pebble) Cut(cause error) { e.disk.cut(cause) }
 
-// cutOff returns the error that cut the opening off from the disk, or nil.
-func (e *pebbleDB) cutOff() error { return e.disk.refusal() }
+// CutOff returns the error that cut the opening off from the disk, or nil.
+func (e *Pebble) CutOff() error { return e.disk.refusal() }
 
-// waitForChanges waits for the changes of files that began before the opening was cut off.
-func (e *pebbleDB) waitForChanges() { e.disk.waitForChanges() }
+// WaitForChanges waits for the changes of files that began before the opening was cut off.
+func (e *Pebble) WaitForChanges() { e.disk.waitForChanges() }
 
-// unhold lets the opening delete the tables that an earlier one may have been reading.
-func (e *pebbleDB) unhold() error { return e.disk.unhold() }
+// Unhold lets the opening delete the tables that an earlier one may have been reading.
+func (e *Pebble) Unhold() error { return e.disk.unhold() }
 
-// stop ends all delays of the opening.
-func (e *pebbleDB) stop() { e.disk.stop() }
+// Stop ends all delays of the opening.
+func (e *Pebble) Stop() { e.disk.stop() }
 
 // signalEvent counts an event and wakes the sequencer.
-func (e *pebbleDB) signalEvent() {
+func (e *Pebble) signalEvent() {
 	e.events.Add(1)
 	select {
 	case e.progress <- struct{}{}:
@@ -107,7 +107,7 @@ func (e *pebbleDB) signalEvent() {
 
 // listen sets the functions in l through which Pebble reports its events to the engine.
 // Pebble holds its lock while it calls them, so they must not call Pebble.
-func (e *pebbleDB) listen(l *pebble.EventListener) {
+func (e *Pebble) listen(l *pebble.EventListener) {
 	report := (&repeats{logger: e.logger}).background
 	l.WALCreated = func(pebble.WALCreateInfo) { e.signalEvent() }
 	l.FlushEnd = func(i pebble.FlushInfo) {
@@ -142,13 +142,13 @@ func (e *pebbleDB) listen(l *pebble.EventListener) {
 	}
 }
 
-// refusal returns the error with which the engine must refuse writes now, or nil if it
+// Refusal returns the error with which the engine must refuse writes now, or nil if it
 // accepts them. If Pebble is only busy with earlier writes, refusal waits. Only the
 // sequencer calls it.
 //
 // Without refusal, a write on a full disk would wait inside Pebble until the disk has
 // room.
-func (e *pebbleDB) refusal() error {
+func (e *Pebble) Refusal() error {
 	for {
 		if err := e.disk.refusal(); err != nil {
 			return err
@@ -175,7 +175,7 @@ func (e *pebbleDB) refusal() error {
 
 // updateFull sets full. An engine is full if Pebble would block a write, because too many
 // memtables are not flushed or too many tables are not compacted.
-func (e *pebbleDB) updateFull() {
+func (e *Pebble) updateFull() {
 	m := e.Metrics()
 	e.full = m.MemTable.Size >= memTables*e.memTable || m.Levels[0].Sublevels >= stopL0
 	if m.MemTable.Count <= 1 {

@@ -1,4 +1,4 @@
-package engine
+package disk
 
 import (
 	"fmt"
@@ -28,16 +28,16 @@ func TestLogWithoutATableIsOpened(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := newPebbleConfig(4<<20, 0, slog.New(slog.DiscardHandler), func([]byte) (policy pebble.SpanPolicy, end []byte, err error) { return policy, nil, nil })
-	defer c.release()
-	e, err := (&directory{fs: killed, path: "db"}).openPebble(c, false, func(*pebbleDB) {})
+	c := NewConfig(4<<20, 0, slog.New(slog.DiscardHandler), func([]byte) (policy pebble.SpanPolicy, end []byte, err error) { return policy, nil, nil })
+	defer c.Release()
+	e, err := (&Directory{FS: killed, Path: "db"}).Open(c, false, func(*Pebble) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.lastFlush == nil || e.refusal() != nil {
-		t.Errorf("the flush ended with %v; writes are refused with %v", e.lastFlush, e.refusal())
+	if e.lastFlush == nil || e.Refusal() != nil {
+		t.Errorf("the flush ended with %v; writes are refused with %v", e.lastFlush, e.Refusal())
 	}
-	if err := e.end(); err != nil {
+	if err := e.End(); err != nil {
 		t.Error(err)
 	}
 }

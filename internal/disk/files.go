@@ -1,4 +1,4 @@
-package engine
+package disk
 
 import (
 	"errors"
@@ -74,20 +74,20 @@ const formatVersion = 5
 // back to an older format. So another Pebble format is a new format of the store.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// formatFile has the format. It is a separate file, so that it can be read if a newer
+// FormatFile has the format. It is a separate file, so that it can be read if a newer
 // release has raised Pebble's format.
-const formatFile = "FORMAT"
+const FormatFile = "FORMAT"
 
 const formatPrefix = "changefeed store format "
 
 // readFormat returns the format of a directory, or 0 if the directory has no store.
 func readFormat(fs vfs.FS, dir string) (int, error) {
-	text, err := readFile(fs, fs.PathJoin(dir, formatFile))
+	text, err := readFile(fs, fs.PathJoin(dir, FormatFile))
 	if err == nil {
 		found, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(text, formatPrefix)))
 		switch {
 		case err != nil || found < 1 || !strings.HasPrefix(text, formatPrefix):
-			return 0, &storetype.CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s contains %.40q", formatFile, text)}
+			return 0, &storetype.CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s contains %.40q", FormatFile, text)}
 		case found != formatVersion:
 			return 0, &storetype.FormatError{Dir: dir, Found: found, Known: formatVersion}
 		}
@@ -101,7 +101,7 @@ func readFormat(fs vfs.FS, dir string) (int, error) {
 		return 0, &storetype.CorruptError{Dir: dir, Detail: "the files cannot be read", Err: err}
 	}
 	if desc.Exists {
-		return 0, &storetype.CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}
+		return 0, &storetype.CorruptError{Dir: dir, Detail: "the file " + FormatFile + " is missing"}
 	}
 	return 0, nil
 }
@@ -109,7 +109,7 @@ func readFormat(fs vfs.FS, dir string) (int, error) {
 // writeFormat writes the format of this release. It writes a temporary file and renames
 // it, so that the file is never incomplete.
 func writeFormat(fs vfs.FS, dir string) error {
-	name := fs.PathJoin(dir, formatFile)
+	name := fs.PathJoin(dir, FormatFile)
 	temporary := name + ".new"
 	if err := writeFile(fs, temporary, formatPrefix+strconv.Itoa(formatVersion)+"\n"); err != nil {
 		return err
@@ -276,7 +276,7 @@ func closeFiles(dir string) (n int, err error) {
 // isStoreFile reports whether name is the name of a file of the store.
 func isStoreFile(name string) bool {
 	switch name {
-	case formatFile, formatFile + ".new", pidFile, "LOCK":
+	case FormatFile, FormatFile + ".new", pidFile, "LOCK":
 		return true
 	}
 	if slices.ContainsFunc([]string{manifestPrefix, "OPTIONS-", markerPrefix, "CURRENT", logWitness, manifestWitness}, func(p string) bool { return strings.HasPrefix(name, p) }) {

@@ -1,4 +1,4 @@
-package engine
+package disk
 
 import (
 	"context"
@@ -16,21 +16,21 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// directory is the directory of one store, which this process has locked. Its methods check
+// Directory is the directory of one store, which this process has locked. Its methods check
 // the files, open Pebble in them, and report errors as the store's callers see them.
-type directory struct {
-	fs vfs.FS
+type Directory struct {
+	FS vfs.FS
 	// path is the directory in fs. name is the directory in errors; it is empty for a store
 	// in memory.
-	path, name string
+	Path, Name string
 	lock       *pebble.Lock
 }
 
-// prepareDirectory makes the directory dir of the operating system ready for a store. It
+// Prepare makes the directory dir of the operating system ready for a store. It
 // creates it if it does not exist, closes it to others, and refuses one with another format
 // before it changes anything. It returns the canonical name of the directory, and the file
 // system through which a store uses it.
-func prepareDirectory(dir string, logger *slog.Logger) (name string, fs vfs.FS, err error) {
+func Prepare(dir string, logger *slog.Logger) (name string, fs vfs.FS, err error) {
 	// Within a process, Pebble locks a directory by its name. Without a canonical name, a
 	// second open through a symbolic link would succeed.
 	name, made, err := realDirectory(dir)
@@ -60,13 +60,13 @@ func realDirectory(dir string) (name string, made bool, err error) {
 	return name, made, err
 }
 
-// lockDirectory creates the directory path in fs if it does not exist, and locks it for this
+// Lock creates the directory path in fs if it does not exist, and locks it for this
 // process. It returns a *[storetype.LockedError] if it is locked. Errors call it name.
-func lockDirectory(fs vfs.FS, path, name string) (*directory, error) {
+func Lock(fs vfs.FS, path, name string) (*Directory, error) {
 	if err := fs.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
-	d := &directory{fs: fs, path: path, name: name}
+	d := &Directory{FS: fs, Path: path, Name: name}
 	var err error
 	if d.lock, err = pebble.LockDirectory(path, fs); err != nil {
 		if !isLocked(err) {
@@ -80,29 +80,29 @@ func lockDirectory(fs vfs.FS, path, name string) (*directory, error) {
 	return d, nil
 }
 
-// unlock deletes the file with the process id and unlocks the directory.
-func (d *directory) unlock() error {
-	err := d.fs.Remove(d.fs.PathJoin(d.path, pidFile))
+// Unlock deletes the file with the process id and unlocks the directory.
+func (d *Directory) Unlock() error {
+	err := d.FS.Remove(d.FS.PathJoin(d.Path, pidFile))
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil // another program deleted it
 	}
 	return errors.Join(err, d.lock.Close())
 }
 
-// checkFiles checks the files by their witnesses and changes nothing if it refuses them,
+// CheckFiles checks the files by their witnesses and changes nothing if it refuses them,
 // because Pebble would delete what a damaged manifest does not name. It then writes the
 // format of this release into a directory that is new.
-func (d *directory) checkFiles() error {
-	fs, dir := d.fs, d.path
+func (d *Directory) CheckFiles() error {
+	fs, dir := d.FS, d.Path
 	found, err := readFormat(fs, dir)
 	if err != nil {
 		return d.withNeed(err)
 	}
 	if err := checkLogs(fs, dir); err != nil {
-		return d.openFault(err)
+		return d.OpenFault(err)
 	}
 	if err := checkManifest(fs, dir); err != nil {
-		return d.openFault(err)
+		return d.OpenFault(err)
 	}
 	if found == 0 {
 		if err := writeFormat(fs, dir); err != nil {
@@ -112,12 +112,12 @@ func (d *directory) checkFiles() error {
 	return nil
 }
 
-// fault returns the error to report for an error of reading or writing the store's files.
+// Fault returns the error to report for an error of reading or writing the store's files.
 // It returns a *[storetype.CorruptError] for damage. It returns the error of a context unchanged.
-func (d *directory) fault(err error) error {
+func (d *Directory) Fault(err error) error {
 	if known, ok := errors.AsType[*storetype.CorruptError](err); ok {
 		if known.Dir == "" {
-			return &storetype.CorruptError{Dir: d.name, Detail: known.Detail, Err: known.Err}
+			return &storetype.CorruptError{Dir: d.Name, Detail: known.Detail, Err: known.Err}
 		}
 		return err
 	}
@@ -125,35 +125,35 @@ func (d *directory) fault(err error) error {
 		return err
 	}
 	if pebble.IsCorruptionError(err) {
-		return &storetype.CorruptError{Dir: d.name, Detail: "a file was changed or cut off", Err: err}
+		return &storetype.CorruptError{Dir: d.Name, Detail: "a file was changed or cut off", Err: err}
 	}
 	return fmt.Errorf("store: %w", err)
 }
 
-// openFault returns the error to report for an error of opening. If the operating system
+// OpenFault returns the error to report for an error of opening. If the operating system
 // refused an operation, it wraps the error of the system. It reports all other errors, a
 // missing file included, as damage.
-func (d *directory) openFault(err error) error {
+func (d *Directory) OpenFault(err error) error {
 	if known := (*storetype.CorruptError)(nil); errors.As(err, &known) {
-		return d.fault(err)
+		return d.Fault(err)
 	}
 	if errors.Is(err, pebble.ErrDBNotPristine) {
-		return &storetype.CorruptError{Dir: d.name, Detail: "its file " + markerPrefix + "format-version.* is missing; " + restoreDirectory}
+		return &storetype.CorruptError{Dir: d.Name, Detail: "its file " + markerPrefix + "format-version.* is missing; " + restoreDirectory}
 	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
-		return d.withNeed(fmt.Errorf("open store %s: %w", d.path, err))
+		return d.withNeed(fmt.Errorf("open store %s: %w", d.Path, err))
 	}
-	return &storetype.CorruptError{Dir: d.name, Detail: "the files cannot be opened", Err: err}
+	return &storetype.CorruptError{Dir: d.Name, Detail: "the files cannot be opened", Err: err}
 }
 
-// startFault returns the error of openFault if the operating system refused an operation,
+// StartFault returns the error of OpenFault if the operating system refused an operation,
 // and the error of fault otherwise.
-func (d *directory) startFault(err error) error {
+func (d *Directory) StartFault(err error) error {
 	if errors.As(err, new(syscall.Errno)) {
-		return d.openFault(err)
+		return d.OpenFault(err)
 	}
-	return d.fault(err)
+	return d.Fault(err)
 }
 
 // openReserve is the room in bytes that opening needs for a few small files, besides the
@@ -161,16 +161,16 @@ func (d *directory) startFault(err error) error {
 const openReserve = 64 << 10
 
 // withNeed adds to the error of a full disk the room that opening may need.
-func (d *directory) withNeed(err error) error { return d.withRoom(err, "opening the store") }
+func (d *Directory) withNeed(err error) error { return d.withRoom(err, "opening the store") }
 
 // withRoom adds to the error of a full disk the room that a task may need which first
 // makes tables from the logs.
-func (d *directory) withRoom(err error, task string) error {
-	fs := d.fs
+func (d *Directory) withRoom(err error, task string) error {
+	fs := d.FS
 	if !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
-	usage, usageErr := fs.GetDiskUsage(d.path)
+	usage, usageErr := fs.GetDiskUsage(d.Path)
 	logs, logsErr := d.logSize()
 	if usageErr != nil || logsErr != nil {
 		return err // the file system does not report its usage
@@ -180,15 +180,15 @@ func (d *directory) withRoom(err error, task string) error {
 }
 
 // logSize returns the size of the write-ahead logs in bytes.
-func (d *directory) logSize() (sum int64, err error) {
-	fs := d.fs
-	names, err := fs.List(d.path)
+func (d *Directory) logSize() (sum int64, err error) {
+	fs := d.FS
+	names, err := fs.List(d.Path)
 	if err != nil {
 		return 0, err
 	}
 	for _, name := range names {
 		if isLog(name) {
-			if i, err := fs.Stat(fs.PathJoin(d.path, name)); err == nil {
+			if i, err := fs.Stat(fs.PathJoin(d.Path, name)); err == nil {
 				sum += i.Size()
 			}
 		}
@@ -196,11 +196,11 @@ func (d *directory) logSize() (sum int64, err error) {
 	return sum, nil
 }
 
-// refused returns the error of a write that Pebble refuses because of err: a
+// Refused returns the error of a write that Pebble refuses because of err: a
 // *[storetype.CorruptError] if err reports damage, and otherwise a *[storetype.DiskError].
-func (d *directory) refused(err error) error {
-	if fault := d.fault(err); errors.As(fault, new(*storetype.CorruptError)) {
+func (d *Directory) Refused(err error) error {
+	if fault := d.Fault(err); errors.As(fault, new(*storetype.CorruptError)) {
 		return fault
 	}
-	return &storetype.DiskError{Dir: d.name, Err: d.withRoom(err, "writing")}
+	return &storetype.DiskError{Dir: d.Name, Err: d.withRoom(err, "writing")}
 }

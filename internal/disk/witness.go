@@ -1,4 +1,4 @@
-package engine
+package disk
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/changefeed-go/changefeed/internal/layout"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // Pebble opens what it finds. It doesn't notice that a write-ahead log is missing, and
@@ -49,6 +49,11 @@ const (
 	restoreDirectory  = "restore the directory as a whole from a copy"
 	maxLogTrailerSize = 19 // the size of the largest header of a record
 )
+
+// corrupt returns a *[storetype.CorruptError] whose Dir [Directory.Fault] adds.
+func corrupt(format string, args ...any) error {
+	return &storetype.CorruptError{Detail: fmt.Sprintf(format, args...)}
+}
 
 // isLog reports whether path names a write-ahead log.
 func isLog(path string) bool { return strings.HasSuffix(path, logSuffix) }
@@ -149,7 +154,7 @@ func checkLogs(fs vfs.FS, dir string) error {
 			continue
 		}
 		if !slices.Contains(names, log) {
-			return layout.Corrupt("its write-ahead log %s is missing; %s", log, restoreDirectory)
+			return corrupt("its write-ahead log %s is missing; %s", log, restoreDirectory)
 		}
 		if size == existence {
 			continue
@@ -165,7 +170,7 @@ func checkLogs(fs vfs.FS, dir string) error {
 		// Pebble ends a log with a header without a record, the trailer. Without it the
 		// log has all records, too.
 		if size-end > maxLogTrailerSize {
-			return layout.Corrupt("its write-ahead log %s can be read up to byte %d of %d; %s", log, end, size, restoreDirectory)
+			return corrupt("its write-ahead log %s can be read up to byte %d of %d; %s", log, end, size, restoreDirectory)
 		}
 	}
 	return nil
@@ -186,7 +191,7 @@ func checkManifest(fs vfs.FS, dir string) error {
 		// Pebble creates its first log after the first manifest has become the current
 		// one, so a crash in between leaves no log.
 		if slices.ContainsFunc(names, func(name string) bool { return isLog(name) || isTable(name) }) {
-			return layout.Corrupt("its file %s* is missing; %s", manifestMarker, restoreDirectory)
+			return corrupt("its file %s* is missing; %s", manifestMarker, restoreDirectory)
 		}
 		return nil
 	}
@@ -197,18 +202,18 @@ func checkManifest(fs vfs.FS, dir string) error {
 		}
 	}
 	if size == existence {
-		return layout.Corrupt("no file %s* tells how much of %s must exist; %s",
+		return corrupt("no file %s* tells how much of %s must exist; %s",
 			fs.PathBase(witnessOf(fs, current, existence)), current, restoreDirectory)
 	}
 	end, err := recordsEnd(fs, fs.PathJoin(dir, current), 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return layout.Corrupt("its file %s is missing; %s", current, restoreDirectory)
+		return corrupt("its file %s is missing; %s", current, restoreDirectory)
 	}
 	if err != nil {
 		return err
 	}
 	if end < size {
-		return layout.Corrupt("its file %s can be read up to byte %d of %d; %s", current, end, size, restoreDirectory)
+		return corrupt("its file %s can be read up to byte %d of %d; %s", current, end, size, restoreDirectory)
 	}
 	return nil
 }
