@@ -17,14 +17,13 @@ import (
 // Config configures an [Estimator]. The zero value of a field means its default. No
 // duration may be longer than 365 days. [New] copies the Config.
 type Config struct {
-	// Processor, Source and Leases are the name, the monitored container and the lease
-	// container of the processor, as in its own configuration. They are required.
+	// Processor is the name of the processor, as in its own configuration. It is empty for
+	// an Azure Functions trigger without a lease prefix, which has no name.
 	Processor string
-	Source    feed.Source
-	Leases    lease.Container
-	// Unnamed allows an empty Processor. An Azure Functions trigger without a lease
-	// prefix has no name.
-	Unnamed bool
+	// Source and Leases are the processor's monitored container and its lease container.
+	// They are required.
+	Source feed.Source
+	Leases lease.Container
 
 	// Concurrency is the number of leases to read at a time. If zero, 8 is used.
 	Concurrency int
@@ -72,10 +71,6 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	switch {
-	case c.Processor == "" && !c.Unnamed:
-		return invalid("Processor", "is required; name the processor whose leases to read")
-	case c.Processor != "" && c.Unnamed:
-		return invalid("Unnamed", fmt.Sprintf("is set, and Processor is %q", c.Processor))
 	case c.Source == nil:
 		return invalid("Source", "is required")
 	case c.Leases == nil:

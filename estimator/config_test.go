@@ -14,8 +14,6 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 	w := newWorld(t, 1, false)
 	good := estimator.Config{Processor: "p", Source: w.source, Leases: w.leases}
 	for field, spoil := range map[string]func(*estimator.Config){
-		"Processor":      func(c *estimator.Config) { c.Processor = "" },
-		"Unnamed":        func(c *estimator.Config) { c.Unnamed = true },
 		"Source":         func(c *estimator.Config) { c.Source = nil },
 		"Leases":         func(c *estimator.Config) { c.Leases = nil },
 		"Concurrency":    func(c *estimator.Config) { c.Concurrency = -1 },

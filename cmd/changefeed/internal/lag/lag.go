@@ -68,7 +68,7 @@ func (e *FailedError) Unwrap() error { return e.Err }
 // *[FailedError] if a lease could not be read, or [feed.ErrNotFound] if there are no
 // leases.
 func Run(ctx context.Context, c Config) error {
-	cfg := estimator.Config{Processor: c.Processor, Unnamed: c.Processor == "", Source: c.Source, Leases: c.Leases, Interval: c.Interval, Metrics: c.Metrics}
+	cfg := estimator.Config{Processor: c.Processor, Source: c.Source, Leases: c.Leases, Interval: c.Interval, Metrics: c.Metrics}
 	if !c.Watch {
 		e, err := estimator.New(cfg)
 		if err != nil {

@@ -108,7 +108,7 @@ func (c *Container) unread(ctx context.Context, s Survey, leases []lease.Lease) 
 		return nil, nil
 	}
 	d := s.Codec.Dialect()
-	e, err := estimator.New(estimator.Config{Processor: s.Processor, Unnamed: s.Processor == "", Source: c.source(d), Leases: listed{dialect: d, now: s, leases: leases}})
+	e, err := estimator.New(estimator.Config{Processor: s.Processor, Source: c.source(d), Leases: listed{dialect: d, now: s, leases: leases}})
 	if err != nil {
 		return nil, err
 	}
