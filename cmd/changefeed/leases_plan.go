@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,10 +135,34 @@ func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s [y/N] ", question); err != nil {
 		return false, err
 	}
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	text, err := readLine(cmd.Context(), cmd.InOrStdin())
+	if cmd.Context().Err() != nil {
+		_, _ = fmt.Fprintln(cmd.OutOrStdout()) // the question's line is still open
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	text = strings.ToLower(strings.TrimSpace(text))
+	return text == "y" || text == "yes", nil
+}
+
+// readLine reads a line of a terminal, but only until ctx ends. Without that, a signal would
+// end the command only after the next line. Nothing interrupts the read itself, so it may
+// outlast the call. It then ends with the process.
+func readLine(ctx context.Context, in io.Reader) (string, error) {
+	type line struct {
+		text string
+		err  error
+	}
+	lines := make(chan line, 1)
+	go func() {
+		text, err := bufio.NewReader(in).ReadString('\n')
+		lines <- line{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case l := <-lines:
+		return l.text, cmp.Or(ctx.Err(), l.err)
+	}
 }
