@@ -115,7 +115,7 @@ func printFaults(w io.Writer, all admin.Faults) error {
 		}
 	}
 	for _, f := range all.Frozen {
-		if _, err := fmt.Fprintf(w, "frozen: %s/%s, keys %s\n", view.OneLine(f.Database), view.OneLine(f.Container), view.RangeName(feed.Range{Min: f.Min, Max: f.Max})); err != nil {
+		if _, err := fmt.Fprintf(w, "frozen: %s, keys %s\n", view.OneLine(f.Database+"/"+f.Container), view.RangeName(feed.Range{Min: f.Min, Max: f.Max})); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 )
 
 // change is a plan with what its user must know before it is carried out.
@@ -91,21 +93,25 @@ func (o *leasesOptions) carryOut(cmd *cobra.Command, ch change) error {
 func printNotes(out io.Writer, ch change) error {
 	text := ""
 	if ch.effect != "" {
-		text = ch.effect + "\n"
+		text = view.OneLine(ch.effect) + "\n"
 	}
 	if ch.refusal != nil {
-		text += fmt.Sprintf("note: %v\n", ch.refusal)
+		text += fmt.Sprintf("note: %s\n", connect.Text(ch.refusal))
 	}
 	_, err := io.WriteString(out, text)
 	return err
 }
 
-// printSteps prints title, and then one line per step, which begins with prefix.
+// printSteps prints title, and then one line per step, which begins with prefix. The details
+// of a step follow it.
 func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
 	var b strings.Builder
 	b.WriteString(title)
 	for _, step := range steps {
-		b.WriteString(prefix + step.Text + "\n")
+		b.WriteString(prefix + view.OneLine(step.Text) + "\n")
+		for _, line := range step.Details {
+			b.WriteString("    " + view.OneLine(line) + "\n")
+		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

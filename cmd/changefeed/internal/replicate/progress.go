@@ -113,7 +113,7 @@ func (p *progress) left() (time.Duration, bool) {
 // say prints one line, and ignores errors. If the reader of the output is gone, the
 // caller of Run ends ctx.
 func (p *progress) say(format string, args ...any) {
-	text := fmt.Sprintf(format+"\n", args...)
+	text := view.OneLine(fmt.Sprintf(format, args...)) + "\n"
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, _ = io.WriteString(p.out, text)

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
@@ -131,7 +132,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		if err == nil {
 			err = lacking
 		} else if lacking != nil {
-			_, _ = fmt.Fprintln(cfg.Out, lacking)
+			_, _ = fmt.Fprintln(cfg.Out, connect.Text(lacking))
 		}
 	}()
 	r, st, err := begin(ctx, cfg)
