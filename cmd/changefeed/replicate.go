@@ -150,6 +150,8 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 		open = append(open, o.Leases.Account)
+	} else if err := o.lease.CheckUnnamed(o.data == ""); err != nil {
+		return err
 	}
 	if o.leaseDatabase != "" {
 		o.Leases.Database = o.leaseDatabase
@@ -234,8 +236,11 @@ func (o *replicateOptions) side(a *connect.Account, text string) (side replicate
 			return side, a, s, err
 		}
 	case o.data != "" && !named: // a flag overrides every variable
-		return side, a, connect.Settings{Data: o.data}, nil
+		return side, a, connect.Settings{Data: o.data}, a.CheckUnnamed(false)
 	case !a.Given():
+		if err := a.CheckUnnamed(true); err != nil {
+			return side, a, s, err
+		}
 		if a = connect.NewAccount(""); !a.Given() { // the account of the environment variables
 			env := strings.ToUpper(flag)
 			return side, a, s, &usageError{fmt.Errorf("--%s is %q, and its account is missing; give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+

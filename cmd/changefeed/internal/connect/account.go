@@ -237,7 +237,11 @@ func (a *Account) missing() error {
 	if a.flags != nil && a.flags.Lookup(p+"data") != nil {
 		or = fmt.Sprintf(", or --%sdata DIR for an embedded store", p)
 	}
-	return refuse("no account is named; use --%sendpoint URL (with --%skey-file, or with Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
+	given := ""
+	if what := a.credential(true); what != "" {
+		given = what + " is given, but "
+	}
+	return refuse("%sno account is named; use --%sendpoint URL (with --%skey-file, or with Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", given, p, p, p, e, e, e, or)
 }
 
 // keyText returns the account key as the user gave it. from is the flag or variable of
@@ -365,6 +369,28 @@ func ownCertificate(endpoint *url.URL) string {
 // named reports whether a flag, and not only a variable, names an account.
 func (a *Account) named() bool { return a.changed("endpoint") || a.changed("connection-string") }
 
-func (a *Account) partial() bool {
-	return a.changed("key") || a.changed("key-file") || a.changed("certificate")
+// CheckUnnamed returns an error if a flag gives a key or a certificate for this account, which
+// the command does not use because nothing names the account. Otherwise a wrong key would be
+// ignored without a word. With variables it considers these, too.
+func (a *Account) CheckUnnamed(variables bool) error {
+	what := a.credential(variables)
+	if what == "" {
+		return nil
+	}
+	return refuse("%s is given, but its account is missing: use %s; a key or a certificate alone does not name an account", what, a.names().endpoints())
+}
+
+// credential returns the flag, or with variables the variable, that gives a key or a
+// certificate. It returns "" if there is none.
+func (a *Account) credential(variables bool) string {
+	for _, name := range []string{"key", "key-file", "certificate"} {
+		variable := a.env + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		switch {
+		case a.changed(name):
+			return "--" + a.prefix + name
+		case variables && a.getenv(variable) != "":
+			return variable
+		}
+	}
+	return ""
 }

@@ -68,8 +68,10 @@ func (f *Flags) Open() (*Connection, error) {
 			return nil, errors.Join(err, monitored.Close())
 		}
 	}
-	if f.lease != nil && c.Leases == monitored && f.lease.partial() {
-		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone does not name an account"), monitored.Close())
+	if f.lease != nil && c.Leases == monitored {
+		if err := f.lease.CheckUnnamed(monitored.DB == nil); err != nil {
+			return nil, errors.Join(err, monitored.Close())
+		}
 	}
 	return c, nil
 }
