@@ -61,7 +61,7 @@ Faults and frozen partitions are gone when the server restarts.`,
 
 // with opens the account, and calls f with its admin API.
 func (o *faultOptions) with(cmd *cobra.Command, f func(*admin.Client) error) (err error) {
-	account, err := o.account.Open()
+	account, err := o.account.Open(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

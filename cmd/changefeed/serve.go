@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -128,15 +127,12 @@ func (f keyFiles) read(c *serve.Config, warnings io.Writer) error {
 		{"--read-only-key-file", "CHANGEFEED_SERVE_READ_ONLY_KEY", f.readOnly, &c.ReadOnlyKeys},
 	} {
 		for _, file := range k.files {
-			key, err := connect.ReadKey(file)
+			key, err := connect.ReadKey(file, warnings)
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.flag, err)
 			}
 			if _, err := wire.ParseKey(key); err != nil {
 				return fmt.Errorf("%s %s is invalid: %w", k.flag, file, err)
-			}
-			if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-				_, _ = fmt.Fprintf(warnings, "warning: other users can read the key in %s (mode %#o); use chmod 600\n", file, info.Mode().Perm())
 			}
 			*k.keys = append(*k.keys, key)
 		}

@@ -72,8 +72,8 @@ func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
 	}
 }
 
-// A key file that other users can read is no secret, and the server says so.
-func TestServeWarnsOfAKeyFileThatOthersCanRead(t *testing.T) {
+// A key file that other users can read is no secret. The server and its clients say so.
+func TestAKeyFileThatOthersCanReadGetsAWarning(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o644: true} {
 		file := filepath.Join(t.TempDir(), "key")
@@ -86,6 +86,37 @@ func TestServeWarnsOfAKeyFileThatOthersCanRead(t *testing.T) {
 		if text := printedAtStart(t, nil, "--key-file", file); strings.Contains(text, "other users can read the key in "+file) != warned {
 			t.Errorf("mode %#o: %s; want a warning: %t", mode, text, warned)
 		}
+		// So does each command that uses such a file, once.
+		a := newAccount(t)
+		write(t, file+".account", a.key)
+		if err := os.Chmod(file+".account", mode); err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if warned {
+			want = 1
+		}
+		t.Setenv("COSMOS_ENDPOINT", a.endpoint)
+		for _, args := range [][]string{
+			{"tail", "--key-file", file + ".account"}, {"leases", "ls", "--key-file", file + ".account"}, {"partitions", "ls", "--key-file", file + ".account"}, {"fault", "ls", "--key-file", file + ".account"},
+			{"leases", "ls", "--lease-endpoint", a.endpoint, "--lease-key-file", file + ".account"},
+			{"tail"}, {"replicate"},
+		} {
+			if len(args) == 1 {
+				t.Setenv("COSMOS_KEY_FILE", file+".account")
+			}
+			switch args[0] {
+			case "replicate":
+				args = append(args, "--from", "shop/orders", "--to", "shop/orders")
+			case "fault":
+			default:
+				args = append(args, "--database", "shop", "--container", "orders")
+			}
+			if _, _, errOut := command(t, args...); strings.Count(errOut, "warning: other users can read the key in "+file+".account") != want {
+				t.Errorf("mode %#o, %v: %s; want %d warnings", mode, args, errOut, want)
+			}
+		}
+		t.Setenv("COSMOS_KEY_FILE", "")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ func settings(t *testing.T, prefix string, env map[string]string, args ...string
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return a.Settings()
+	return a.Settings(io.Discard)
 }
 
 func TestAFlagWinsOverTheEnvironmentAndAKeyMayComeFromEither(t *testing.T) {
