@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -118,6 +119,7 @@ type keyFiles struct{ keys, readOnly []string }
 // server could print the key of a real account. An error names the file or the variable.
 // Files that other users can read get a warning.
 func (f keyFiles) read(c *serve.Config, warnings io.Writer) error {
+	given := len(c.Keys) > 0
 	for _, k := range []struct {
 		flag, variable string
 		files          []string
@@ -141,7 +143,15 @@ func (f keyFiles) read(c *serve.Config, warnings io.Writer) error {
 				return fmt.Errorf("%s is invalid: %w", k.variable, err)
 			}
 			*k.keys = []string{key}
+			if k.keys == &c.Keys {
+				c.KeyVariable = k.variable
+			}
 		}
+	}
+	if !given && len(f.keys) > 0 {
+		var err error
+		c.KeyFile, err = filepath.Abs(f.keys[0]) // the line that names it is for any working directory
+		return err
 	}
 	return nil
 }

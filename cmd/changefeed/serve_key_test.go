@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/base64"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -47,21 +48,32 @@ func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
 	readOnly := base64.StdEncoding.EncodeToString([]byte("another one, for reading"))
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(key[:8]+"\n"+key[8:]+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name string
 		env  []string
 		args []string
+		want string // the word for the key in the line to paste
 	}{
-		{"file", nil, []string{"--key-file", file, "--read-only-key", readOnly}},
-		{"variable", []string{"CHANGEFEED_SERVE_KEY=" + key, "CHANGEFEED_SERVE_READ_ONLY_KEY=" + readOnly}, nil},
-		{"flag", nil, []string{"--key", key, "--read-only-key", readOnly}},
+		{"file", nil, []string{"--key-file", file, "--read-only-key", readOnly}, `"$(tr -d '\n' < ` + file + `)"`},
+		{"variable", []string{"CHANGEFEED_SERVE_KEY=" + key, "CHANGEFEED_SERVE_READ_ONLY_KEY=" + readOnly}, nil, `"${CHANGEFEED_SERVE_KEY:?}"`},
+		{"flag", nil, []string{"--key", key, "--read-only-key", readOnly}, "KEY"},
+		{"flag and file", nil, []string{"--key", key, "--key-file", file, "--read-only-key", readOnly}, "KEY"},
 	} {
-		if text := printedAtStart(t, c.env, c.args...); strings.Contains(text, key) || strings.Contains(text, readOnly) ||
-			!strings.Contains(text, " COSMOS_KEY=KEY\n") || !strings.Contains(text, "--print-key") || !strings.Contains(text, "ready\n") {
+		text := printedAtStart(t, c.env, c.args...)
+		if strings.Contains(text, key) || strings.Contains(text, readOnly) ||
+			!strings.Contains(text, " COSMOS_KEY="+c.want+"\n") || !strings.Contains(text, "--print-key") || !strings.Contains(text, "ready\n") {
 			t.Errorf("%s: %s", c.name, text)
+		}
+		// The line must work when it is pasted.
+		_, line, _ := strings.Cut(text, "\nexport ")
+		line, _, _ = strings.Cut(line, "\n")
+		shell := exec.CommandContext(t.Context(), "sh", "-c", "export "+line+`; printf %s "$COSMOS_KEY"`)
+		shell.Env = append(os.Environ(), c.env...)
+		if got, err := shell.Output(); err != nil || c.want != "KEY" && string(got) != key {
+			t.Errorf("%s: %s sets %q, %v", c.name, line, got, err)
 		}
 		if text := printedAtStart(t, c.env, append(c.args, "--print-key")...); !strings.Contains(text, " COSMOS_KEY="+key) || !strings.Contains(text, readOnly) {
 			t.Errorf("%s, --print-key: %s", c.name, text)
