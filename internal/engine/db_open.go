@@ -200,7 +200,7 @@ func (db *DB) openFault(err error) error {
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
 		return db.withNeed(fmt.Errorf("open store %s: %w", db.path(), err))
 	}
-	return &storetype.CorruptError{Dir: db.dir, Detail: "the files cannot be opened", Err: err}
+	return &storetype.CorruptError{Dir: db.dir, Detail: "the files cannot be opened", Err: damage{err}}
 }
 
 // startFault returns the error of openFault if the operating system refused an operation,

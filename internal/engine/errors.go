@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -69,10 +70,22 @@ func (db *DB) fault(err error) error {
 		return err
 	}
 	if pebble.IsCorruptionError(err) {
-		return &storetype.CorruptError{Dir: db.dir, Detail: "a file was changed or cut off", Err: err}
+		return &storetype.CorruptError{Dir: db.dir, Detail: "a file was changed or cut off", Err: damage{err}}
 	}
 	return fmt.Errorf("store: %w", err)
 }
+
+// damage is an error of Pebble about a damaged file. Its text is one line: Pebble joins to the
+// error what its listener for damage gets, whose text says nothing.
+type damage struct{ error }
+
+func (d damage) Error() string { return strings.ReplaceAll(d.error.Error(), "\n"+carrier, "") }
+
+// Unwrap returns Pebble's error.
+func (d damage) Unwrap() error { return d.error }
+
+// carrier is the text of Pebble's error that carries details for its listener.
+const carrier = "<corruption detail carrier>"
 
 // unixTime returns a _ts, which is in seconds, as a time in UTC.
 func unixTime(ts int64) time.Time { return time.Unix(ts, 0).UTC() }
