@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,10 +77,14 @@ func (db *DB) fault(err error) error {
 }
 
 // damage is an error of Pebble about a damaged file. Its text is one line: Pebble joins to the
-// error what its listener for damage gets, whose text says nothing.
+// error what its listener for damage gets, whose text says nothing, and several readers join
+// errors of one file.
 type damage struct{ error }
 
-func (d damage) Error() string { return strings.ReplaceAll(d.error.Error(), "\n"+carrier, "") }
+func (d damage) Error() string {
+	lines := slices.Compact(slices.DeleteFunc(strings.Split(d.error.Error(), "\n"), func(line string) bool { return line == carrier }))
+	return strings.Join(lines, "; ")
+}
 
 // Unwrap returns Pebble's error.
 func (d damage) Unwrap() error { return d.error }
