@@ -308,7 +308,10 @@ func (s *Settings) parse(connection string, n names) error {
 		case "accountkey":
 			s.Key = strings.TrimSpace(value)
 		case "disableservercertificatevalidation":
-			if !strings.EqualFold(strings.TrimSpace(value), "false") {
+			switch value = strings.TrimSpace(value); {
+			case !strings.EqualFold(value, "true") && !strings.EqualFold(value, "false"):
+				return errors.New("DisableServerCertificateValidation must be True or False")
+			case strings.EqualFold(value, "true"):
 				return errors.New("DisableServerCertificateValidation is not supported, because the key would be sent to any server; leave it out, and trust the server's certificate by " + n.certificateFile())
 			}
 		}
