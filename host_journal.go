@@ -113,8 +113,12 @@ func (j *journal) failed(log *slog.Logger, now time.Duration, token string, err 
 		o.throttled, o.logged = false, now
 		log.Warn("requests to the "+p.String()+" fail; retrying", "error", err)
 	case now-o.logged >= outageInterval:
+		message := " still fail; retrying"
+		if o.throttled { // nothing was logged yet
+			message = " fail; retrying"
+		}
 		o.throttled, o.logged = false, now
-		o.log(log).Warn("requests to the "+p.String()+" still fail; retrying", "for", (now - o.began).Round(time.Second), "leases", len(o.leases), "error", err)
+		o.log(log).Warn("requests to the "+p.String()+message, "for", (now - o.began).Round(time.Second), "leases", o.concerned(), "error", err)
 	default:
 		log.Debug("request to the "+p.String()+" failed; retrying", "error", err)
 	}
@@ -148,6 +152,18 @@ func (j *journal) worked(log *slog.Logger, now time.Duration, p party, token str
 		write = log.Debug
 	}
 	write("requests to the "+p.String()+" succeed again", "after", (o.healed - o.began).Round(time.Second))
+}
+
+// concerned returns the number of leases whose last request failed or that the host lost in
+// the outage and has not acquired again.
+func (o *outage) concerned() int {
+	n := len(o.lost)
+	for token := range o.leases {
+		if token != "" && !o.lost[token] {
+			n++
+		}
+	}
+	return n
 }
 
 // log adds the counts of an outage to a logger.

@@ -84,7 +84,7 @@ const (
 func (f Fault) validate(operations []string) error {
 	switch {
 	case f.Operation != "" && !slices.Contains(operations, f.Operation):
-		return fmt.Errorf("there is no operation %q; the operations are %q", f.Operation, operations)
+		return fmt.Errorf("there is no operation %q; the operations are %s", f.Operation, strings.Join(operations, ", "))
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("the status is %d; it is 400 to 599", f.Status)
 	case f.SubStatus < 0 || f.SubStatus != 0 && f.Status == 0:

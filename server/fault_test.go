@@ -211,7 +211,7 @@ func TestInvalidFaultsAreRefusedByName(t *testing.T) {
 		`{"status":503,"drop":true}`:                    "no status",
 		`{"subStatus":3200,"drop":true}`:                "needs a status",
 		`{"delayMs":5,"after":true}`:                    "delay alone",
-		`{"status":503,"operation":"create"}`:           `\"create document\"`,
+		`{"status":503,"operation":"create"}`:           "upsert document, create document, read document",
 		`{"status":503,"probability":1.5}`:              "up to 1",
 		`{"status":503,"count":-1}`:                     "negative",
 		`{"status":503,"container":"orders"}`:           "needs its database",

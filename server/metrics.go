@@ -42,6 +42,9 @@ type outcome struct {
 	status int
 }
 
+// unknownOperation is the operation of requests that are for none.
+const unknownOperation = "unknown"
+
 // durationBounds are the bounds of the buckets for request durations, in seconds. They
 // range from a read from memory to the usual timeout of a client.
 var durationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
@@ -68,7 +71,7 @@ func newMetrics(p metric.MeterProvider, db *engine.DB, operations []string) (*me
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	for _, op := range operations {
+	for _, op := range append(operations[:len(operations):len(operations)], unknownOperation) {
 		m.add(context.Background(), op, 0, 0, 0)
 	}
 	return m, nil
@@ -144,7 +147,7 @@ func (m *metrics) record(x *request, sent int64) {
 	}
 	op := x.op
 	if op == "" {
-		op = "unknown"
+		op = unknownOperation
 	}
 	ctx := context.WithoutCancel(x.r.Context())
 	m.duration.Record(ctx, time.Since(x.began).Seconds(), m.label(outcome{op, x.status}))

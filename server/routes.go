@@ -209,8 +209,9 @@ var errDirectMode = badRequest("the direct connection mode is not supported by t
 // Operation is an operation of the protocol. The server supports it, or refuses it with a
 // message that names it.
 type Operation struct {
-	// Name is the name of the operation in logs, metrics and faults. An unsupported
-	// operation has the name of its subject, such as "a trigger".
+	// Name is the name of the operation in logs, metrics and faults. That of an
+	// unsupported operation is "refuse " and its subject, as in "refuse a trigger".
+	// Several operations may have one name.
 	Name string
 	// Method and Path are the method and the path of its requests. Each "*" in Path is an
 	// ID. Operations with one method and path differ in their headers.
@@ -224,8 +225,7 @@ type Operation struct {
 func Operations() []Operation {
 	var all []Operation
 	for _, r := range new(Server).table() {
-		name, isRefused := strings.CutPrefix(r.op, refusedPrefix)
-		all = append(all, Operation{Name: name, Method: r.method, Path: r.shape, Supported: !isRefused})
+		all = append(all, Operation{Name: r.op, Method: r.method, Path: r.shape, Supported: !strings.HasPrefix(r.op, refusedPrefix)})
 	}
 	return all
 }

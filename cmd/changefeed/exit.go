@@ -91,7 +91,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	case errors.Is(err, errReported):
 		return exitFailed
 	case errors.As(err, &usage), errors.As(err, &account), errors.As(err, &address):
-		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for usage.\n", connect.Secretless(err.Error()), cmd.CommandPath())
+		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for usage.\n", plainText(err), cmd.CommandPath())
 		return exitUsage
 	case errors.As(err, &aside): // also after a signal
 		cmd.PrintErrf("changefeed: %s\n", plainText(err))
@@ -111,8 +111,8 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	return exitFailed
 }
 
-// plainText returns the text of an error for the user, with shortened answers and without
-// account keys.
+// plainText returns the text of an error for the user, in one line, with shortened answers
+// and without account keys.
 func plainText(err error) string { return connect.Secretless(connect.Text(err)) }
 
 // errReported makes a command fail with an error that it has printed already.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ Faults and frozen partitions are gone when the server restarts.`,
 
 // with opens the account, and calls f with its admin API.
 func (o *faultOptions) with(cmd *cobra.Command, f func(*admin.Client) error) (err error) {
-	account, err := o.account.Open()
+	account, err := o.account.Open(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func printFaults(w io.Writer, all admin.Faults) error {
 		}
 	}
 	for _, f := range all.Frozen {
-		if _, err := fmt.Fprintf(w, "frozen: %s/%s, keys %s\n", view.OneLine(f.Database), view.OneLine(f.Container), view.RangeName(feed.Range{Min: f.Min, Max: f.Max})); err != nil {
+		if _, err := fmt.Fprintf(w, "frozen: %s, keys %s\n", view.OneLine(f.Database+"/"+f.Container), view.RangeName(feed.Range{Min: f.Min, Max: f.Max})); err != nil {
 			return err
 		}
 	}
@@ -141,7 +142,7 @@ func faultRequests(f admin.Fault) string {
 		parts = append(parts, fmt.Sprintf("after %d", f.Skip))
 	}
 	if f.Count > 0 {
-		parts = append(parts, fmt.Sprintf("%d times", f.Count))
+		parts = append(parts, view.Plural(f.Count, "time", "times"))
 	}
 	if f.Probability > 0 && f.Probability < 1 {
 		parts = append(parts, fmt.Sprintf("%g %% of them", f.Probability*100))
@@ -267,8 +268,9 @@ func (o *faultOptions) add(cmd *cobra.Command) error {
 	})
 }
 
-// partition returns a command that calls f for each partition in its arguments.
-func (o *faultOptions) partition(use, short, long, done string, f func(c *admin.Client, cmd *cobra.Command, id string) error) *cobra.Command {
+// partition returns a command that calls f for each partition in its arguments, and prints
+// what f has done.
+func (o *faultOptions) partition(use, short, long string, f func(c *admin.Client, cmd *cobra.Command, id string) (done string, err error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long,
 		Args: arguments(1, 1000, "partition's id", "0"),
@@ -278,7 +280,8 @@ func (o *faultOptions) partition(use, short, long, done string, f func(c *admin.
 			}
 			return o.with(cmd, func(client *admin.Client) error {
 				for _, id := range args {
-					if err := f(client, cmd, id); err != nil {
+					done, err := f(client, cmd, id)
+					if err != nil {
 						return err
 					}
 					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "partition %s %s\n", id, done); err != nil {
@@ -296,18 +299,26 @@ func (o *faultOptions) partition(use, short, long, done string, f func(c *admin.
 func (o *faultOptions) freeze() *cobra.Command {
 	return o.partition("freeze --database NAME --container NAME ID...", "Hold the requests of partitions",
 		`Freeze holds every request that addresses a key of the partitions, before it has any effect. The
-keys stay frozen if the partition is split or merged. "changefeed partitions ls" shows the ids.`, "is frozen",
-		func(c *admin.Client, cmd *cobra.Command, id string) error {
-			return c.Freeze(cmd.Context(), o.fault.Database, o.fault.Container, id)
+keys stay frozen if the partition is split or merged. "changefeed partitions ls" shows the ids.`,
+		func(c *admin.Client, cmd *cobra.Command, id string) (string, error) {
+			return "is frozen", c.Freeze(cmd.Context(), o.fault.Database, o.fault.Container, id)
 		})
 }
 
 func (o *faultOptions) thaw() *cobra.Command {
 	return o.partition("thaw --database NAME --container NAME ID...", "Carry out the held requests of partitions",
 		`Thaw carries out the requests that "fault freeze" holds, and holds no further ones. "fault clear"
-thaws all partitions.`, "is not frozen any more",
-		func(c *admin.Client, cmd *cobra.Command, id string) error {
-			return c.Thaw(cmd.Context(), o.fault.Database, o.fault.Container, id)
+thaws all partitions.`,
+		func(c *admin.Client, cmd *cobra.Command, id string) (string, error) {
+			all, err := c.Partitions(cmd.Context(), o.fault.Database, o.fault.Container)
+			if err != nil {
+				return "", err
+			}
+			done := "was not frozen"
+			if slices.ContainsFunc(all, func(p admin.Partition) bool { return p.ID == id && p.Frozen }) {
+				done = "is not frozen any more"
+			}
+			return done, c.Thaw(cmd.Context(), o.fault.Database, o.fault.Container, id)
 		})
 }
 

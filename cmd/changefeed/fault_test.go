@@ -40,6 +40,8 @@ func TestFaultsOfARunningServerAreSetListedAndCleared(t *testing.T) {
 
 	has(call(exitOK, in("fault", "throttle", "--count", "2", "--retry-after", "1ms")...), "1      0     all in shop/orders, 2 times  429/3200, retry after 1ms\n")
 	has(call(exitOK, "fault", "set", "--operation", "create document", "--drop", "--after", "--range", "-80"), "create document, keys -80  carried out, no answer\n")
+	has(call(exitOK, "fault", "set", "--operation", "refuse a trigger", "--drop", "--count", "1"), "refuse a trigger, 1 time  no answer\n")
+	call(exitOK, "fault", "clear", "3")
 	call(exitOK, in("tail")...) // it repeats the throttled requests
 	var listed admin.Faults
 	if err := json.Unmarshal([]byte(call(exitOK, "fault", "ls", "--json")), &listed); err != nil || len(listed.Faults) != 2 || listed.Faults[0].Hits != 2 || listed.Faults[1].Hits != 0 {
@@ -50,6 +52,7 @@ func TestFaultsOfARunningServerAreSetListedAndCleared(t *testing.T) {
 	has(call(exitOK, "fault", "ls"), "FAULT", "frozen: shop/orders, keys -FF\n")
 	has(call(exitOK, in("partitions", "ls")...), "frozen")
 	has(call(exitOK, in("fault", "thaw", "0")...), "partition 0 is not frozen any more\n")
+	has(call(exitOK, in("fault", "thaw", "0")...), "partition 0 was not frozen\n")
 	has(call(exitFailed, in("fault", "freeze", "7")...), `there is no partition "7" now`)
 	has(call(exitFailed, "fault", "freeze", "0", "--database", "shop", "--container", "nothing"), "shop/nothing")
 
@@ -73,7 +76,7 @@ func TestFaultsOfARunningServerAreSetListedAndCleared(t *testing.T) {
 	}{
 		{[]string{"set"}, exitUsage, "the effect is missing"},
 		{[]string{"set", "--status", "200"}, exitFailed, "the status is 200"},
-		{[]string{"set", "--drop", "--operation", "nothing"}, exitFailed, `there is no operation "nothing"`},
+		{[]string{"set", "--drop", "--operation", "nothing"}, exitFailed, `there is no operation "nothing"; the operations are refuse client-side encryption, refuse a stored procedure, `},
 		{[]string{"set", "--drop", "--probability", "0"}, exitUsage, "--probability is 0"},
 		{[]string{"set", "--drop", "--range", "80"}, exitUsage, "--range is"},
 		{[]string{"set", "--drop", "--key-value", "ada"}, exitUsage, "--key-value is"},

@@ -110,7 +110,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 		}
 		choice.Dialect = &d
 	}
-	connection, err := o.Open()
+	connection, err := o.Open(cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
 	}

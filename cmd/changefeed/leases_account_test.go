@@ -189,7 +189,7 @@ func TestLeasesMayBeInAnotherAccount(t *testing.T) {
 		t.Errorf("another's key: status %d: %s", code, errOut)
 	}
 	t.Setenv("COSMOS_LEASE_CONNECTION_STRING", "")
-	if code, _, errOut := monitored.run("leases", "ls", "--lease-key", other.key); code != exitUsage || !strings.Contains(errOut, "--lease-endpoint is missing") {
+	if code, _, errOut := monitored.run("leases", "ls", "--lease-key", other.key); code != exitUsage || !strings.Contains(errOut, "--lease-key is given") {
 		t.Errorf("a key alone: status %d: %s", code, errOut)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -69,15 +70,15 @@ processor name (Java's lease prefix) or another lease container.`,
 					return err
 				}
 				for _, n := range plan.Notes {
-					cmd.PrintErrf("changefeed: note: %s\n", n)
+					cmd.PrintErrf("changefeed: note: %s\n", view.OneLine(n))
 				}
 				for _, text := range plan.Skipped {
-					cmd.PrintErrf("changefeed: %s\n", text)
+					cmd.PrintErrf("changefeed: %s\n", view.OneLine(text))
 				}
 				for _, token := range plan.Unchanged {
-					cmd.Printf("lease %s exists already\n", token)
+					cmd.Printf("lease %s exists already\n", view.OneLine(token))
 				}
-				return o.carryOut(cmd, change{plan: plan.Plan(o.dryRun), refusal: refusal, apply: func() error {
+				return o.carryOut(cmd, change{plan: plan.Plan(o.dryRun), effect: "it skips no changes: the new leases have the positions of the old ones", refusal: refusal, apply: func() error {
 					return leases.Convert(ctx, c.Container, target, plan, printDone(cmd.OutOrStdout()))
 				}})
 			})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 )
 
 // change is a plan with what its user must know before it is carried out.
@@ -90,21 +93,25 @@ func (o *leasesOptions) carryOut(cmd *cobra.Command, ch change) error {
 func printNotes(out io.Writer, ch change) error {
 	text := ""
 	if ch.effect != "" {
-		text = ch.effect + "\n"
+		text = view.OneLine(ch.effect) + "\n"
 	}
 	if ch.refusal != nil {
-		text += fmt.Sprintf("note: %v\n", ch.refusal)
+		text += fmt.Sprintf("note: %s\n", connect.Text(ch.refusal))
 	}
 	_, err := io.WriteString(out, text)
 	return err
 }
 
-// printSteps prints title, and then one line per step, which begins with prefix.
+// printSteps prints title, and then one line per step, which begins with prefix. The details
+// of a step follow it.
 func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
 	var b strings.Builder
 	b.WriteString(title)
 	for _, step := range steps {
-		b.WriteString(prefix + step.Text + "\n")
+		b.WriteString(prefix + view.OneLine(step.Text) + "\n")
+		for _, line := range step.Details {
+			b.WriteString("    " + view.OneLine(line) + "\n")
+		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -134,10 +141,34 @@ func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s [y/N] ", question); err != nil {
 		return false, err
 	}
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	text, err := readLine(cmd.Context(), cmd.InOrStdin())
+	if cmd.Context().Err() != nil {
+		_, _ = fmt.Fprintln(cmd.OutOrStdout()) // the question's line is still open
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	text = strings.ToLower(strings.TrimSpace(text))
+	return text == "y" || text == "yes", nil
+}
+
+// readLine reads a line of a terminal, but only until ctx ends. Without that, a signal would
+// end the command only after the next line. Nothing interrupts the read itself, so it may
+// outlast the call. It then ends with the process.
+func readLine(ctx context.Context, in io.Reader) (string, error) {
+	type line struct {
+		text string
+		err  error
+	}
+	lines := make(chan line, 1)
+	go func() {
+		text, err := bufio.NewReader(in).ReadString('\n')
+		lines <- line{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case l := <-lines:
+		return l.text, cmp.Or(ctx.Err(), l.err)
+	}
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -50,3 +52,38 @@ func TestACommandOnATerminalAsks(t *testing.T) {
 		}
 	}
 }
+
+// The first Ctrl-C at the question must end the command. The read of the terminal does not
+// notice it, so the command once waited for a line, and carried out the plan after a "y".
+func TestASignalAtTheQuestionEndsTheCommand(t *testing.T) {
+	s := behind(t)
+	id := s.live[2].ID
+	for name, args := range map[string][]string{
+		"reset":   {"leases", "reset", id, "--to", "now", "--data", s.dir, "--database", "shop", "--container", "orders"},
+		"restore": {"restore", s.dir},
+	} {
+		typed, terminal := openTerminal(t)
+		late := time.AfterFunc(20*time.Second, func() { _, _ = typed.WriteString("y\n") })
+		ctx, end := context.WithCancelCause(t.Context())
+		asked, out := make(chan struct{}), new(strings.Builder)
+		go func() {
+			<-asked
+			end(&endedError{reason: "interrupted", status: exitSignal + int(syscall.SIGTERM)})
+		}()
+		var errOut strings.Builder
+		code := run(ctx, args, terminal, writerFunc(func(p []byte) (int, error) {
+			if strings.HasSuffix(string(p), "[y/N] ") {
+				close(asked)
+			}
+			return out.Write(p)
+		}), &errOut)
+		if !late.Stop() || code != 143 || !strings.HasSuffix(out.String(), "[y/N] \n") || errOut.String() != "changefeed: interrupted\n" || s.positions()[id] != "LSN 30" {
+			t.Errorf("%s: status %d, at %s: %s%s", name, code, s.positions()[id], out.String(), errOut.String())
+		}
+	}
+}
+
+// writerFunc is a writer by its method.
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -59,8 +59,8 @@ func TestPlansSayWhatTheySkipAndNeedAConfirmation(t *testing.T) {
 			{[]string{"reset", s.live[0].ID, "--to", "beginning"}, "it delivers the changes of at most 1 transaction again\n"},
 			{[]string{"delete", "--all"}, "hosts that start at now (the default) skip the changes of at most 5 transactions, and hosts that start at the beginning deliver all changes again\n"},
 			{[]string{"delete", id}, "it skips no changes\n"},
-			{[]string{"import", file}, "it skips no changes\n"},
-			{[]string{"convert", "--to", "java-latest-version", "--to-processor", "q"}, "delete lease " + id + " of the source\n"},
+			{[]string{"import", file}, "  write lease " + id + " again, at the same position (LSN 30)\nit skips no changes\n"},
+			{[]string{"convert", "--to", "java-latest-version", "--to-processor", "q"}, "delete lease " + id + " of the source\nit skips no changes: the new leases have the positions of the old ones\n"},
 		} {
 			code, out, errOut := s.run(c.args...)
 			if code != exitUsage || !strings.HasPrefix(out, "the plan:\n  ") || !strings.HasSuffix(out, c.want) || !strings.Contains(errOut, "use --yes") {

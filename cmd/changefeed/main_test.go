@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	api "github.com/changefeed-go/changefeed/server"
 )
 
 // command runs the changefeed command with these arguments in this process.
@@ -170,6 +173,14 @@ func TestVersionPrintsTheReleaseAndTheCommit(t *testing.T) {
 	}
 }
 
+// faultNames returns the names that a server lists if a fault has an unknown operation.
+func faultNames(t *testing.T) []string {
+	t.Helper()
+	_, err := changefeedtest.NewServer(t).Faults().Add(api.Fault{Operation: "nothing", Drop: true})
+	_, list, _ := strings.Cut(err.Error(), "the operations are ")
+	return slices.Sorted(slices.Values(strings.Split(list, ", ")))
+}
+
 func TestShellsOfferTheValuesOfFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -180,6 +191,7 @@ func TestShellsOfferTheValuesOfFlags(t *testing.T) {
 		{[]string{"leases", "convert", "--to", ""}, "dotnet\njava-handle-changes\njava-latest-version\n:4\n"},
 		{[]string{"leases", "reset", "--to", ""}, "beginning\nnow\nafter:0\n:4\n"},
 		{[]string{"replicate", "--to", ""}, ":4\n"},
+		{[]string{"fault", "set", "--operation", ""}, strings.Join(faultNames(t), "\n") + "\n:4\n"},
 		{[]string{"tail", "--mode", ""}, "latest\navad\n:4\n"},
 		{[]string{"tail", "--key", ""}, ":4\n"},
 		{[]string{"tail", "--key-file", ""}, ":0\n"},

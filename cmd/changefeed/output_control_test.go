@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 func TestControlCharactersAreNotPrinted(t *testing.T) {
@@ -73,7 +76,75 @@ func TestNamesOfOwnersDoNotControlTheTerminal(t *testing.T) {
 			t.Errorf("%q: %q", command, text)
 		}
 	}
-	if _, out, _ := s.run("ls"); !strings.Contains(out, `evil\u001b[2J\nlease 9\u009b\u202e`) {
+	_, out, _ := s.run("ls")
+	if !strings.Contains(out, `evil\u001b[2J\nlease 9\u009b\u202e`) {
 		t.Errorf("the owner is not shown: %q", out)
+	}
+	// The columns must be as wide as what is printed.
+	_, table, _ := strings.Cut(out, "LEASE")
+	head, rows, _ := strings.Cut(table, "\n")
+	at := strings.Index(head, "MODE") + len("LEASE")
+	for row := range strings.Lines(rows) {
+		if !strings.HasPrefix(row[at:], "latest version") {
+			t.Errorf("%q is not aligned with %q", row, head)
+		}
+	}
+}
+
+// Names also go through running text: errors, plans, notes, the first line of a copy. There a
+// line break could add a line that looks like one of the command's own.
+func TestNamesInRunningTextDoNotMakeLines(t *testing.T) { synctest.Test(t, namesInRunningText) }
+
+func namesInRunningText(t *testing.T) {
+	const evil = "9\x1b[2J\nforged\tby\u009b\u202e"
+	s := leasesOf(t)
+	s.edit(func(db *store.DB) {
+		l := whole(s.live[0], 10)
+		l.Owner = "host" + evil
+		s.put(db, s.codec.Encode(l))
+		unreadable, err := json.Marshal(map[string]string{"id": s.codec.LeasePrefix() + evil})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.put(db, unreadable)
+		for _, name := range []string{evil, "apart"} {
+			if _, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: name, KeyPaths: []string{"/" + name}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		foreign := whole(s.live[1], 10)
+		foreign.Token = evil
+		foreign.ID = s.codec.LeaseID(evil)
+		s.drop(db, s.codec.LeaseID(s.live[1].ID))
+		s.put(db, s.codec.Encode(foreign))
+	})
+	account := []string{"--data", s.dir, "--database", "shop", "--container"}
+	shown := 0
+	for _, args := range [][]string{
+		append([]string{"partitions", "ls"}, append(account, "nope")...),
+		append([]string{"tail"}, append(account, "nope")...),
+		append([]string{"lag"}, append(account, "orders")...),
+		append([]string{"lag", "--processor", "x"}, append(account, "orders")...),
+		append([]string{"leases", "ls", "--leases", "apart"}, append(account, "orders")...),
+		append([]string{"leases", "ls", "--leases", evil}, append(account, evil)...),
+		append([]string{"leases", "delete", "--all", "--dry-run", "--force"}, append(account, "orders")...),
+		append([]string{"leases", "delete", "--all", "--yes"}, append(account, "orders")...),
+		append([]string{"leases", "reset", "nope", "--to", "now"}, append(account, "orders")...),
+		append([]string{"leases", "release", "--all", "--dry-run"}, append(account, "orders")...),
+		append([]string{"leases", "check", "--repair", "--dry-run"}, append(account, "orders")...),
+		append([]string{"leases", "convert", "--to", "java-latest-version", "--to-processor", "q"}, append(account, "orders")...),
+		{"replicate", "--data", s.dir, "--from", "shop/orders", "--to", "shop/" + url.PathEscape(evil), "--leases", "leases", "--until-caught-up"},
+	} {
+		_, out, errOut := command(t, args...)
+		text := out + errOut
+		if strings.ContainsAny(text, "\x1b\t\u009b\u202e") || strings.Contains(text, "\nforged") {
+			t.Errorf("%q: %q", args, text)
+		}
+		if strings.Contains(text, `9\u001b[2J\nforged\tby\u009b\u202e`) {
+			shown++
+		}
+	}
+	if shown < 11 { // in two of them no such name has a place
+		t.Errorf("only %d texts show the name", shown)
 	}
 }

@@ -117,7 +117,7 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 	if err := required("--database", o.database, "--container", o.container); err != nil {
 		return err
 	}
-	account, err := o.account.Open()
+	account, err := o.account.Open(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"runtime/debug"
@@ -22,10 +23,12 @@ import (
 // replicateOptions are the flags of `changefeed replicate`.
 type replicateOptions struct {
 	replicate.Config
-	flags                    *pflag.FlagSet
-	from, to                 string
-	data                     string
-	source, target, lease    *connect.Account
+	flags                 *pflag.FlagSet
+	from, to              string
+	data                  string
+	source, target, lease *connect.Account
+	// environment is the account of the variables without a prefix.
+	environment              *connect.Account
 	key, mode                string
 	leaseDatabase, leaseName string
 	metrics                  string
@@ -85,6 +88,7 @@ write 1.0 as 1 and 12.50 as 12.5.`,
 	flags := cmd.Flags()
 	o.flags = flags
 	o.source, o.target, o.lease = connect.NewAccount("from-"), connect.NewAccount("to-"), connect.NewAccount("lease-")
+	o.environment = connect.NewAccount("")
 	flags.StringVar(&o.from, "from", "", "`container` to copy: [URL/]DATABASE/CONTAINER")
 	flags.StringVar(&o.to, "to", "", "`container` to copy into: [URL/]DATABASE/CONTAINER")
 	flags.StringVar(&o.data, "data", "", "`directory` of an embedded store that has both containers")
@@ -122,7 +126,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 		}
 	}()
 	account := func(a *connect.Account, urlAndNames string) (side replicate.Container, err error) {
-		side, a, s, err := o.side(a, urlAndNames)
+		side, a, s, err := o.side(a, urlAndNames, cmd.ErrOrStderr())
 		if err != nil {
 			return side, err
 		}
@@ -146,10 +150,12 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 	}
 	o.Leases = replicate.Container{Account: o.To.Account, Database: o.To.Database, Container: o.leaseName}
 	if o.lease.Given() && (o.data == "" || o.flags.Changed("lease-endpoint") || o.flags.Changed("lease-connection-string")) {
-		if o.Leases.Account, err = o.lease.Open(); err != nil {
+		if o.Leases.Account, err = o.lease.Open(cmd.ErrOrStderr()); err != nil {
 			return err
 		}
 		open = append(open, o.Leases.Account)
+	} else if err := o.lease.CheckUnnamed(o.data == ""); err != nil {
+		return err
 	}
 	if o.leaseDatabase != "" {
 		o.Leases.Database = o.leaseDatabase
@@ -215,7 +221,7 @@ const minExpiration = 8 * time.Second
 
 // side returns the container on one side of the copy, and its account with the settings.
 // The account is a, or that of the variables without a prefix.
-func (o *replicateOptions) side(a *connect.Account, text string) (side replicate.Container, of *connect.Account, s connect.Settings, err error) {
+func (o *replicateOptions) side(a *connect.Account, text string, warnings io.Writer) (side replicate.Container, of *connect.Account, s connect.Settings, err error) {
 	flag := "from"
 	if a == o.target {
 		flag = "to"
@@ -234,15 +240,18 @@ func (o *replicateOptions) side(a *connect.Account, text string) (side replicate
 			return side, a, s, err
 		}
 	case o.data != "" && !named: // a flag overrides every variable
-		return side, a, connect.Settings{Data: o.data}, nil
+		return side, a, connect.Settings{Data: o.data}, a.CheckUnnamed(false)
 	case !a.Given():
-		if a = connect.NewAccount(""); !a.Given() { // the account of the environment variables
+		if err := a.CheckUnnamed(true); err != nil {
+			return side, a, s, err
+		}
+		if a = o.environment; !a.Given() {
 			env := strings.ToUpper(flag)
 			return side, a, s, &usageError{fmt.Errorf("--%s is %q, and its account is missing; give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
 				"or COSMOS_%[3]s_ENDPOINT, COSMOS_ENDPOINT for both sides, or --data DIR for an embedded store", flag, text, env)}
 		}
 	}
-	s, err = a.Settings()
+	s, err = a.Settings(warnings)
 	return side, a, s, err
 }
 

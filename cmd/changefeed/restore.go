@@ -79,7 +79,7 @@ func printRestoration(w io.Writer, dir string, r engine.Restoration) error {
 	if !r.LastWrite.IsZero() {
 		last = "its last write was at " + r.LastWrite.UTC().Format(time.RFC3339)
 	}
-	if _, err := fmt.Fprintf(w, "%s has %s and %s; %s\n", dir, view.Plural(r.Databases, "database", "databases"),
+	if _, err := fmt.Fprintf(w, "%s has %s and %s; %s\n", view.OneLine(dir), view.Plural(r.Databases, "database", "databases"),
 		view.Plural(len(r.Containers), "container", "containers"), last); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -119,6 +119,7 @@ type keyFiles struct{ keys, readOnly []string }
 // server could print the key of a real account. An error names the file or the variable.
 // Files that other users can read get a warning.
 func (f keyFiles) read(c *serve.Config, warnings io.Writer) error {
+	given := len(c.Keys) > 0
 	for _, k := range []struct {
 		flag, variable string
 		files          []string
@@ -128,15 +129,12 @@ func (f keyFiles) read(c *serve.Config, warnings io.Writer) error {
 		{"--read-only-key-file", "CHANGEFEED_SERVE_READ_ONLY_KEY", f.readOnly, &c.ReadOnlyKeys},
 	} {
 		for _, file := range k.files {
-			key, err := connect.ReadKey(file)
+			key, err := connect.ReadKey(file, warnings)
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.flag, err)
 			}
 			if _, err := wire.ParseKey(key); err != nil {
 				return fmt.Errorf("%s %s is invalid: %w", k.flag, file, err)
-			}
-			if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-				_, _ = fmt.Fprintf(warnings, "warning: other users can read the key in %s (mode %#o); use chmod 600\n", file, info.Mode().Perm())
 			}
 			*k.keys = append(*k.keys, key)
 		}
@@ -145,7 +143,15 @@ func (f keyFiles) read(c *serve.Config, warnings io.Writer) error {
 				return fmt.Errorf("%s is invalid: %w", k.variable, err)
 			}
 			*k.keys = []string{key}
+			if k.keys == &c.Keys {
+				c.KeyVariable = k.variable
+			}
 		}
+	}
+	if !given && len(f.keys) > 0 {
+		var err error
+		c.KeyFile, err = filepath.Abs(f.keys[0]) // the line that names it is for any working directory
+		return err
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/base64"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -47,21 +48,32 @@ func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
 	readOnly := base64.StdEncoding.EncodeToString([]byte("another one, for reading"))
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(key[:8]+"\n"+key[8:]+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name string
 		env  []string
 		args []string
+		want string // the word for the key in the line to paste
 	}{
-		{"file", nil, []string{"--key-file", file, "--read-only-key", readOnly}},
-		{"variable", []string{"CHANGEFEED_SERVE_KEY=" + key, "CHANGEFEED_SERVE_READ_ONLY_KEY=" + readOnly}, nil},
-		{"flag", nil, []string{"--key", key, "--read-only-key", readOnly}},
+		{"file", nil, []string{"--key-file", file, "--read-only-key", readOnly}, `"$(tr -d '\n' < ` + file + `)"`},
+		{"variable", []string{"CHANGEFEED_SERVE_KEY=" + key, "CHANGEFEED_SERVE_READ_ONLY_KEY=" + readOnly}, nil, `"${CHANGEFEED_SERVE_KEY:?}"`},
+		{"flag", nil, []string{"--key", key, "--read-only-key", readOnly}, "KEY"},
+		{"flag and file", nil, []string{"--key", key, "--key-file", file, "--read-only-key", readOnly}, "KEY"},
 	} {
-		if text := printedAtStart(t, c.env, c.args...); strings.Contains(text, key) || strings.Contains(text, readOnly) ||
-			!strings.Contains(text, " COSMOS_KEY=KEY\n") || !strings.Contains(text, "--print-key") || !strings.Contains(text, "ready\n") {
+		text := printedAtStart(t, c.env, c.args...)
+		if strings.Contains(text, key) || strings.Contains(text, readOnly) ||
+			!strings.Contains(text, " COSMOS_KEY="+c.want+"\n") || !strings.Contains(text, "--print-key") || !strings.Contains(text, "ready\n") {
 			t.Errorf("%s: %s", c.name, text)
+		}
+		// The line must work when it is pasted.
+		_, line, _ := strings.Cut(text, "\nexport ")
+		line, _, _ = strings.Cut(line, "\n")
+		shell := exec.CommandContext(t.Context(), "sh", "-c", "export "+line+`; printf %s "$COSMOS_KEY"`)
+		shell.Env = append(os.Environ(), c.env...)
+		if got, err := shell.Output(); err != nil || c.want != "KEY" && string(got) != key {
+			t.Errorf("%s: %s sets %q, %v", c.name, line, got, err)
 		}
 		if text := printedAtStart(t, c.env, append(c.args, "--print-key")...); !strings.Contains(text, " COSMOS_KEY="+key) || !strings.Contains(text, readOnly) {
 			t.Errorf("%s, --print-key: %s", c.name, text)
@@ -72,8 +84,8 @@ func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
 	}
 }
 
-// A key file that other users can read is no secret, and the server says so.
-func TestServeWarnsOfAKeyFileThatOthersCanRead(t *testing.T) {
+// A key file that other users can read is no secret. The server and its clients say so.
+func TestAKeyFileThatOthersCanReadGetsAWarning(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o644: true} {
 		file := filepath.Join(t.TempDir(), "key")
@@ -86,6 +98,37 @@ func TestServeWarnsOfAKeyFileThatOthersCanRead(t *testing.T) {
 		if text := printedAtStart(t, nil, "--key-file", file); strings.Contains(text, "other users can read the key in "+file) != warned {
 			t.Errorf("mode %#o: %s; want a warning: %t", mode, text, warned)
 		}
+		// So does each command that uses such a file, once.
+		a := newAccount(t)
+		write(t, file+".account", a.key)
+		if err := os.Chmod(file+".account", mode); err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if warned {
+			want = 1
+		}
+		t.Setenv("COSMOS_ENDPOINT", a.endpoint)
+		for _, args := range [][]string{
+			{"tail", "--key-file", file + ".account"}, {"leases", "ls", "--key-file", file + ".account"}, {"partitions", "ls", "--key-file", file + ".account"}, {"fault", "ls", "--key-file", file + ".account"},
+			{"leases", "ls", "--lease-endpoint", a.endpoint, "--lease-key-file", file + ".account"},
+			{"tail"}, {"replicate"},
+		} {
+			if len(args) == 1 {
+				t.Setenv("COSMOS_KEY_FILE", file+".account")
+			}
+			switch args[0] {
+			case "replicate":
+				args = append(args, "--from", "shop/orders", "--to", "shop/orders")
+			case "fault":
+			default:
+				args = append(args, "--database", "shop", "--container", "orders")
+			}
+			if _, _, errOut := command(t, args...); strings.Count(errOut, "warning: other users can read the key in "+file+".account") != want {
+				t.Errorf("mode %#o, %v: %s; want %d warnings", mode, args, errOut, want)
+			}
+		}
+		t.Setenv("COSMOS_KEY_FILE", "")
 	}
 }
 

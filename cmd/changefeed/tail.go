@@ -165,7 +165,7 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 
 // tail connects to the account and prints the feed.
 func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errOut io.Writer) (err error) {
-	connection, err := o.Open()
+	connection, err := o.Open(errOut)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -125,7 +127,7 @@ func (d *Directory) Fault(err error) error {
 		return err
 	}
 	if pebble.IsCorruptionError(err) {
-		return &storetype.CorruptError{Dir: d.Name, Detail: "a file was changed or cut off", Err: err}
+		return &storetype.CorruptError{Dir: d.Name, Detail: "a file was changed or cut off", Err: damage{err}}
 	}
 	return fmt.Errorf("store: %w", err)
 }
@@ -144,7 +146,7 @@ func (d *Directory) OpenFault(err error) error {
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
 		return d.withNeed(fmt.Errorf("open store %s: %w", d.Path, err))
 	}
-	return &storetype.CorruptError{Dir: d.Name, Detail: "the files cannot be opened", Err: err}
+	return &storetype.CorruptError{Dir: d.Name, Detail: "the files cannot be opened", Err: damage{err}}
 }
 
 // StartFault returns the error of OpenFault if the operating system refused an operation,
@@ -204,3 +206,19 @@ func (d *Directory) Refused(err error) error {
 	}
 	return &storetype.DiskError{Dir: d.Name, Err: d.withRoom(err, "writing")}
 }
+
+// damage is an error of Pebble about a damaged file. Its text is one line: Pebble joins to the
+// error what its listener for damage gets, whose text says nothing, and several readers join
+// errors of one file.
+type damage struct{ error }
+
+func (d damage) Error() string {
+	lines := slices.Compact(slices.DeleteFunc(strings.Split(d.error.Error(), "\n"), func(line string) bool { return line == carrier }))
+	return strings.Join(lines, "; ")
+}
+
+// Unwrap returns Pebble's error.
+func (d damage) Unwrap() error { return d.error }
+
+// carrier is the text of Pebble's error that carries details for its listener.
+const carrier = "<corruption detail carrier>"

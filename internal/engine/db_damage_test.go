@@ -323,6 +323,9 @@ func (d *damager) try(name, what string, b []byte) {
 	if _, suffix, ok := strings.Cut(name, "."); ok && !strings.HasPrefix(name, "marker") {
 		kind = suffix
 	}
+	if err != nil && (strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "carrier")) {
+		t.Errorf("%s %s: the error is not one line: %v", name, what, err)
+	}
 	var corrupt *storetype.CorruptError
 	var other *storetype.FormatError // the changed byte can make the version in FORMAT another one
 	switch {

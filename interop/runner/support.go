@@ -222,11 +222,12 @@ func refusals(operations []server.Operation) (lines []string) {
 		if o.Supported {
 			continue
 		}
-		if !slices.Contains(names, o.Name) {
-			names = append(names, o.Name)
+		name := strings.TrimPrefix(o.Name, "refuse ")
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
-		if !slices.Contains(paths[o.Name], o.Path) {
-			paths[o.Name] = append(paths[o.Name], o.Path)
+		if !slices.Contains(paths[name], o.Path) {
+			paths[name] = append(paths[name], o.Path)
 		}
 	}
 	for _, name := range names {

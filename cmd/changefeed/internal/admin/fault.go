@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/changefeed-go/changefeed/server"
 )
@@ -37,13 +38,15 @@ type Fault struct {
 	After        bool   `json:"after,omitempty"`
 }
 
-// Operations returns the names of the operations that a fault can select.
+// Operations returns the names of the operations that a fault can select, in alphabetical
+// order.
 func Operations() []string {
 	var names []string
 	for _, o := range server.Operations() {
 		names = append(names, o.Name)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Faults is what makes the requests to a server fail or wait.

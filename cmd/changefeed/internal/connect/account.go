@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -37,6 +39,10 @@ type Account struct {
 	url    string // flag whose URL is the endpoint, if it is not --{prefix}endpoint
 
 	endpoint, key, keyFile, connection, certificate, data string
+
+	// warned reports whether the file of the key has been read, and others' access to it
+	// been reported.
+	warned bool
 }
 
 // NewAccount returns an account with the flags --{prefix}endpoint, --{prefix}key and so
@@ -122,7 +128,9 @@ func (s Settings) GoString() string { return s.String() }
 // A flag overrides every variable. If a flag names the account, its key may still come
 // from a variable. If variables name two accounts or two keys, Settings returns an error.
 // Errors are of type *[UsageError].
-func (a *Account) Settings() (Settings, error) {
+//
+// Settings writes a warning to warnings if other users can read the file of the key.
+func (a *Account) Settings(warnings io.Writer) (Settings, error) {
 	for _, name := range []string{"endpoint", "key", "key-file", "connection-string", "certificate", "data"} {
 		// A flag that is given but empty comes from a script whose variable was not set.
 		// It must not select the account of the environment.
@@ -142,7 +150,7 @@ func (a *Account) Settings() (Settings, error) {
 		connection, from = a.getenv(a.env+"CONNECTION_STRING"), a.env+"CONNECTION_STRING"
 	}
 	if connection != "" {
-		return a.connected(s, connection, from)
+		return a.connected(s, connection, from, warnings)
 	}
 	of := origin{endpoint: cmp.Or(a.url, "--"+a.prefix+"endpoint")}
 	if s.Endpoint = a.endpoint; s.Endpoint == "" {
@@ -153,7 +161,7 @@ func (a *Account) Settings() (Settings, error) {
 		return Settings{}, a.missing()
 	}
 	var err error
-	if s.Key, of.key, err = a.keyText(); err != nil {
+	if s.Key, of.key, err = a.keyText(warnings); err != nil {
 		return Settings{}, err
 	}
 	return s, s.complete(of)
@@ -162,7 +170,7 @@ func (a *Account) Settings() (Settings, error) {
 // connected returns s with the endpoint and key of a connection string. from is the flag
 // or variable of the string. If it is a variable, the string must agree with the other
 // variables. A key from a flag replaces the string's key.
-func (a *Account) connected(s Settings, connection, from string) (Settings, error) {
+func (a *Account) connected(s Settings, connection, from string, warnings io.Writer) (Settings, error) {
 	if err := s.parse(connection, a.names()); err != nil {
 		return Settings{}, refuse("%s is invalid: %v", from, err)
 	}
@@ -172,7 +180,7 @@ func (a *Account) connected(s Settings, connection, from string) (Settings, erro
 			return Settings{}, refuse("%[1]sENDPOINT is %[2]q, but %[1]sCONNECTION_STRING names another account, %[3]q; unset one of them, or use --%[4]sendpoint",
 				a.env, redacted(endpoint), redacted(s.Endpoint), a.prefix)
 		}
-		key, keyFrom, err := a.keyText()
+		key, keyFrom, err := a.keyText(warnings)
 		if err != nil {
 			return Settings{}, err
 		}
@@ -237,12 +245,16 @@ func (a *Account) missing() error {
 	if a.flags != nil && a.flags.Lookup(p+"data") != nil {
 		or = fmt.Sprintf(", or --%sdata DIR for an embedded store", p)
 	}
-	return refuse("no account is named; use --%sendpoint URL (with --%skey-file, or with Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
+	given := ""
+	if what := a.credential(true); what != "" {
+		given = what + " is given, but "
+	}
+	return refuse("%sno account is named; use --%sendpoint URL (with --%skey-file, or with Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", given, p, p, p, e, e, e, or)
 }
 
 // keyText returns the account key as the user gave it. from is the flag or variable of
 // the key. Flags override variables.
-func (a *Account) keyText() (key, from string, err error) {
+func (a *Account) keyText(warnings io.Writer) (key, from string, err error) {
 	if a.key != "" {
 		return a.key, "--" + a.prefix + "key", nil
 	}
@@ -254,7 +266,11 @@ func (a *Account) keyText() (key, from string, err error) {
 			return key, a.env + "KEY", nil
 		}
 	}
-	read, err := ReadKey(file)
+	if a.warned {
+		warnings = io.Discard
+	}
+	a.warned = true
+	read, err := ReadKey(file, warnings)
 	switch {
 	case err != nil:
 		return "", from, refuse("%s: %v", from, err)
@@ -265,8 +281,8 @@ func (a *Account) keyText() (key, from string, err error) {
 }
 
 // ReadKey reads a key from a file. It removes white space at both ends. The error names
-// the file.
-func ReadKey(file string) (string, error) {
+// the file. If other users can read the file, ReadKey writes a warning to warnings.
+func ReadKey(file string, warnings io.Writer) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
@@ -274,6 +290,9 @@ func ReadKey(file string) (string, error) {
 	key := strings.TrimSpace(string(text))
 	if key == "" {
 		return "", fmt.Errorf("%s is empty", file)
+	}
+	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		_, _ = fmt.Fprintf(warnings, "warning: other users can read the key in %s (mode %#o); use chmod 600\n", file, info.Mode().Perm())
 	}
 	return key, nil
 }
@@ -289,7 +308,10 @@ func (s *Settings) parse(connection string, n names) error {
 		case "accountkey":
 			s.Key = strings.TrimSpace(value)
 		case "disableservercertificatevalidation":
-			if !strings.EqualFold(strings.TrimSpace(value), "false") {
+			switch value = strings.TrimSpace(value); {
+			case !strings.EqualFold(value, "true") && !strings.EqualFold(value, "false"):
+				return errors.New("DisableServerCertificateValidation must be True or False")
+			case strings.EqualFold(value, "true"):
 				return errors.New("DisableServerCertificateValidation is not supported, because the key would be sent to any server; leave it out, and trust the server's certificate by " + n.certificateFile())
 			}
 		}
@@ -365,6 +387,28 @@ func ownCertificate(endpoint *url.URL) string {
 // named reports whether a flag, and not only a variable, names an account.
 func (a *Account) named() bool { return a.changed("endpoint") || a.changed("connection-string") }
 
-func (a *Account) partial() bool {
-	return a.changed("key") || a.changed("key-file") || a.changed("certificate")
+// CheckUnnamed returns an error if a flag gives a key or a certificate for this account, which
+// the command does not use because nothing names the account. Otherwise a wrong key would be
+// ignored without a word. With variables it considers these, too.
+func (a *Account) CheckUnnamed(variables bool) error {
+	what := a.credential(variables)
+	if what == "" {
+		return nil
+	}
+	return refuse("%s is given, but its account is missing: use %s; a key or a certificate alone does not name an account", what, a.names().endpoints())
+}
+
+// credential returns the flag, or with variables the variable, that gives a key or a
+// certificate. It returns "" if there is none.
+func (a *Account) credential(variables bool) string {
+	for _, name := range []string{"key", "key-file", "certificate"} {
+		variable := a.env + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		switch {
+		case a.changed(name):
+			return "--" + a.prefix + name
+		case variables && a.getenv(variable) != "":
+			return variable
+		}
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ func settings(t *testing.T, prefix string, env map[string]string, args ...string
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return a.Settings()
+	return a.Settings(io.Discard)
 }
 
 func TestAFlagWinsOverTheEnvironmentAndAKeyMayComeFromEither(t *testing.T) {
@@ -113,7 +114,7 @@ func TestAnInvalidAccountIsRejectedByNameAndWithoutTheKey(t *testing.T) {
 		{nil, []string{"--connection-string", "AccountKey=" + secret}, "AccountEndpoint is missing"},
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "AccountKey is missing"},
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + ";DisableServerCertificateValidation=True;"}, "DisableServerCertificateValidation"},
-		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + keyA + ";DisableServerCertificateValidation=maybe;"}, "DisableServerCertificateValidation"},
+		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + keyA + ";DisableServerCertificateValidation=maybe;"}, "DisableServerCertificateValidation must be True or False"},
 		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING is invalid"},
 		// An error names only the flag or variable whose value is wrong.
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, "AccountKey in --connection-string is invalid"},

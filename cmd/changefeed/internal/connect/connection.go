@@ -10,6 +10,7 @@ package connect
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -54,9 +55,9 @@ type Connection struct {
 
 // Open opens the accounts that the flags and the environment name. It sends no request,
 // so an unreachable account fails at its first use. It returns a *[UsageError], or an
-// error of [store.Open].
-func (f *Flags) Open() (*Connection, error) {
-	monitored, err := f.monitored.Open()
+// error of [store.Open]. warnings are those of [Account.Settings].
+func (f *Flags) Open(warnings io.Writer) (*Connection, error) {
+	monitored, err := f.monitored.Open(warnings)
 	if err != nil {
 		return nil, err
 	}
@@ -64,12 +65,14 @@ func (f *Flags) Open() (*Connection, error) {
 	// A lease account from the environment is not used with an embedded store, because
 	// the store has its own lease container. A lease account from a flag is used.
 	if f.lease != nil && f.lease.Given() && (monitored.DB == nil || f.lease.named()) {
-		if c.Leases, err = f.lease.Open(); err != nil {
+		if c.Leases, err = f.lease.Open(warnings); err != nil {
 			return nil, errors.Join(err, monitored.Close())
 		}
 	}
-	if f.lease != nil && c.Leases == monitored && f.lease.partial() {
-		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone does not name an account"), monitored.Close())
+	if f.lease != nil && c.Leases == monitored {
+		if err := f.lease.CheckUnnamed(monitored.DB == nil); err != nil {
+			return nil, errors.Join(err, monitored.Close())
+		}
 	}
 	return c, nil
 }
@@ -101,9 +104,9 @@ type Opened struct {
 const requestTime = 65 * time.Second
 
 // Open opens the account that flags and environment name. It returns a *[UsageError], or
-// an error of [store.Open].
-func (a *Account) Open() (*Opened, error) {
-	s, err := a.Settings()
+// an error of [store.Open]. warnings are those of [Account.Settings].
+func (a *Account) Open(warnings io.Writer) (*Opened, error) {
+	s, err := a.Settings(warnings)
 	if err != nil {
 		return nil, err
 	}

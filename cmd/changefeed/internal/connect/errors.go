@@ -14,6 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -67,9 +68,10 @@ func speaksTLS(text string) bool {
 	return strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port")
 }
 
-// Text returns the text of err. Each answer of the service in it is shortened to its
-// message, and the remedies that [Advice] gives in the words of the command are left out.
-func Text(err error) string { return shortened(err.Error(), err) }
+// Text returns the text of err in one line, with names from the account escaped. Each answer
+// of the service in it is shortened to its message, and the remedies that [Advice] gives in
+// the words of the command are left out.
+func Text(err error) string { return view.OneLine(shortened(err.Error(), err)) }
 
 // shortened returns text, in which the answers in err and in the errors that err wraps
 // are shortened to their messages.
@@ -80,18 +82,30 @@ func shortened(text string, err error) string {
 	if answer, ok := err.(*azcore.ResponseError); ok { //nolint:errorlint // the wrapped errors come next
 		return strings.ReplaceAll(text, answer.Error(), brief(answer))
 	}
+	if own := err.Error(); strings.HasPrefix(own, entra) {
+		text = strings.ReplaceAll(text, own, strings.Join(strings.Fields(own), " ")) // it has a line for each credential
+	}
 	switch e := err.(type) { //nolint:errorlint // the function visits every error of the tree
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
 			return shortened(text, inner)
 		}
 	case interface{ Unwrap() []error }:
-		for _, inner := range e.Unwrap() {
+		all := e.Unwrap()
+		var texts []string
+		for _, inner := range all {
+			texts = append(texts, inner.Error())
+		}
+		text = strings.ReplaceAll(text, strings.Join(texts, "\n"), strings.Join(texts, "; ")) // [errors.Join] has a line for each
+		for _, inner := range all {
 			text = shortened(text, inner)
 		}
 	}
 	return text
 }
+
+// entra begins the text of a failed sign-in by Microsoft Entra ID.
+const entra = "DefaultAzureCredential: "
 
 // secret matches an account key (64 bytes in base64), and the AccountKey in a connection
 // string.
@@ -173,7 +187,7 @@ func Advice(err error) string {
 		return "; no server listens there: start `changefeed serve`, or check " + n.endpointName()
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "; the host does not exist: check the spelling of " + n.endpointName()
-	case strings.Contains(err.Error(), "DefaultAzureCredential: "):
+	case strings.Contains(err.Error(), entra):
 		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or use " + n.keys() + "."
 	case Status(err) == http.StatusUnauthorized:
 		return "; the account rejects the key: it belongs to another account, or was replaced; check " + n.keys() + " (on this machine the default is the local emulators' key)"

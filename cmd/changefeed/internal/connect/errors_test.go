@@ -55,8 +55,10 @@ func TestEveryAnswerInAnErrorIsALineAtMost(t *testing.T) {
 	for want, err := range map[string]error{
 		"the account answers 404: it isn't there":                                                      first,
 		"read 1: the account answers 404: it isn't there; read 2: the account answers 503: come again": fmt.Errorf("read 1: %w; read 2: %w", first, second),
-		"a: the account answers 404: it isn't there\nthe account answers 503: come again":              fmt.Errorf("a: %w", errors.Join(first, second)),
+		"a: the account answers 404: it isn't there; the account answers 503: come again":              fmt.Errorf("a: %w", errors.Join(first, second)),
 		"no answer": errors.New("no answer"),
+		`the existing ones are shop/a\nb\u001b[2J`:                    errors.New("the existing ones are shop/a\nb\x1b[2J"),
+		"DefaultAzureCredential: failed. Attempted: A: no":            fmt.Errorf("%w", errors.New("DefaultAzureCredential: failed.\nAttempted:\n\tA: no")),
 		"look: the account requires TLS, but the endpoint is http://": fmt.Errorf("look: %w", Plain(plainText400)),
 	} {
 		if got := Text(err); got != want {

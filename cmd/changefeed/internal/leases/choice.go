@@ -161,7 +161,7 @@ func (c *Container) choose(groups []group, choice Choice) (group, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
-		return group{}, &ChoiceError{reason: fmt.Sprintf("there are no leases of %s/%s in %s%s%s", view.OneLine(c.Identity.Database), view.OneLine(c.Identity.Container), view.OneLine(c.Name), named(choice), others(groups))}
+		return group{}, &ChoiceError{reason: fmt.Sprintf("there are no leases of %s/%s in %s%s%s", c.Identity.Database, c.Identity.Container, c.Name, named(choice), others(groups))}
 	}
 	return group{}, &ChoiceError{reason: fmt.Sprintf("several processors have leases of %s/%s in %s; choose one%s", c.Identity.Database, c.Identity.Container, c.Name, others(fit))}
 }

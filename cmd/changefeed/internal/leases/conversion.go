@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
@@ -49,7 +48,8 @@ func PlanConversion(source, target Survey, same bool) (Conversion, error) {
 		if !ok {
 			c.Steps = append(c.Steps, Step{
 				Op: Create, After: m.to, Raw: m.after,
-				Text: fmt.Sprintf("create lease %s from lease %s (%s)\n%s", m.to.Token, m.from.Token, Position(m.from), indented(difference(m.before, m.after))),
+				Text:    fmt.Sprintf("create lease %s from lease %s (%s)", m.to.Token, m.from.Token, Position(m.from)),
+				Details: difference(m.before, m.after),
 			})
 			continue
 		}
@@ -76,7 +76,7 @@ func PlanConversion(source, target Survey, same bool) (Conversion, error) {
 func skipped(source Survey) []string {
 	var all []string
 	skip := func(d Document, why string) {
-		all = append(all, fmt.Sprintf("document %s is skipped: %s", view.OneLine(d.ID), why))
+		all = append(all, fmt.Sprintf("document %s is skipped: %s", d.ID, why))
 	}
 	for _, f := range source.Foreign {
 		skip(f.Document, fmt.Sprintf("it is a lease in %s, and not in %s; see `changefeed leases check`", f.Dialect, source.Codec.Dialect()))
@@ -102,8 +102,8 @@ func (c Conversion) Refuse(force bool) error {
 	return nil
 }
 
-// Plan returns all steps in the order in which they are carried out. Without details, each
-// is one line.
+// Plan returns all steps in the order in which they are carried out, with details or
+// without.
 func (c Conversion) Plan(details bool) []Step {
 	verify := Step{Text: "create the target's marker, and read the new leases again"}
 	if c.Target.Marker != nil {
@@ -112,16 +112,10 @@ func (c Conversion) Plan(details bool) []Step {
 	all := slices.Concat(c.Steps, []Step{verify}, c.Remove)
 	for n := range all {
 		if !details {
-			all[n] = short(all[n])
+			all[n].Details = nil
 		}
 	}
 	return all
-}
-
-// short returns a step whose text is one line.
-func short(s Step) Step {
-	s.Text, _, _ = strings.Cut(s.Text, "\n")
-	return s
 }
 
 // resumable returns an error if the target has documents that an earlier attempt at this
@@ -176,7 +170,10 @@ func unlock(ctx context.Context, to *Container, lock Document) error {
 }
 
 func convertLocked(ctx context.Context, from, to *Container, c Conversion, done func(Step) error) error {
-	if err := to.Apply(ctx, c.Target, c.Steps, func(s Step) error { return done(short(s)) }); err != nil {
+	if err := to.Apply(ctx, c.Target, c.Steps, func(s Step) error {
+		s.Details = nil
+		return done(s)
+	}); err != nil {
 		return err
 	}
 	if c.Target.Marker == nil {
@@ -256,9 +253,4 @@ func (c *Container) FindAfter(ctx context.Context, s Survey, o Options, left int
 			return s, Report{}, err
 		}
 	}
-}
-
-// indented returns lines, each indented, to be printed below a step.
-func indented(lines string) string {
-	return "    " + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n    ")
 }

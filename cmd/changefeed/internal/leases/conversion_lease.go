@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
@@ -71,7 +70,7 @@ func convertLeases(source Survey, to lease.Codec) (made []convertedLease, notes 
 }
 
 func cannotConvert(token, format string, args ...any) error {
-	return fmt.Errorf("cannot convert lease "+token+": "+format, args...)
+	return fmt.Errorf("cannot convert lease %s: %w", token, fmt.Errorf(format, args...))
 }
 
 // add converts a lease and adds it to the results.
@@ -174,22 +173,22 @@ func (c *converter) note() {
 // difference describes the change from one lease document to another, with a line for
 // each member: - marks a member that is removed, and + one that is added. It decodes the
 // position of Java's second dialect.
-func difference(before, after []byte) string {
+func difference(before, after []byte) []string {
 	was, is := lines(before), lines(after)
-	var b strings.Builder
+	var all []string
 	for _, line := range was {
 		mark := "-"
 		if slices.Contains(is, line) {
 			mark = " "
 		}
-		fmt.Fprintf(&b, "%s %s\n", mark, line)
+		all = append(all, mark+" "+line)
 	}
 	for _, line := range is {
 		if !slices.Contains(was, line) {
-			fmt.Fprintf(&b, "+ %s\n", line)
+			all = append(all, "+ "+line)
 		}
 	}
-	return b.String()
+	return all
 }
 
 // lines returns the members of a document, one line for each.

@@ -242,7 +242,7 @@ func TestADifferenceDecodesPositions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := difference(got[0].before, got[0].after)
+	text := strings.Join(difference(got[0].before, got[0].after), "\n")
 	for _, want := range []string{`- LeaseToken: "1"`, `+ LeaseToken: "-40"`, `- version: 0`, `  Owner: null`, `+ ContinuationToken: {"V":1`, `"token":"\"17\""`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the difference lacks %s:\n%s", want, text)

@@ -125,7 +125,11 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 		there[l.Token] = true
 		if i, ok := s.find(l.Token); ok {
 			l.ID = i.Document.ID
-			steps = append(steps, Step{Op: Replace, Before: &i.Document, After: l, Text: fmt.Sprintf("set lease %s from %s to %s", l.Token, Position(i.Lease), Position(l))})
+			text := fmt.Sprintf("set lease %s from %s to %s", l.Token, Position(i.Lease), Position(l))
+			if Position(i.Lease) == Position(l) {
+				text = fmt.Sprintf("write lease %s again, at the same position (%s)", l.Token, Position(l))
+			}
+			steps = append(steps, Step{Op: Replace, Before: &i.Document, After: l, Text: text})
 			continue
 		}
 		steps = append(steps, Step{Op: Create, After: l, Text: fmt.Sprintf("create lease %s at %s", l.Token, Position(l))})

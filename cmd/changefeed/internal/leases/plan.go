@@ -35,8 +35,10 @@ type Step struct {
 	Raw []byte
 	// Now reports whether After starts at the end of its feed at the moment of the write.
 	Now bool
-	// Text describes the step to the user.
+	// Text describes the step to the user, in one line. Names in it are raw.
 	Text string
+	// Details are further lines for a dry run.
+	Details []string
 }
 
 // MarshalText returns the step's Text. The JSON form of a step is this text alone.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
@@ -26,14 +25,10 @@ type LiveError struct {
 func (e *LiveError) Error() string {
 	var texts []string
 	for _, i := range e.Items {
-		texts = append(texts, fmt.Sprintf("lease %s is owned by %s, which wrote it %s ago", i.Token, ownerOf(i.Owner), max(0, e.Now.Sub(i.Lease.Modified)).Round(time.Second)))
+		texts = append(texts, fmt.Sprintf("lease %s is owned by %s, which wrote it %s ago", i.Token, protocol.Instance(i.Owner), max(0, e.Now.Sub(i.Lease.Modified)).Round(time.Second)))
 	}
 	return fmt.Sprintf("cannot %s: %s; stop the hosts and retry when their leases are free or expired, or use --force: %s", e.Verb, strings.Join(texts, "; "), ForceCosts)
 }
-
-// ownerOf returns the instance of an owner for messages. Anybody may write an owner, so line
-// breaks in it are escaped.
-func ownerOf(owner string) string { return view.OneLine(protocol.Instance(owner)) }
 
 // ForceCosts describes the cost of changing a lease that a live host owns.
 const ForceCosts = "the owner notices at its next write, within a renew interval (13 s by default), and delivers changes until then; " +

@@ -39,7 +39,7 @@ var ErrNotReleased = errors.New("not all leases are free")
 type ForeignOwnerError struct{ Token, Owner string }
 
 func (e *ForeignOwnerError) Error() string {
-	return fmt.Sprintf("lease %s is owned by %s, a host of .NET or Java, which does not release leases on request; stop that host, or use --force: %s", e.Token, view.OneLine(e.Owner), ForceCosts)
+	return fmt.Sprintf("lease %s is owned by %s, a host of .NET or Java, which does not release leases on request; stop that host, or use --force: %s", e.Token, e.Owner, ForceCosts)
 }
 
 // Run releases items. It returns a *[ForeignOwnerError] before it changes anything, or
@@ -79,11 +79,12 @@ func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) 
 	if r.DryRun {
 		return nil
 	}
-	return r.printf("A lease stays free for at most an acquire interval (17 s by default). Then any host may acquire it, including the same one. To keep it free, stop the hosts.\n")
+	return r.printf("A lease stays free for at most an acquire interval (17 s by default). Then any host may acquire it, including the same one. To keep it free, stop the hosts.")
 }
 
+// printf prints one line.
 func (r Release) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(r.Out, format, args...)
+	_, err := fmt.Fprintln(r.Out, view.OneLine(fmt.Sprintf(format, args...)))
 	return err
 }
 
@@ -98,27 +99,27 @@ const (
 
 // begin frees a lease that is expired, or asks its live owner to release it.
 func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (answer, error) {
-	owner := ownerOf(i.Owner)
+	owner := protocol.Instance(i.Owner)
 	switch state := s.State(i.Lease); {
 	case state == Free:
-		return settled, r.printf("lease %s is free\n", i.Token)
+		return settled, r.printf("lease %s is free", i.Token)
 	case r.DryRun && (state == Expired || r.Force):
-		return settled, r.printf("would free lease %s of %s\n", i.Token, owner)
+		return settled, r.printf("would free lease %s of %s", i.Token, owner)
 	case r.DryRun && !protocol.Ours(i.Owner):
-		return settled, r.printf("note: %v\n", &ForeignOwnerError{Token: i.Token, Owner: i.Owner})
+		return settled, r.printf("note: %v", &ForeignOwnerError{Token: i.Token, Owner: i.Owner})
 	case r.DryRun:
-		return settled, r.printf("would ask %s for lease %s\n", owner, i.Token)
+		return settled, r.printf("would ask %s for lease %s", owner, i.Token)
 	case state == Expired || r.Force:
 		if _, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Released(i.Lease, ""))); err != nil {
 			return settled, err
 		}
-		return settled, r.printf("lease %s of %s is free; it was %s\n", i.Token, owner, state)
+		return settled, r.printf("lease %s of %s is free; it was %s", i.Token, owner, state)
 	case s.Age(i.Lease) >= s.Terms.Young():
 		// The owner may be dead, and a request would make the lease look renewed. So
 		// begin waits until the owner writes the lease, or until the lease expires.
-		return refused, r.printf("lease %s: %s has not written it for %s; waiting until it does, or until the lease expires\n", i.Token, owner, s.Age(i.Lease))
+		return refused, r.printf("lease %s: %s has not written it for %s; waiting until it does, or until the lease expires", i.Token, owner, s.Age(i.Lease))
 	case i.Wanted() != "":
-		return asked, r.printf("lease %s: %s was already asked for it by %s\n", i.Token, owner, protocol.Instance(i.Wanted()))
+		return asked, r.printf("lease %s: %s was already asked for it by %s", i.Token, owner, protocol.Instance(i.Wanted()))
 	}
 	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Asked(i.Lease, r.Owner)))
 	if changed(err) {
@@ -132,7 +133,7 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 
 // printAsked prints that the owner of a lease was asked to release it.
 func (r Release) printAsked(i Item) error {
-	return r.printf("lease %s: asked %s for it; it finishes its batch first\n", i.Token, ownerOf(i.Owner))
+	return r.printf("lease %s: asked %s for it; it finishes its batch first", i.Token, protocol.Instance(i.Owner))
 }
 
 // wait reads a lease repeatedly until its owner has released it. marked reports whether
@@ -144,7 +145,7 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 		d, now, err := c.Read(ctx, i.Document.ID, i.Key)
 		switch {
 		case errors.Is(err, feed.ErrNotFound):
-			return r.printf("lease %s no longer exists: its partition was split or merged, or the lease was deleted\n", i.Token)
+			return r.printf("lease %s no longer exists: its partition was split or merged, or the lease was deleted", i.Token)
 		case ctx.Err() != nil:
 			return r.timeoutError(ctx, i)
 		case err != nil:
@@ -157,15 +158,15 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 		s.Now = now
 		switch {
 		case l.Owner == "":
-			return r.printf("lease %s is free, at %s\n", i.Token, Position(l))
+			return r.printf("lease %s is free, at %s", i.Token, Position(l))
 		case l.Owner != i.Owner:
-			return r.printf("lease %s was released; %s owns it now\n", i.Token, ownerOf(l.Owner))
+			return r.printf("lease %s was released; %s owns it now", i.Token, protocol.Instance(l.Owner))
 		case s.State(l) == Expired:
-			return r.printf("lease %s has expired: %s does not run any more, and any host may acquire it\n", i.Token, ownerOf(l.Owner))
+			return r.printf("lease %s has expired: %s does not run any more, and any host may acquire it", i.Token, protocol.Instance(l.Owner))
 		case l.Wanted() == "" && marked:
 			// Hosts of this project keep the request in the document until a host
 			// acquires the lease.
-			return r.printf("lease %s was free, and %s has acquired it again\n", i.Token, ownerOf(l.Owner))
+			return r.printf("lease %s was free, and %s has acquired it again", i.Token, protocol.Instance(l.Owner))
 		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
 			_, err := c.Replace(ctx, d, s.Codec.Encode(protocol.Asked(l, r.Owner)))
 			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
@@ -193,7 +194,7 @@ func (r Release) timeoutError(ctx context.Context, i Item) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	return fmt.Errorf("%w: %s still owns lease %s after %s, perhaps because its handler has a batch; it was asked, and releases the lease after the batch", ErrNotReleased, ownerOf(i.Owner), i.Token, r.Timeout)
+	return fmt.Errorf("%w: %s still owns lease %s after %s, perhaps because its handler has a batch; it was asked, and releases the lease after the batch", ErrNotReleased, protocol.Instance(i.Owner), i.Token, r.Timeout)
 }
 
 func changed(err error) bool {

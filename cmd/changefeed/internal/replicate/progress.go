@@ -55,7 +55,7 @@ func (p *progress) add(s measurement) {
 // line returns the progress as one line of text. what is its beginning.
 func (p *progress) line(what string) string {
 	last := p.seen[len(p.seen)-1]
-	parts := []string{fmt.Sprintf("%s %s documents", what, view.Thousands(p.write.copied.Load()))}
+	parts := []string{what + " " + documents(p.write.copied.Load())}
 	if n := p.write.moved.Load(); n > 0 {
 		parts = append(parts, view.Thousands(n)+" moved")
 	}
@@ -113,7 +113,7 @@ func (p *progress) left() (time.Duration, bool) {
 // say prints one line, and ignores errors. If the reader of the output is gone, the
 // caller of Run ends ctx.
 func (p *progress) say(format string, args ...any) {
-	text := fmt.Sprintf(format+"\n", args...)
+	text := view.OneLine(fmt.Sprintf(format, args...)) + "\n"
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, _ = io.WriteString(p.out, text)

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
@@ -134,7 +135,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		if err == nil {
 			err = lacking
 		} else if lacking != nil {
-			_, _ = fmt.Fprintln(cfg.Out, lacking)
+			_, _ = fmt.Fprintln(cfg.Out, connect.Text(lacking))
 		}
 	}()
 	r, st, err := begin(ctx, cfg)
@@ -272,10 +273,18 @@ func (r *replication) announce(st *state) {
 	}
 }
 
+// documents returns a number of documents as a text.
+func documents(n int64) string {
+	if n == 1 {
+		return "1 document"
+	}
+	return view.Thousands(n) + " documents"
+}
+
 // summary prints the last line of a run, with the numbers of documents.
 func (r *replication) summary() {
 	w := r.writer
-	text := fmt.Sprintf("this process copied %s documents in %s", view.Thousands(w.copied.Load()), time.Since(r.progress.began).Round(time.Second))
+	text := fmt.Sprintf("this process copied %s in %s", documents(w.copied.Load()), time.Since(r.progress.began).Round(time.Second))
 	if n := w.moved.Load(); n > 0 {
 		text += fmt.Sprintf(", of which %s moved to another key", view.Thousands(n))
 	}

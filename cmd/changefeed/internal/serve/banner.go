@@ -13,7 +13,8 @@ import (
 
 // banner is the text that a server prints for its clients: names with values, code for
 // each SDK, a line to paste into a shell, and "ready" in the last line. Scripts wait for
-// "ready". With the default flags it fits a terminal of 80 columns and 24 rows.
+// "ready". It fits a terminal of 80 columns and 24 rows, unless the values alone need more. If
+// they leave too few rows, it omits the code for some SDKs.
 type banner struct {
 	Config
 	address     net.Addr
@@ -56,21 +57,73 @@ func (b banner) write(w io.Writer) error {
 	fmt.Fprintf(&t, "changefeed %s serves %s\n", b.Version, where)
 	endpoint := b.endpoint()
 	b.values(func(name, value string) { fmt.Fprintf(&t, "%-13s %s\n", name, value) })
-	t.WriteString("In a program, with an official SDK and the variables of the export line:\n")
-	for _, sdk := range b.sdks(endpoint) {
-		name := sdk.name
-		for _, line := range sdk.lines {
-			fmt.Fprintf(&t, "%-7s %s\n", name, line)
-			name = ""
-		}
-	}
 	certificate := ""
 	if b.certificate != "" {
 		certificate = " COSMOS_CERTIFICATE=" + shellQuote(b.certificate)
 	}
-	fmt.Fprintf(&t, "export COSMOS_ENDPOINT=%s COSMOS_KEY=%s%s\nready\n", shellQuote(endpoint), shellQuote(b.shown(b.keys())[0]), certificate)
-	_, err := io.WriteString(w, t.String())
+	last := fmt.Sprintf("export COSMOS_ENDPOINT=%s COSMOS_KEY=%s%s\nready\n", shellQuote(endpoint), b.keyWord(), certificate)
+	writeCode(&t, b.sdks(endpoint), terminalRows-rows(t.String())-rows(last)-1) // the cursor has a row, too
+	_, err := io.WriteString(w, t.String()+last)
 	return err
+}
+
+// terminalRows and terminalColumns are the size of the terminal that the banner fits.
+const terminalRows, terminalColumns = 24, 80
+
+// rows returns the number of rows that a text needs on a terminal.
+func rows(text string) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		n += max(1, (len(line)-1+terminalColumns-1)/terminalColumns)
+	}
+	return n
+}
+
+// writeCode writes the code for the SDKs in at most n rows. If there is not enough room for
+// all, the last line names those that are missing, and where they are.
+func writeCode(t *strings.Builder, sdks []sdkLines, n int) {
+	const title = "In a program, with an official SDK and the variables of the export line:\n"
+	need := 1 // for the title
+	for _, sdk := range sdks {
+		need += len(sdk.lines)
+	}
+	all := need <= n
+	n -= 2 // for the title and the last line
+	var code strings.Builder
+	var missing []string
+	for _, sdk := range sdks {
+		if !all && len(sdk.lines) > n {
+			missing = append(missing, sdk.name)
+			continue
+		}
+		n -= len(sdk.lines)
+		name := sdk.name
+		for _, line := range sdk.lines {
+			fmt.Fprintf(&code, "%-7s %s\n", name, line)
+			name = ""
+		}
+	}
+	if code.Len() > 0 {
+		t.WriteString(title + code.String())
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(t, "The code for %s is in docs/emulators.md.\n", strings.Join(missing, ", "))
+	}
+}
+
+// keyWord returns the word for the line to paste that a shell expands to the first key. A
+// hidden key is read from the file or variable that the server has read. If it came from
+// another flag, the user must fill it in.
+func (b banner) keyWord() string {
+	shown := b.shown(b.keys())[0]
+	switch {
+	case shown != hiddenKey:
+	case b.KeyFile != "":
+		return `"$(tr -d '\n' < ` + shellQuote(b.KeyFile) + `)"`
+	case b.KeyVariable != "":
+		return `"${` + b.KeyVariable + `:?}"`
+	}
+	return shellQuote(shown)
 }
 
 // values calls row for each value that the banner names.

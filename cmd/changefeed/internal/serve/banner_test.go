@@ -30,11 +30,12 @@ func TestTheBannersPathsAreAbsolute(t *testing.T) {
 // the banner must print the variables that name the trusted certificate.
 func TestPythonsLineNamesTheCertificateIfTheSDKChecksIt(t *testing.T) {
 	for endpoint, told := range map[string]bool{"": false, "https://shop.test/": true} {
-		r := start(t, Config{TLS: selfSigned, Data: t.TempDir(), PublicEndpoint: endpoint})
-		_, python, _ := strings.Cut(r.banner, "\nPython")
-		line := "with REQUESTS_CA_BUNDLE=$COSMOS_CERTIFICATE\n             SSL_CERT_FILE=$COSMOS_CERTIFICATE\n"
-		if !strings.Contains(python, "CosmosClient(") || strings.Contains(python, line) != told {
-			t.Errorf("endpoint %q needs the certificate: %t\n%s", endpoint, told, r.banner)
+		b := banner{Config: Config{TLS: selfSigned, PublicEndpoint: endpoint}, address: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8081}, certificate: "x.crt"}
+		sdks := b.sdks(b.endpoint())
+		python := strings.Join(sdks[len(sdks)-1].lines, "\n")
+		lines := "with REQUESTS_CA_BUNDLE=$COSMOS_CERTIFICATE\n     SSL_CERT_FILE=$COSMOS_CERTIFICATE"
+		if !strings.HasPrefix(python, "CosmosClient(") || strings.Contains(python, lines) != told {
+			t.Errorf("endpoint %q needs the certificate: %t\n%s", endpoint, told, python)
 		}
 	}
 }
@@ -52,17 +53,24 @@ func TestAKeyWithLineBreaksIsPrintedInOneLine(t *testing.T) {
 // The banner must fit a terminal of 80 columns and 24 rows, with the row of the cursor after
 // it. Only the key and the line to paste may be wrapped.
 func TestTheBannerFitsATerminal(t *testing.T) {
+	const missing = " is in docs/emulators.md.\nexport "
 	for name, c := range map[string]Config{
 		"TLS":         {TLS: selfSigned},
 		"plain":       {TLS: plain},
 		"public":      {TLS: selfSigned, PublicEndpoint: "https://shop.test/"},
 		"a given key": {TLS: selfSigned, Keys: []string{"b3duIGtleQ=="}},
+		"everything":  {TLS: selfSigned, Data: "data"},
+		"all at once": {TLS: selfSigned, Data: "data", PublicEndpoint: "https://shop.test/", Keys: []string{"b3duIGtleQ=="}, KeyFile: "/home/somebody/key", ReadOnlyKeys: []string{"cmVhZGVy"}},
 	} {
 		c.Version = "v1.10.10"
 		var text strings.Builder
 		b := banner{Config: c, address: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8081}}
 		if c.TLS == selfSigned {
 			b.certificate = "/home/somebody/.cache/changefeed/localhost.crt"
+		}
+		if c.Data != "" {
+			b.metrics, b.health = "http://127.0.0.1:9081/metrics", "http://127.0.0.1:8080/ready"
+			b.created = "created 1 database, 2 containers and 3 documents"
 		}
 		if err := b.write(&text); err != nil {
 			t.Fatal(err)
@@ -75,8 +83,14 @@ func TestTheBannerFitsATerminal(t *testing.T) {
 				t.Errorf("%s: a line of %d columns: %s", name, width, line)
 			}
 		}
-		if rows > 24 && c.PublicEndpoint == "" && c.Keys == nil { // others need more lines
+		if rows > 24 || strings.Contains(text.String(), missing) != (c.PublicEndpoint != "" || c.Data != "") {
 			t.Errorf("%s: %d rows:\n%s", name, rows, &text)
+		}
+		for _, sdk := range b.sdks(b.endpoint()) { // each has its code, or is named
+			_, last, _ := strings.Cut(text.String(), "The code for ")
+			if strings.Contains(text.String(), "\n"+sdk.name+" ") == strings.Contains(last, sdk.name) {
+				t.Errorf("%s: %s:\n%s", name, sdk.name, &text)
+			}
 		}
 	}
 }

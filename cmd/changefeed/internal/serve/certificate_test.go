@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -148,12 +149,15 @@ func TestServerInMemoryNeedsNoHome(t *testing.T) {
 				t.Errorf("the certificate: %q", said)
 			}
 			for line, want := range map[string]bool{
-				"ServerCertificateCustomValidationCallback": true, "NODE_TLS_REJECT_UNAUTHORIZED=0": true, "CERTIFICATE_VALIDATION_DISABLED=true": true,
+				"NODE_TLS_REJECT_UNAUTHORIZED=0": true, "CERTIFICATE_VALIDATION_DISABLED=true": true,
 				"SSL_CERT_FILE": false, "NODE_EXTRA_CA_CERTS": false, "REQUESTS_CA_BUNDLE": false,
 			} {
 				if strings.Contains(r.banner, line) != want {
 					t.Errorf("the banner has %q: %t, want %t:\n%s", line, !want, want, r.banner)
 				}
+			}
+			if code := fmt.Sprint(banner{unkept: os.ErrPermission}.sdks(r.values["endpoint"])); !strings.Contains(code, "ServerCertificateCustomValidationCallback") {
+				t.Errorf("the code for .NET checks a certificate that is in no file: %s", code)
 			}
 			u, err := url.Parse(r.values["endpoint"])
 			if err != nil {

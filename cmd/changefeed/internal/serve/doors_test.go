@@ -111,7 +111,7 @@ func TestOnlyAllowedOriginsMayReadAnswers(t *testing.T) {
 func TestInvalidOriginsAreRefusedByName(t *testing.T) {
 	for origin, valid := range map[string]bool{
 		"http://localhost:3000": true, "https://app.example.com": true, "*": true,
-		"": false, "localhost:3000": false, "http://localhost:3000/": false, "http://localhost:3000/app": false, "http://": false, "http://Localhost": false, "null": false,
+		"": false, "localhost:3000": false, "http://localhost:3000/": false, "http://localhost:3000/app": false, "http://": false, "http://Localhost": false, "null": false, "http://*.example.com": false, "ftp://x": false,
 	} {
 		err := Config{Origins: []string{origin}}.validateOrigins()
 		if (err == nil) != valid || err != nil && !strings.Contains(err.Error(), "--allow-origin") {

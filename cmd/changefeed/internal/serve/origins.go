@@ -22,8 +22,8 @@ const preflightAge = "7200"
 func (c Config) validateOrigins() error {
 	for _, origin := range c.Origins {
 		u, err := url.Parse(origin)
-		if origin != anyOrigin && (err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || origin != strings.ToLower(origin)) {
-			return refuse("--allow-origin is %q: it must be a scheme, a host in lower case and perhaps a port, without a path, for instance http://localhost:3000, or *", origin)
+		if origin != anyOrigin && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Contains(u.Host, "*") || u.Scheme+"://"+u.Host != origin || origin != strings.ToLower(origin)) {
+			return refuse("--allow-origin is %q: it must be http or https, a host in lower case and perhaps a port, without a path, for instance http://localhost:3000, or * for all; browsers name one host, so a pattern cannot match", origin)
 		}
 	}
 	return nil

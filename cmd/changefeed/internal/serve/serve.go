@@ -42,6 +42,10 @@ type Config struct {
 	// Keys and ReadOnlyKeys are account keys in base64. If Keys is empty, the local
 	// emulators' well-known key is used.
 	Keys, ReadOnlyKeys []string
+	// KeyFile is the file, or KeyVariable the environment variable, that the first of Keys
+	// comes from. Both are empty if it comes from neither. The banner names them instead of
+	// the key.
+	KeyFile, KeyVariable string
 	// AADIssuer is the URL of an issuer whose AAD tokens are accepted. If empty, only
 	// tokens of the emulators' form are accepted. AADAudiences are the accepted
 	// audiences; see [server.Issuer].

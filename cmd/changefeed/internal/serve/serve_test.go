@@ -149,7 +149,10 @@ func TestServedEndpointKeyAndCertificateAreThoseOfTheBanner(t *testing.T) {
 				t.Errorf("no line for Node:\n%s", r.banner)
 			}
 			for sdk, read := range map[string]string{"Go": "os.Getenv(%q)", "Java": "System.getenv(%q)", ".NET": "Environment.GetEnvironmentVariable(%q)", "Python": "os.environ[%q]"} {
-				_, code, _ := strings.Cut(r.banner, "\n"+sdk+" ")
+				_, code, there := strings.Cut(r.banner, "\n"+sdk+" ")
+				if _, omitted, _ := strings.Cut(r.banner, "The code for "); !there && strings.Contains(omitted, sdk) {
+					continue // the test's directory has a long name
+				}
 				if !strings.Contains(code, fmt.Sprintf(read, "COSMOS_ENDPOINT")) || !strings.Contains(code, fmt.Sprintf(read, "COSMOS_KEY")) {
 					t.Errorf("no line for %s:\n%s", sdk, r.banner)
 				}

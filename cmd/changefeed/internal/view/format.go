@@ -16,8 +16,7 @@ import (
 const ClearScreen = "\x1b[2J\x1b[H"
 
 // Table writes rows as a table with aligned columns. Empty cells at the end of a row add
-// no spaces. Line breaks and tabs in a cell are escaped, because a name that contains one
-// could look like another row.
+// no spaces. Cells are escaped by [OneLine] before their widths are measured.
 func Table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
@@ -31,11 +30,6 @@ func Table(w io.Writer, rows [][]string) error {
 	}
 	return t.Flush()
 }
-
-// OneLine returns a name from the account with escaped line breaks and tabs.
-func OneLine(name string) string { return lineBreaks.Replace(name) }
-
-var lineBreaks = strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`, "\v", `\v`, "\f", `\f`)
 
 // Plural returns n with the noun one if n is 1, and with the noun many otherwise.
 func Plural(n int, one, many string) string {
