@@ -190,7 +190,7 @@ Stop the hosts first: a lease that a live host owns is not changed.`,
 				if err != nil {
 					return err
 				}
-				return o.carryOut(cmd, o.moving(ctx, cmd, c, s, "reset", plan))
+				return o.carryOut(ctx, cmd, o.moving(ctx, cmd, c, s, "reset", plan))
 			})
 		},
 	}
@@ -217,7 +217,7 @@ again.`,
 				if err != nil {
 					return &usageError{err}
 				}
-				return o.carryOut(cmd, o.moving(ctx, cmd, c, s, "delete", plan))
+				return o.carryOut(ctx, cmd, o.moving(ctx, cmd, c, s, "delete", plan))
 			})
 		},
 	}
@@ -313,7 +313,7 @@ positions. Leases that a live host owns are not changed.`,
 			if err != nil {
 				return err
 			}
-			return o.carryOut(cmd, o.moving(cmd.Context(), cmd, c, s, "import", plan))
+			return o.carryOut(cmd.Context(), cmd, o.moving(cmd.Context(), cmd, c, s, "import", plan))
 		},
 	}
 	return o.changes(cmd, "")

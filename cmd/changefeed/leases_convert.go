@@ -78,7 +78,7 @@ processor name (Java's lease prefix) or another lease container.`,
 				for _, token := range plan.Unchanged {
 					cmd.Printf("lease %s exists already\n", view.OneLine(token))
 				}
-				return o.carryOut(cmd, change{plan: plan.Plan(o.dryRun), effect: "it skips no changes: the new leases have the positions of the old ones", refusal: refusal, apply: func() error {
+				return o.carryOut(ctx, cmd, change{plan: plan.Plan(o.dryRun), effect: "it skips no changes: the new leases have the positions of the old ones", refusal: refusal, apply: func() error {
 					return leases.Convert(ctx, c.Container, target, plan, printDone(cmd.OutOrStdout()))
 				}})
 			})

@@ -59,7 +59,7 @@ func (o *leasesOptions) repairing(ctx context.Context, cmd *cobra.Command, c *op
 
 // carryOut prints a plan, asks the user, and carries it out. With --dry-run it only prints
 // the plan. It returns errUnchanged if the answer is no.
-func (o *leasesOptions) carryOut(cmd *cobra.Command, ch change) error {
+func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, ch change) error {
 	out := cmd.OutOrStdout()
 	switch {
 	case len(ch.plan) == 0:
@@ -79,7 +79,7 @@ func (o *leasesOptions) carryOut(cmd *cobra.Command, ch change) error {
 	if err := printNotes(out, ch); err != nil {
 		return err
 	}
-	yes, err := confirm(cmd, o.yes, "Carry it out?")
+	yes, err := confirm(ctx, cmd, o.yes, "Carry it out?")
 	switch {
 	case err != nil:
 		return err
@@ -131,7 +131,7 @@ func addYes(cmd *cobra.Command, yes *bool) {
 // that moves a position, or deletes or overwrites something, calls it first. It does not
 // ask if yes, the value of --yes, is true. It returns an error if it must ask and the input
 // is not a terminal.
-func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
+func confirm(ctx context.Context, cmd *cobra.Command, yes bool, question string) (bool, error) {
 	if yes {
 		return true, nil
 	}
@@ -141,8 +141,8 @@ func confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s [y/N] ", question); err != nil {
 		return false, err
 	}
-	text, err := readLine(cmd.Context(), cmd.InOrStdin())
-	if cmd.Context().Err() != nil {
+	text, err := readLine(ctx, cmd.InOrStdin())
+	if ctx.Err() != nil {
 		_, _ = fmt.Fprintln(cmd.OutOrStdout()) // the question's line is still open
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

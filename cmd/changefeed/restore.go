@@ -55,7 +55,7 @@ func (o *restoreOptions) restore(ctx context.Context, cmd *cobra.Command, dir st
 		if err := printRestoration(out, dir, r); err != nil || o.dryRun {
 			return false, err
 		}
-		return confirm(cmd, o.yes, "Restore it?")
+		return confirm(ctx, cmd, o.yes, "Restore it?")
 	})
 	switch {
 	case errors.Is(err, engine.ErrNotConfirmed) && o.dryRun && o.json:
