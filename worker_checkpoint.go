@@ -99,7 +99,7 @@ func (lw *leaseWriter) positionDue() bool {
 	switch {
 	case !lw.progress.behind() || w.split.cutting():
 		return false
-	case !lw.anchored || w.split.gone || len(lw.asks) > 0:
+	case !lw.anchored || w.phase == phaseGone || len(lw.asks) > 0:
 		return true
 	case len(lw.unsaved) == 0:
 		return false // the due position is after pages without changes only, or checkpoints are manual

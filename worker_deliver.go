@@ -24,8 +24,9 @@ type deliverer struct {
 	w        *worker
 	calls    *caller
 	observer Observer
-	opened   bool
-	closed   bool
+	// opened reports whether the observer may handle batches: Open has returned nil, and
+	// Close has not returned. A plain handler needs neither.
+	opened bool
 	// op names the last call of the user's code, "open", "handle" or "close", for
 	// messages.
 	op string
@@ -40,7 +41,7 @@ type deliverer struct {
 func newDeliverer(w *worker, l lease.Lease) deliverer {
 	d := deliverer{w: w, calls: newCaller(), retryDelay: w.backoff(l, "handle")}
 	if w.cfg.Handler != nil {
-		d.observer, d.opened, d.closed = plainObserver{w.cfg.Handler}, true, true
+		d.observer, d.opened = plainObserver{w.cfg.Handler}, true
 	}
 	return d
 }
@@ -49,7 +50,7 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 // now.
 func (d *deliverer) step() {
 	w := d.w
-	if d.calls.busy || !w.working() {
+	if d.calls.busy || w.phase != phaseWorking {
 		return
 	}
 	if d.opened && d.hand == nil && !d.takeNext() {
@@ -239,7 +240,7 @@ func (d *deliverer) close(r Reason) {
 	d.calls.start(func() func() {
 		err := callUser("close", nil, func() error { return observer.Close(w.trust.ctx, r) })
 		return func() {
-			d.closed = true
+			d.opened = false
 			if err != nil {
 				w.fail(w.writer.doc.Token, err)
 			}

@@ -104,7 +104,7 @@ func (lw *leaseWriter) step() {
 	if lw.calls.busy || !w.trust.holds(w.now) {
 		return
 	}
-	if !lw.inDoubt && !lw.vanished && !lw.again && !w.claim.due() && !lw.positionDue() && w.now.Mono < lw.renewAt {
+	if !lw.inDoubt && !lw.vanished && !lw.again && !w.confirmDue() && !lw.positionDue() && w.now.Mono < lw.renewAt {
 		w.wake(lw.renewAt)
 		return
 	}
@@ -157,7 +157,7 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 		}
 		lw.doc = doc
 		lw.renewed(attempt.Mono)
-		w.claim.renewed(attempt)
+		w.confirm(attempt)
 		lw.markDurable(at)
 		lw.denial.done()
 	case protocol.Mine:
@@ -172,10 +172,10 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 			lw.notBefore = w.now.Mono + lw.denial.after(nil)
 		}
 	case protocol.Moved, protocol.Lost:
-		w.ending.lose()
+		w.lose()
 	case protocol.Absent:
-		if w.claim.waiting {
-			w.ending.lose() // the foreign host that lost the lease may be recreating it
+		if w.phase == phaseClaiming || w.phase == phaseWithdrawn {
+			w.lose() // the foreign host that lost the lease may be recreating it
 			return
 		}
 		lw.vanished, lw.inDoubt, lw.notBefore = true, false, 0

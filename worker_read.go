@@ -113,7 +113,7 @@ func newReader(w *worker, l lease.Lease) reader {
 // step starts the next read if it is due.
 func (r *reader) step() {
 	w := r.w
-	if r.calls.busy || !w.working() || !r.wanted() {
+	if r.calls.busy || w.phase != phaseWorking || !r.wanted() {
 		return
 	}
 	if w.now.Mono < r.notBefore {
@@ -173,7 +173,7 @@ var errNoContinuation = errors.New("the source returned a page without a continu
 // the position from which to resume if the user chose to skip lost changes; otherwise it
 // is "".
 func (r *reader) answered(started time.Duration, page feed.Page, err error, oldest feed.Continuation) {
-	if !r.w.working() {
+	if r.w.phase != phaseWorking {
 		return
 	}
 	if err == nil && page.Continuation == "" {
