@@ -73,8 +73,6 @@ type worker struct {
 	timer *time.Timer
 }
 
-const callers = 3
-
 // phase says what a worker may do with its lease.
 type phase int
 
@@ -154,7 +152,6 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	base := context.WithoutCancel(ctx)
 	w := &worker{
 		host: h, token: l.Token, stop: ctx, base: base,
-		inbox:    make(chan answer, callers),
 		asks:     make(chan *checkpointAsk),
 		shadowed: make(chan struct{}, 1),
 		done:     make(chan struct{}),
@@ -170,7 +167,13 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	w.deliver = newDeliverer(w, l)
 	w.split = splitter{w: w, retryDelay: w.backoff(l, "split")}
 	w.ending = ending{w: w, drained: never, abandonAt: never, retryDelay: w.writeBackoff(l, "release")}
+	w.inbox = make(chan answer, len(w.callers()))
 	return w
+}
+
+// callers returns the callers of all parts.
+func (w *worker) callers() []*caller {
+	return []*caller{w.reader.calls, w.writer.calls, w.deliver.calls}
 }
 
 // backoff returns the delays between the attempts at the operation what on the lease.
@@ -204,7 +207,7 @@ func (w *worker) run() result {
 	defer w.health.remove(w)
 	defer w.journal.forget(w.token)
 	w.begin()
-	for _, l := range []*caller{w.reader.calls, w.deliver.calls, w.writer.calls} {
+	for _, l := range w.callers() {
 		l.open(w.inbox)
 	}
 	w.timer = time.NewTimer(never)
@@ -218,7 +221,7 @@ func (w *worker) run() result {
 			a.then()
 		case ask := <-w.asks:
 			w.now = w.clock()
-			w.writer.asked(ask)
+			w.writer.asked(ask, w.split.cutting())
 		case <-w.shadowed:
 			w.end(Shadowed)
 		case <-stopped:
@@ -242,7 +245,7 @@ func (w *worker) step() bool {
 	}
 	w.writer.step()
 	w.split.step()
-	w.reader.step()
+	w.reader.step(w.writer.doc, w.deliver.hand)
 	if w.deliver.calls.busy && w.trust.held {
 		w.wake(w.now.Mono + clockCheck)
 	}
@@ -262,7 +265,7 @@ func (w *worker) finish() result {
 	w.reader.cancel()
 	w.writer.settle()
 	w.finished = w.writer.progress.durable.page
-	for _, l := range []*caller{w.reader.calls, w.writer.calls, w.deliver.calls} {
+	for _, l := range w.callers() {
 		l.close()
 		if !l.busy {
 			l.done.Wait()

@@ -120,9 +120,7 @@ func (lw *leaseWriter) write() {
 	w, attempt := lw.w, lw.w.now
 	at, doc := lw.progress.due, lw.document()
 	switch {
-	case lw.vanished || w.split.cutting():
-		// A deleted document is put back with its last position. While children are
-		// created, the position must not move either, because the children start there.
+	case lw.vanished: // a deleted document is put back with its last position
 		at = lw.progress.durable
 	case lw.inDoubt:
 		at = lw.sent
@@ -168,7 +166,7 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 		}
 		lw.markDurable(at)
 		if denied { // writing again at once would loop without end
-			w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
+			w.fail(w.token, &LeaseStoreError{Op: op, Err: errDenied})
 			lw.notBefore = w.now.Mono + lw.denial.after(nil)
 		}
 	case protocol.Moved, protocol.Lost:
@@ -189,7 +187,7 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 
 // failed notifies the user of the error of the write op, and delays the next attempt.
 func (lw *leaseWriter) failed(op string, err error) {
-	lw.w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: err})
+	lw.w.fail(lw.w.token, &LeaseStoreError{Op: op, Err: err})
 	lw.notBefore = lw.w.now.Mono + lw.retryDelay.after(err)
 }
 

@@ -55,7 +55,7 @@ type splitter struct {
 
 // begin records that a read has returned the error gone.
 func (s *splitter) begin(gone *feed.GoneError) {
-	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.writer.doc.Token, "reason", gone.Error())
+	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.token, "reason", gone.Error())
 	s.w.enter(phaseGone)
 }
 
@@ -65,7 +65,7 @@ func (s *splitter) cutting() bool { return s.pieces != nil }
 // step starts the next of the steps above if it is possible now.
 func (s *splitter) step() {
 	w := s.w
-	if w.phase != phaseGone || w.deliver.calls.busy || w.reader.calls.busy || w.writer.calls.busy {
+	if w.phase != phaseGone || slices.ContainsFunc(w.callers(), func(l *caller) bool { return l.busy }) {
 		return
 	}
 	if w.now.Mono < s.notBefore {
@@ -186,7 +186,7 @@ func (s *splitter) answered(position mark, pieces, leftovers []lease.Lease, same
 
 // failed notifies the user of the error of a step, which is repeated after a delay.
 func (s *splitter) failed(err error) {
-	s.w.fail(s.w.writer.doc.Token, err)
+	s.w.fail(s.w.token, err)
 	s.notBefore = s.w.now.Mono + s.retryDelay.after(err)
 }
 
