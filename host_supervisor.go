@@ -55,6 +55,7 @@ type supervisor struct {
 	fatal, failed error
 }
 
+// never is a time that no clock reaches.
 const never = time.Duration(math.MaxInt64)
 
 func newSupervisor(h *host) *supervisor {

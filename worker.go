@@ -2,7 +2,8 @@ package changefeed
 
 import (
 	"context"
-	"math"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,21 +21,10 @@ import (
 //	deliverer    calls the handler with batches until they succeed   worker_deliver.go
 //	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go, worker_checkpoint.go
 //	splitter     creates the children of a partition that is gone    worker_split.go
-//	claim        waits after a lease was stolen                      worker_claim.go
 //	ending       stops the work and releases the lease               worker_end.go
 //
-// States:
-//
-//	claiming                   renews only; -> working; on a stop -> over, without a write
-//	working                    reads, delivers, renews
-//	  -> gone                  no reads, no new batches; creates children;
-//	                           -> working if the partition turns out to exist
-//	  -> ending(reason)        no reads, no new batches; the current batch may finish, and
-//	                           the lease is renewed meanwhile
-//	       -> released         trust was given up; the release or the delete is being sent
-//	            -> over
-//	any but released -> ending(Lost) if trust ends or a write finds another owner; then
-//	                           nothing more is written
+// Its phase says which steps may be due at all. The wait after a steal is a phase, too
+// (worker_claim.go).
 //
 // Only the worker writes the document. It checks its trust in the lease before it starts
 // any step. Only the worker decides that it ends, after a signal from Run's context or
@@ -54,11 +44,17 @@ type worker struct {
 	base  context.Context
 	trust *trust
 
+	phase phase
+	// reason says why the work ends; it is 0 until then. If the lease stays in the store
+	// under this host's owner text, abandoned is the error that prevented the release.
+	reason    Reason
+	abandoned error
+	claim     acquisition
+
 	reader  reader
 	deliver deliverer
 	writer  leaseWriter
 	split   splitter
-	claim   claim
 	ending  ending
 
 	inbox    chan answer
@@ -77,7 +73,78 @@ type worker struct {
 	timer *time.Timer
 }
 
-const callers = 3
+// phase says what a worker may do with its lease.
+type phase int
+
+const (
+	phaseClaiming  phase = iota // only renews, until a stolen lease may be used
+	phaseWithdrawn              // must end before it used the lease, unless the write under way confirms the claim
+	phaseWorking                // reads, delivers, renews
+	phaseGone                   // creates the children; no read and no new batch starts
+	phaseEnding                 // renews while the current batch finishes; a lost lease is not written
+	phaseReleased               // trust was given up; the release or the delete is being sent
+	phaseOver
+)
+
+// nextPhases has the phases that may follow each phase. A gone partition may turn out to
+// exist after all.
+var nextPhases = [...][]phase{
+	phaseClaiming:  {phaseWithdrawn, phaseWorking},
+	phaseWithdrawn: {phaseEnding},
+	phaseWorking:   {phaseGone, phaseEnding},
+	phaseGone:      {phaseWorking, phaseEnding},
+	phaseEnding:    {phaseReleased, phaseOver},
+	phaseReleased:  {phaseOver},
+	phaseOver:      nil,
+}
+
+// enter changes the worker's phase. A phase out of order is a bug, after which the worker
+// might use a lease that is no longer its own, so enter panics.
+func (w *worker) enter(p phase) {
+	if !slices.Contains(nextPhases[w.phase], p) {
+		panic(fmt.Sprintf("changefeed: a worker went from phase %d to %d", w.phase, p))
+	}
+	w.phase = p
+}
+
+// end starts the end of the work, for reason r. It has no effect if the end has begun;
+// see lose.
+func (w *worker) end(r Reason) {
+	switch w.phase {
+	case phaseClaiming:
+		w.enter(phaseWithdrawn)
+	case phaseWorking, phaseGone:
+		w.enter(phaseEnding)
+	default:
+		return
+	}
+	w.reason = r
+	w.reading.end()
+	w.splitting.end()
+	w.reader.cancel()
+}
+
+// lose ends the work because the lease was lost. It replaces any earlier reason. Nothing
+// is written to the lease after that.
+//
+// A handler may wait for its checkpoint, without regard to its context. The end waits for
+// the handler, so lose answers the calls of Batch.Checkpoint at once.
+func (w *worker) lose() {
+	if w.phase >= phaseReleased || w.reason == Lost {
+		return
+	}
+	w.end(Lost)
+	w.reason = Lost
+	w.trust.giveUp()
+	w.writer.settle()
+}
+
+// over ends the worker. err is nil unless the lease stays in the store under this host's
+// owner text; then it's the error that prevented the release.
+func (w *worker) over(err error) {
+	w.enter(phaseOver)
+	w.abandoned = err
+}
 
 // newWorker returns the worker of an acquired lease.
 func newWorker(ctx context.Context, h *host, a acquisition) *worker {
@@ -85,20 +152,28 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	base := context.WithoutCancel(ctx)
 	w := &worker{
 		host: h, token: l.Token, stop: ctx, base: base,
-		inbox:    make(chan answer, callers),
 		asks:     make(chan *checkpointAsk),
 		shadowed: make(chan struct{}, 1),
 		done:     make(chan struct{}),
+		claim:    a,
 		now:      h.clock(),
+	}
+	if !a.stolen {
+		w.phase = phaseWorking
 	}
 	w.trust = newTrust(base, h.terms, attempt, w.now)
 	w.writer = newLeaseWriter(w, l, attempt)
 	w.reader = newReader(w, l)
 	w.deliver = newDeliverer(w, l)
-	w.claim = newClaim(w, a)
 	w.split = splitter{w: w, retryDelay: w.backoff(l, "split")}
-	w.ending = ending{w: w, retryDelay: w.writeBackoff(l, "release")}
+	w.ending = ending{w: w, drained: never, abandonAt: never, retryDelay: w.writeBackoff(l, "release")}
+	w.inbox = make(chan answer, len(w.callers()))
 	return w
+}
+
+// callers returns the callers of all parts.
+func (w *worker) callers() []*caller {
+	return []*caller{w.reader.calls, w.writer.calls, w.deliver.calls}
 }
 
 // backoff returns the delays between the attempts at the operation what on the lease.
@@ -131,11 +206,11 @@ func (w *worker) run() result {
 	w.health.add(w)
 	defer w.health.remove(w)
 	defer w.journal.forget(w.token)
-	w.claim.begin()
-	for _, l := range []*caller{w.reader.calls, w.deliver.calls, w.writer.calls} {
+	w.begin()
+	for _, l := range w.callers() {
 		l.open(w.inbox)
 	}
-	w.timer = time.NewTimer(math.MaxInt64)
+	w.timer = time.NewTimer(never)
 	defer w.timer.Stop()
 	stopped := w.stop.Done()
 	for !w.step() {
@@ -146,9 +221,9 @@ func (w *worker) run() result {
 			a.then()
 		case ask := <-w.asks:
 			w.now = w.clock()
-			w.writer.asked(ask)
+			w.writer.asked(ask, w.split.cutting())
 		case <-w.shadowed:
-			w.ending.begin(Shadowed)
+			w.end(Shadowed)
 		case <-stopped:
 			stopped = nil
 		case <-w.timer.C:
@@ -161,19 +236,20 @@ func (w *worker) run() result {
 // whether the worker has ended.
 func (w *worker) step() bool {
 	w.now = w.clock()
-	w.alarm = math.MaxInt64
+	w.alarm = never
 	w.ending.observe()
 	w.deliver.step()
-	if w.ending.step() {
+	w.ending.step()
+	if w.phase == phaseOver || w.phase == phaseWithdrawn && !w.writer.calls.busy {
 		return true
 	}
 	w.writer.step()
 	w.split.step()
-	w.reader.step()
+	w.reader.step(w.writer.doc, w.deliver.hand)
 	if w.deliver.calls.busy && w.trust.held {
 		w.wake(w.now.Mono + clockCheck)
 	}
-	if w.alarm != math.MaxInt64 {
+	if w.alarm != never {
 		w.timer.Reset(w.alarm - w.now.Mono)
 	}
 	return false
@@ -182,10 +258,6 @@ func (w *worker) step() bool {
 // wake makes the timer fire at the monotonic time at or earlier, for the next step.
 func (w *worker) wake(at time.Duration) { w.alarm = min(w.alarm, at) }
 
-// working reports whether the worker may read and deliver. It may not while it ends,
-// after its partition is gone, and while it waits after a steal.
-func (w *worker) working() bool { return !w.ending.begun && !w.split.gone && !w.claim.waiting }
-
 // finish ends the worker's goroutines and returns its result. It does not wait for the
 // handler's goroutine if the handler has not returned in time.
 func (w *worker) finish() result {
@@ -193,17 +265,17 @@ func (w *worker) finish() result {
 	w.reader.cancel()
 	w.writer.settle()
 	w.finished = w.writer.progress.durable.page
-	for _, l := range []*caller{w.reader.calls, w.writer.calls, w.deliver.calls} {
+	for _, l := range w.callers() {
 		l.close()
 		if !l.busy {
 			l.done.Wait()
 		}
 	}
 	r := result{stillRunning: w.deliver.calls.busy}
-	if w.ending.reason == Gone {
+	if w.reason == Gone {
 		r.children = len(w.split.pieces)
 	}
-	w.claim.end(w.ending.ended())
+	w.ended()
 	return r
 }
 

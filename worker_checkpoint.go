@@ -84,12 +84,27 @@ type handledBatch struct {
 	changes int
 }
 
-// handled records a batch for which the handler returned nil. at is its mark and changes
-// its size.
+// handled records a batch for which the handler returned nil, or that has no changes for it.
+// at is its mark and changes its size.
 func (lw *leaseWriter) handled(at mark, changes int) {
+	if changes == 0 {
+		lw.progress.pass(at)
+		return
+	}
+	lw.progress.handedOut(at.page)
+	if lw.w.cfg.Checkpoint.Manual {
+		return
+	}
 	lw.progress.acknowledge(at)
 	lw.unsaved = append(lw.unsaved, handledBatch{at.page, changes})
 	lw.changes += changes
+}
+
+// mayHandOut reports whether the stored position is recent enough to deliver a batch; see
+// the conditions at deliverer.
+func (lw *leaseWriter) mayHandOut() bool {
+	const most = 1
+	return lw.anchored && (!lw.w.cfg.Checkpoint.everyBatch() || len(lw.unsaved) <= most)
 }
 
 // positionDue reports whether the due position must be written now. Otherwise the next
@@ -97,9 +112,9 @@ func (lw *leaseWriter) handled(at mark, changes int) {
 func (lw *leaseWriter) positionDue() bool {
 	w, every := lw.w, lw.w.cfg.Checkpoint
 	switch {
-	case !lw.progress.behind() || w.split.cutting():
+	case !lw.progress.behind():
 		return false
-	case !lw.anchored || w.split.gone || len(lw.asks) > 0:
+	case !lw.anchored || w.phase == phaseGone || len(lw.asks) > 0:
 		return true
 	case len(lw.unsaved) == 0:
 		return false // the due position is after pages without changes only, or checkpoints are manual
@@ -184,15 +199,15 @@ func (w *worker) afterwards(at mark) error {
 }
 
 // asked handles a call of Batch.Checkpoint. It refuses the call if trust in the lease has
-// ended. It also refuses the call from the moment at which the children of a gone lease
-// are created, because the position cannot move any more. The call must not wait for the
-// end of the worker, which waits for the observer's Close, which may have made the call.
-func (lw *leaseWriter) asked(ask *checkpointAsk) {
+// ended. It also refuses the call if the position is fixed, because the children of a gone
+// lease start there. The call must not wait for the end of the worker, which waits for the
+// observer's Close, which may have made the call.
+func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
 	if ask.at.page <= lw.progress.durable.page {
 		ask.reply <- nil
 		return
 	}
-	if !lw.w.trust.holds(lw.w.now) || lw.w.split.cutting() {
+	if !lw.w.trust.holds(lw.w.now) || fixed {
 		ask.reply <- lease.ErrLost
 		return
 	}

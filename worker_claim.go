@@ -7,7 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// claim is the wait between the steal of a lease and its first use.
+// acquisition is a lease that a cycle has acquired and for which the supervisor starts a
+// worker. If the lease was stolen, the worker claims it first: it waits before it uses it.
 //
 // Only a lease of a live foreign owner is stolen. That is a host of another
 // implementation, which obeys no request and has no trust that ends by itself. The steal
@@ -29,17 +30,6 @@ import (
 //	                                              refused and shows it
 //
 // If trust ends, or a write finds another owner, the claim is lost like a lease.
-type claim struct {
-	w       *worker
-	waiting bool
-	// until is the time at which the wait ends, by the host's monotonic clock.
-	until time.Duration
-	// takeover is for the log.
-	takeover takeover
-}
-
-// acquisition is a lease that a cycle has acquired and for which the supervisor starts a
-// worker.
 type acquisition struct {
 	lease lease.Lease
 	// attempt is the time at which the write that acquired the lease was sent.
@@ -52,52 +42,55 @@ type acquisition struct {
 	takeover takeover
 }
 
-func newClaim(w *worker, a acquisition) claim {
-	return claim{w: w, waiting: a.stolen, until: a.until, takeover: a.takeover}
-}
-
 // begin notifies the user that work on the lease begins. If a claim begins, it only
 // writes to the log.
-func (c *claim) begin() {
-	if c.waiting {
-		w := c.w
-		w.cfg.Logger.Info("lease stolen from a foreign owner; it is used when that owner has stopped", "processor", w.cfg.Processor,
-			"instance", w.owner, "lease", w.writer.doc.Token, "wait", max(0, c.until-w.now.Mono))
+func (w *worker) begin() {
+	if w.phase == phaseClaiming {
+		w.log(w.token).Info("lease stolen from a foreign owner; it is used when that owner has stopped",
+			"wait", max(0, w.claim.until-w.now.Mono))
 		return
 	}
-	c.w.notify(Notification{Event: Acquired, LeaseToken: c.w.writer.doc.Token, takeover: c.takeover})
+	w.notify(Notification{Event: Acquired, LeaseToken: w.token, takeover: w.claim.takeover})
 }
 
-// due reports whether the wait is over, so that the renewal that confirms the claim must
-// be sent.
-func (c *claim) due() bool {
-	if !c.waiting {
+// confirmDue reports whether the wait is over, so that the renewal that confirms the claim
+// must be sent.
+func (w *worker) confirmDue() bool {
+	if w.phase != phaseClaiming {
 		return false
 	}
-	if c.w.now.Mono < c.until {
-		c.w.wake(c.until)
+	if w.now.Mono < w.claim.until {
+		w.wake(w.claim.until)
 		return false
 	}
 	return true
 }
 
-// renewed handles a renewal that was sent at attempt and succeeded. If it was sent after
-// the wait, the claim ends and work begins.
-func (c *claim) renewed(attempt protocol.Reading) {
-	if c.waiting && attempt.Mono >= c.until {
-		c.waiting = false
-		c.begin()
-	}
-}
-
-// end notifies the user that work on the lease has ended, unless it had not begun. err is
-// the error that prevented the release; it is set if r is Abandoned.
-func (c *claim) end(r Reason, err error) {
-	w := c.w
-	if c.waiting {
-		w.cfg.Logger.Info("claim of a stolen lease ended before its use", "processor", w.cfg.Processor,
-			"instance", w.owner, "lease", w.writer.doc.Token, "reason", r.String())
+// confirm handles a renewal that was sent at attempt and succeeded. If it was sent after
+// the wait, the lease may be used, or, if the worker has to end by now, released.
+func (w *worker) confirm(attempt protocol.Reading) {
+	switch {
+	case attempt.Mono < w.claim.until:
+		return
+	case w.phase == phaseClaiming:
+		w.enter(phaseWorking)
+	case w.phase == phaseWithdrawn:
+		w.enter(phaseEnding)
+	default:
 		return
 	}
-	w.notify(Notification{Event: Released, LeaseToken: w.writer.doc.Token, Reason: r, Err: err})
+	w.begin()
+}
+
+// ended notifies the user that work on the lease has ended, unless it had not begun.
+func (w *worker) ended() {
+	if w.phase == phaseWithdrawn {
+		w.log(w.token).Info("claim of a stolen lease ended before its use", "reason", w.reason.String())
+		return
+	}
+	n := Notification{Event: Released, LeaseToken: w.token, Reason: w.reason, Err: w.abandoned}
+	if n.Err != nil {
+		n.Reason = Abandoned
+	}
+	w.notify(n)
 }

@@ -161,6 +161,26 @@ func TestHostThatStopsDuringTheWaitLeavesTheLeaseToExpire(t *testing.T) {
 	})
 }
 
+// A stop during the renewal that confirms a claim ends a lease that may be used: its former
+// owner has expired. So it is released, and the next owner need not wait for its expiry.
+func TestStopDuringTheConfirmationReleasesTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0", "1"), newFakeStore()
+		r, said, token, since := claiming(t, leases, Config{Source: source})
+		leases.setBefore(func(fakeWrite) error {
+			if time.Since(since) >= 61*time.Second {
+				r.stop()
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		pause(time.Until(since.Add(70 * time.Second)))
+		if doc := leases.doc(token); doc.Owner != "" || len(source.requests()) != 0 || len(said.of(Acquired)) != 1 || len(said.of(Released)) != 1 {
+			t.Errorf("%+v, %d reads, %+v", doc, len(source.requests()), said.all)
+		}
+	})
+}
+
 func TestStolenLeaseThatVanishesIsNotPutBack(t *testing.T) {
 	for name, again := range map[string]bool{"deleted": false, "deleted and put back by its victim": true} {
 		t.Run(name, func(t *testing.T) {

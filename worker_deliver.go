@@ -24,8 +24,9 @@ type deliverer struct {
 	w        *worker
 	calls    *caller
 	observer Observer
-	opened   bool
-	closed   bool
+	// opened reports whether the observer may handle batches: Open has returned nil, and
+	// Close has not returned. A plain handler needs neither.
+	opened bool
 	// op names the last call of the user's code, "open", "handle" or "close", for
 	// messages.
 	op string
@@ -40,7 +41,7 @@ type deliverer struct {
 func newDeliverer(w *worker, l lease.Lease) deliverer {
 	d := deliverer{w: w, calls: newCaller(), retryDelay: w.backoff(l, "handle")}
 	if w.cfg.Handler != nil {
-		d.observer, d.opened, d.closed = plainObserver{w.cfg.Handler}, true, true
+		d.observer, d.opened = plainObserver{w.cfg.Handler}, true
 	}
 	return d
 }
@@ -49,10 +50,10 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 // now.
 func (d *deliverer) step() {
 	w := d.w
-	if d.calls.busy || !w.working() {
+	if d.calls.busy || w.phase != phaseWorking {
 		return
 	}
-	if d.opened && d.hand == nil && !d.takeNext() {
+	if d.opened && !d.takeNext() {
 		return
 	}
 	if w.now.Mono < d.notBefore {
@@ -75,27 +76,15 @@ func (d *deliverer) step() {
 // hand. It records the pages without changes before it. It reports whether there is a
 // batch in hand.
 func (d *deliverer) takeNext() bool {
-	w := d.w
-	for len(w.reader.queue) > 0 {
-		if next := w.reader.queue[0]; len(next.Changes) > 0 && !d.mayHandOut() {
-			return false
-		}
-		b := w.reader.take()
-		if len(b.Changes) > 0 {
+	r, lw := &d.w.reader, &d.w.writer
+	for d.hand == nil && len(r.queue) > 0 && (len(r.queue[0].Changes) == 0 || lw.mayHandOut()) {
+		if b := r.take(); len(b.Changes) > 0 {
 			d.hand = b
-			return true
+		} else {
+			lw.handled(b.mark, 0)
 		}
-		w.writer.progress.pass(b.mark)
 	}
-	return false
-}
-
-// mayHandOut reports whether the stored position is recent enough to deliver a batch; see
-// the conditions at deliverer.
-func (d *deliverer) mayHandOut() bool {
-	const most = 1
-	lw := &d.w.writer
-	return lw.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(lw.unsaved) <= most)
+	return d.hand != nil
 }
 
 // create creates the observer. The next step opens it if the lease is still trusted.
@@ -135,7 +124,7 @@ func (d *deliverer) open() {
 func (d *deliverer) handle() {
 	w, b := d.w, d.hand
 	batch := &Batch{
-		LeaseToken: w.writer.doc.Token, Range: w.writer.doc.Range, Mode: w.cfg.Mode,
+		LeaseToken: w.token, Range: w.writer.doc.Range, Mode: w.cfg.Mode,
 		Charge: b.Charge, SessionToken: b.SessionToken, Diagnostics: b.Diagnostics,
 		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.mark) },
 	}
@@ -204,17 +193,8 @@ func (d *deliverer) handled(b *queuedBatch, err error) {
 	if err != nil {
 		return
 	}
-	lw := &d.w.writer
 	d.hand = nil
-	if len(b.Changes) == 0 {
-		lw.progress.pass(b.mark)
-		return
-	}
-	lw.progress.handedOut(b.page)
-	if d.w.cfg.Checkpoint.Manual {
-		return
-	}
-	lw.handled(b.mark, len(b.Changes))
+	d.w.writer.handled(b.mark, len(b.Changes))
 }
 
 // returned handles the result err of a call of user code that is repeated after a
@@ -227,7 +207,7 @@ func (d *deliverer) returned(err error) {
 		return
 	}
 	if w.trust.ctx.Err() == nil {
-		w.fail(w.writer.doc.Token, err)
+		w.fail(w.token, err)
 	}
 	d.notBefore = w.now.Mono + d.retryDelay.after(err)
 }
@@ -239,9 +219,9 @@ func (d *deliverer) close(r Reason) {
 	d.calls.start(func() func() {
 		err := callUser("close", nil, func() error { return observer.Close(w.trust.ctx, r) })
 		return func() {
-			d.closed = true
+			d.opened = false
 			if err != nil {
-				w.fail(w.writer.doc.Token, err)
+				w.fail(w.token, err)
 			}
 		}
 	})

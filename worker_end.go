@@ -26,55 +26,17 @@ import (
 //	unknown, throttled      repeats the same write, until giveUp
 //	taken, absent, moved    none; the worker is over
 type ending struct {
-	w      *worker
-	begun  bool
-	reason Reason
-	// stopping reports whether Run's context has ended. If so, drained is the time at
-	// which the handler's context ends, and abandonAt the time at which the worker stops
-	// waiting.
-	stopping           bool
+	w *worker
+	// drained is the time at which a stop ends the handler's context, and abandonAt the
+	// time at which it leaves the lease to expire. Both are never until Run's context ends.
 	drained, abandonAt time.Duration
-	drainOver          bool
-
-	// sending reports whether trust was given up. If so, the release or delete is
-	// repeated until the time giveUp. That is one expiration later, or at abandonAt if
-	// that is earlier.
-	sending    bool
-	giveUp     time.Duration
-	over       bool
+	// expires is one expiration after trust was given up. The release or delete is repeated
+	// until then, or until abandonAt if that is earlier.
+	expires    time.Duration
 	notBefore  time.Duration
 	retryDelay backoff
-
-	// failure is the error of the last attempt to release or delete the lease. It is nil
-	// if there was no attempt, or if another host has the lease.
+	// failure is the error of the last attempt to release or delete the lease.
 	failure error
-}
-
-// begin starts the end of the work, for reason r. It has no effect if the end has begun;
-// see lose.
-func (e *ending) begin(r Reason) {
-	if e.begun {
-		return
-	}
-	e.begun, e.reason = true, r
-	e.w.reading.end()
-	e.w.splitting.end()
-	e.w.reader.cancel()
-}
-
-// lose ends the work because the lease was lost. It replaces any earlier reason. Nothing
-// is written to the lease after that.
-//
-// A handler may wait for its checkpoint, without regard to its context. The end waits for
-// the handler, so lose answers the calls of Batch.Checkpoint at once.
-func (e *ending) lose() {
-	if e.sending {
-		return
-	}
-	e.begin(Lost)
-	e.reason = Lost
-	e.w.trust.giveUp()
-	e.w.writer.settle()
 }
 
 // observe starts the end of the work if Run's context has ended, trust has ended, or
@@ -85,118 +47,82 @@ func (e *ending) lose() {
 // split. If the partition turns out to exist, it hands the lease over then.
 func (e *ending) observe() {
 	w := e.w
-	if !e.stopping && w.stop.Err() != nil {
-		e.stopping = true
+	if e.abandonAt == never && w.stop.Err() != nil {
 		e.drained = w.now.Mono + max(0, w.cfg.DrainTimeout)
 		e.abandonAt = e.drained + w.cfg.RequestTimeout
-		e.begin(Shutdown)
-		if e.sending {
-			e.giveUp = min(e.giveUp, e.abandonAt)
-		}
+		w.end(Shutdown)
 	}
-	if !e.sending && e.reason != Lost && !w.trust.holds(w.now) {
-		e.lose()
+	if !w.trust.holds(w.now) {
+		w.lose()
 	}
-	if w.working() && w.writer.requested() {
-		e.begin(HandedOver)
+	if w.phase == phaseWorking && w.writer.requested() {
+		w.end(HandedOver)
 	}
 	if w.trust.held {
 		w.wake(w.trust.end())
 	}
 }
 
-// step makes the next of the steps 1 to 5 that is possible now. It reports whether the
-// worker is over.
-func (e *ending) step() bool {
+// step makes the next of the steps 1 to 5 that is possible now.
+func (e *ending) step() {
 	w := e.w
 	switch {
-	case e.over:
-		return true
-	case !e.begun:
-		return false
+	case w.phase != phaseEnding && w.phase != phaseReleased:
 	case w.deliver.calls.busy:
-		return e.drain()
-	case w.deliver.opened && !w.deliver.closed:
-		w.deliver.close(e.reason)
-		return e.drain()
+		e.drain()
+	case w.deliver.opened && w.cfg.Handler == nil:
+		w.deliver.close(w.reason)
+		e.drain()
 	case w.reader.calls.busy || w.writer.calls.busy:
-		return false
-	case e.reason == Lost, w.claim.waiting: // a claimed lease is not released; it expires
-		return true
+	case w.phase == phaseReleased:
+		e.send()
+	case w.reason == Lost:
+		w.over(nil)
 	case !w.writer.settled():
-		return e.doubt()
-	}
-	if !e.sending {
-		e.sending = true
+		e.doubt()
+	default:
 		w.trust.giveUp()
-		e.giveUp = w.now.Mono + w.terms.Expiration
-		if e.stopping {
-			e.giveUp = min(e.giveUp, e.abandonAt)
-		}
+		w.enter(phaseReleased)
+		e.expires = w.now.Mono + w.terms.Expiration
+		e.send()
 	}
-	if w.now.Mono < e.notBefore {
-		w.wake(e.notBefore)
-		return e.notBefore >= e.giveUp // a stop may begin during the delay and bring giveUp forward
-	}
-	e.send()
-	return false
 }
 
-// drain ends the handler's context when the drain timeout of a stop is over. It reports
-// whether the worker stops waiting for the handler, which happens one request timeout
-// later.
-func (e *ending) drain() bool {
+// drain ends the handler's context when the drain timeout of a stop is over. One request
+// timeout later it stops waiting for the handler.
+func (e *ending) drain() {
 	w := e.w
-	if !e.stopping {
-		return false
-	}
-	if !e.drainOver && w.now.Mono >= e.drained {
-		e.drainOver = true
-		w.trust.cancel(errDrained)
-	}
-	if w.now.Mono >= e.abandonAt && !w.reader.calls.busy && !w.writer.calls.busy {
-		return true
-	}
-	switch {
-	case !e.drainOver:
+	if w.now.Mono < e.drained {
 		w.wake(e.drained)
+		return
+	}
+	w.trust.cancel(errDrained)
+	switch {
 	case w.now.Mono < e.abandonAt:
 		w.wake(e.abandonAt)
+	case w.reader.calls.busy || w.writer.calls.busy:
+	case w.reason == Lost:
+		w.over(nil)
+	default:
+		w.over(&HandlerError{Op: w.deliver.op, Err: errNotReturned})
 	}
-	return false
 }
 
-// doubt reports whether a stop has waited long enough for the outcome of the last write.
+// doubt ends the worker if a stop has waited long enough for the outcome of the last write.
 // Until then, leaseWriter repeats that write.
-func (e *ending) doubt() bool {
-	if !e.stopping {
-		return false
-	}
+func (e *ending) doubt() {
 	e.w.wake(e.abandonAt)
-	return e.w.now.Mono >= e.abandonAt
+	if e.w.now.Mono >= e.abandonAt {
+		e.w.over(&LeaseStoreError{Op: e.op(), Err: errInDoubt})
+	}
 }
 
-// ended returns the reason for the end of the work. If the lease stays in the store under
-// this host's owner text, the reason is Abandoned, and err is the error that prevented
-// the release.
-func (e *ending) ended() (r Reason, err error) {
-	d := &e.w.deliver
-	switch {
-	case e.reason == Lost, e.w.claim.waiting:
-		return e.reason, nil
-	case d.calls.busy:
-		return Abandoned, &HandlerError{Op: d.op, Err: errNotReturned}
-	case !e.sending:
-		return Abandoned, &LeaseStoreError{Op: e.op(), Err: errInDoubt}
-	case e.failure != nil:
-		return Abandoned, &LeaseStoreError{Op: e.op(), Err: e.failure}
-	}
-	return e.reason, nil
-}
+// giveUp returns the time after which the release or delete is not repeated.
+func (e *ending) giveUp() time.Duration { return min(e.expires, e.abandonAt) }
 
 // op returns the name of the worker's last write, with the lease's token, for messages.
 func (e *ending) op() string {
-	if e.reason == Gone {
+	if e.w.reason == Gone {
 		return "delete gone lease " + e.w.token
 	}
 	return "release " + e.w.token
@@ -205,13 +131,20 @@ func (e *ending) op() string {
 // send releases the lease, or deletes it if it is gone.
 func (e *ending) send() {
 	w, doc, at := e.w, e.w.writer.doc, e.w.writer.progress.due
+	if w.now.Mono < e.notBefore {
+		w.wake(e.notBefore)
+		if e.notBefore >= e.giveUp() { // a stop may begin during the delay and bring giveUp forward
+			w.over(e.failure)
+		}
+		return
+	}
 	release := protocol.Released(w.writer.document(), at.at)
 	release.Timestamp = w.now.Wall.UTC()
 	w.writer.calls.start(func() func() {
 		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		var err error
-		if e.reason == Gone {
+		if w.reason == Gone {
 			err = w.store.Delete(ctx, doc)
 		} else {
 			_, err = w.store.Update(ctx, release)
@@ -224,26 +157,25 @@ func (e *ending) answered(at mark, err error) {
 	w := e.w
 	lw := &w.writer
 	o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)
-	e.failure = nil
+	e.failure = &LeaseStoreError{Op: e.op(), Err: err}
 	switch o {
 	case protocol.Applied:
-		if e.reason != Gone {
+		if w.reason != Gone {
 			lw.stored(at)
 		}
-		e.over = true
+		w.over(nil)
 	case protocol.Mine:
-		e.failure = err
 		lw.doc = current
 		e.notBefore = 0
-		e.over = w.now.Mono >= e.giveUp
+		if w.now.Mono >= e.giveUp() {
+			w.over(e.failure)
+		}
 	case protocol.Moved:
-		e.failure = err
-		e.over = true
+		w.over(e.failure)
 	case protocol.Lost, protocol.Absent:
-		e.over = true
+		w.over(nil)
 	case protocol.Refused, protocol.Unknown:
-		e.failure = err
-		w.fail(lw.doc.Token, &LeaseStoreError{Op: e.op(), Err: err})
+		w.fail(w.token, e.failure)
 		e.notBefore = w.now.Mono + e.retryDelay.after(err)
 	}
 }

@@ -104,7 +104,7 @@ func (lw *leaseWriter) step() {
 	if lw.calls.busy || !w.trust.holds(w.now) {
 		return
 	}
-	if !lw.inDoubt && !lw.vanished && !lw.again && !w.claim.due() && !lw.positionDue() && w.now.Mono < lw.renewAt {
+	if !lw.inDoubt && !lw.vanished && !lw.again && !w.confirmDue() && !lw.positionDue() && w.now.Mono < lw.renewAt {
 		w.wake(lw.renewAt)
 		return
 	}
@@ -120,9 +120,7 @@ func (lw *leaseWriter) write() {
 	w, attempt := lw.w, lw.w.now
 	at, doc := lw.progress.due, lw.document()
 	switch {
-	case lw.vanished || w.split.cutting():
-		// A deleted document is put back with its last position. While children are
-		// created, the position must not move either, because the children start there.
+	case lw.vanished: // a deleted document is put back with its last position
 		at = lw.progress.durable
 	case lw.inDoubt:
 		at = lw.sent
@@ -157,7 +155,7 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 		}
 		lw.doc = doc
 		lw.renewed(attempt.Mono)
-		w.claim.renewed(attempt)
+		w.confirm(attempt)
 		lw.markDurable(at)
 		lw.denial.done()
 	case protocol.Mine:
@@ -168,14 +166,14 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 		}
 		lw.markDurable(at)
 		if denied { // writing again at once would loop without end
-			w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
+			w.fail(w.token, &LeaseStoreError{Op: op, Err: errDenied})
 			lw.notBefore = w.now.Mono + lw.denial.after(nil)
 		}
 	case protocol.Moved, protocol.Lost:
-		w.ending.lose()
+		w.lose()
 	case protocol.Absent:
-		if w.claim.waiting {
-			w.ending.lose() // the foreign host that lost the lease may be recreating it
+		if w.phase == phaseClaiming || w.phase == phaseWithdrawn {
+			w.lose() // the foreign host that lost the lease may be recreating it
 			return
 		}
 		lw.vanished, lw.inDoubt, lw.notBefore = true, false, 0
@@ -189,7 +187,7 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 
 // failed notifies the user of the error of the write op, and delays the next attempt.
 func (lw *leaseWriter) failed(op string, err error) {
-	lw.w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: err})
+	lw.w.fail(lw.w.token, &LeaseStoreError{Op: op, Err: err})
 	lw.notBefore = lw.w.now.Mono + lw.retryDelay.after(err)
 }
 

@@ -110,17 +110,18 @@ func newReader(w *worker, l lease.Lease) reader {
 	return r
 }
 
-// step starts the next read if it is due.
-func (r *reader) step() {
+// step starts the next read of the lease doc if it is due. hand is the batch in the handler,
+// or nil.
+func (r *reader) step(doc lease.Lease, hand *queuedBatch) {
 	w := r.w
-	if r.calls.busy || !w.working() || !r.wanted() {
+	if r.calls.busy || w.phase != phaseWorking || !r.wanted(hand) {
 		return
 	}
 	if w.now.Mono < r.notBefore {
 		w.wake(r.notBefore)
 		return
 	}
-	request, doc, started := r.request(), w.writer.doc, w.now.Mono
+	request, started := r.request(doc), w.now.Mono
 	w.reading.begin(started)
 	r.calls.start(func() func() {
 		ctx, cancel := context.WithTimeout(r.ctx, w.cfg.RequestTimeout+request.Wait)
@@ -132,11 +133,11 @@ func (r *reader) step() {
 	})
 }
 
-// wanted reports whether the queue has room for another page. One page in the handler does
+// wanted reports whether the queue has room for another page. One page in hand does
 // not count as read ahead, but those that were gathered with it do. Otherwise a lease could
 // hold twice the memory.
-func (r *reader) wanted() bool {
-	hand, ahead := r.w.deliver.hand, r.queued
+func (r *reader) wanted(hand *queuedBatch) bool {
+	ahead := r.queued
 	if r.w.cfg.ReadAhead < 0 {
 		return len(r.queue) == 0 && hand == nil
 	}
@@ -154,9 +155,9 @@ func (r *reader) lastQueued() *queuedBatch {
 	return r.queue[len(r.queue)-1]
 }
 
-// request returns the request for the next page of the lease.
-func (r *reader) request() feed.Request {
-	request := protocol.ReadOf(r.w.writer.doc, r.w.cfg.Mode, r.from)
+// request returns the request for the next page of the lease doc.
+func (r *reader) request(doc lease.Lease) feed.Request {
+	request := protocol.ReadOf(doc, r.w.cfg.Mode, r.from)
 	request.MaxItems = r.w.cfg.MaxItems
 	if last := r.lastQueued(); last != nil && last.room(request.MaxItems) > 0 {
 		request.MaxItems = last.room(request.MaxItems)
@@ -173,14 +174,14 @@ var errNoContinuation = errors.New("the source returned a page without a continu
 // the position from which to resume if the user chose to skip lost changes; otherwise it
 // is "".
 func (r *reader) answered(started time.Duration, page feed.Page, err error, oldest feed.Continuation) {
-	if !r.w.working() {
+	if r.w.phase != phaseWorking {
 		return
 	}
 	if err == nil && page.Continuation == "" {
 		err = errNoContinuation
 	}
 	if oldest != "" {
-		r.w.report(r.w.writer.doc.Token, &SourceError{Op: "read " + r.w.writer.doc.Token, Err: err})
+		r.w.report(r.w.token, &SourceError{Op: "read " + r.w.token, Err: err})
 		page, err = feed.Page{Continuation: oldest}, nil
 	}
 	if err != nil {
@@ -188,7 +189,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 		return
 	}
 	r.w.reading.end()
-	r.w.worked(atSource, r.w.writer.doc.Token)
+	r.w.worked(atSource, r.w.token)
 	r.retryDelay.done()
 	r.push(page)
 	wasNow, moved := r.unresolved, page.Continuation != r.from.Continuation()
@@ -268,7 +269,7 @@ func (r *reader) failed(err error) {
 		r.startTime = time.Time{}
 		return
 	}
-	w.fail(w.writer.doc.Token, &SourceError{Op: fmt.Sprintf("read %s from %.60s", w.writer.doc.Token, r.from), Err: err})
+	w.fail(w.token, &SourceError{Op: fmt.Sprintf("read %s from %.60s", w.token, r.from), Err: err})
 	r.notBefore = w.now.Mono + r.retryDelay.after(err)
 }
 

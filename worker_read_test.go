@@ -196,8 +196,7 @@ func TestQueueGathersPagesUpToMaxItems(t *testing.T) {
 			if got := batchesOf(r); got != c.want || r.queued != bytes {
 				t.Errorf("%d bytes: %s; want %d: %s", r.queued, got, bytes, c.want)
 			}
-			r.w.writer.doc = lease.Lease{Range: feed.Full()}
-			if asks := r.request().MaxItems; asks != c.asks {
+			if asks := r.request(lease.Lease{Range: feed.Full()}).MaxItems; asks != c.asks {
 				t.Errorf("the next read asks for %d changes; want %d", asks, c.asks)
 			}
 			for range len(r.queue) {
@@ -234,17 +233,14 @@ func TestGatheredPagesCountAsReadAhead(t *testing.T) {
 	for i := range int64(4) {
 		r.push(pageOf("a", i+1)) // 4 bytes each
 	}
-	if r.wanted() {
+	if r.wanted(nil) {
 		t.Error("the queue is full, and another page is wanted")
 	}
-	r.w.deliver.hand = r.take()
-	if r.wanted() {
+	if r.wanted(r.take()) {
 		t.Error("the handler has the whole queue, and another page is wanted")
 	}
-	r.w.deliver.hand = nil
 	r.push(pageOf("b", 5))
-	r.w.deliver.hand = r.take()
-	if !r.wanted() {
+	if !r.wanted(r.take()) {
 		t.Error("the handler has one page, and no other is wanted")
 	}
 }
@@ -363,7 +359,7 @@ func BenchmarkSlowHandler(b *testing.B) {
 				written += perCall
 				for read := handled + r.queued/4; written-read >= burst; { // a change has 4 bytes
 					for unread := burst; unread > 0; {
-						n := min(unread, r.request().MaxItems)
+						n := min(unread, r.request(r.w.writer.doc).MaxItems)
 						r.push(feed.Page{Changes: changes[:n:n], Continuation: "a"})
 						unread -= n
 						read += n

@@ -44,8 +44,6 @@ import (
 // Pages that were read ahead are dropped. The children read them again.
 type splitter struct {
 	w *worker
-	// gone reports whether a read has found that the lease's partition is gone.
-	gone bool
 	// leftovers holds the leases to delete, and pieces the children to create. made is the
 	// number of those that already exist.
 	leftovers, pieces []lease.Lease
@@ -57,8 +55,8 @@ type splitter struct {
 
 // begin records that a read has returned the error gone.
 func (s *splitter) begin(gone *feed.GoneError) {
-	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.writer.doc.Token, "reason", gone.Error())
-	s.gone = true
+	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.token, "reason", gone.Error())
+	s.w.enter(phaseGone)
 }
 
 // cutting reports whether the children are known, so that their position is fixed.
@@ -67,7 +65,7 @@ func (s *splitter) cutting() bool { return s.pieces != nil }
 // step starts the next of the steps above if it is possible now.
 func (s *splitter) step() {
 	w := s.w
-	if !s.gone || w.ending.begun || w.deliver.calls.busy || w.reader.calls.busy || w.writer.calls.busy {
+	if w.phase != phaseGone || slices.ContainsFunc(w.callers(), func(l *caller) bool { return l.busy }) {
 		return
 	}
 	if w.now.Mono < s.notBefore {
@@ -84,7 +82,7 @@ func (s *splitter) step() {
 	case s.made < len(s.pieces):
 		s.create()
 	default:
-		w.ending.begin(Gone)
+		w.end(Gone)
 		w.wake(w.now.Mono)
 	}
 }
@@ -171,13 +169,13 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 func (s *splitter) answered(position mark, pieces, leftovers []lease.Lease, same bool, err error) {
 	w := s.w
 	switch {
-	case w.ending.begun:
+	case w.phase != phaseGone:
 	case err != nil:
 		s.failed(err)
 	case same:
 		// A source may report "gone" and still list the partition. Then read it again,
 		// with the delays of a failure.
-		s.gone = false
+		w.enter(phaseWorking)
 		w.splitting.end()
 		w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
 	case w.writer.progress.due.page > position.page:
@@ -188,7 +186,7 @@ func (s *splitter) answered(position mark, pieces, leftovers []lease.Lease, same
 
 // failed notifies the user of the error of a step, which is repeated after a delay.
 func (s *splitter) failed(err error) {
-	s.w.fail(s.w.writer.doc.Token, err)
+	s.w.fail(s.w.token, err)
 	s.notBefore = s.w.now.Mono + s.retryDelay.after(err)
 }
 

@@ -468,3 +468,28 @@ func TestMissingObserverIsReportedAndCreatedAgainLater(t *testing.T) {
 		}
 	})
 }
+
+// A worker that left the order of its phases could use a lease that it has released, or release
+// one that a foreign host may still use. It must panic instead.
+func TestWorkerPanicsInsteadOfAPhaseOutOfOrder(t *testing.T) {
+	for _, c := range []struct{ from, to phase }{
+		{phaseReleased, phaseWorking},
+		{phaseReleased, phaseEnding},
+		{phaseOver, phaseWorking},
+		{phaseEnding, phaseWorking},
+		{phaseWorking, phaseReleased},
+		{phaseGone, phaseReleased},
+		{phaseClaiming, phaseReleased},
+		{phaseWithdrawn, phaseReleased},
+		{phaseWithdrawn, phaseWorking},
+	} {
+		w := &worker{phase: c.from}
+		func() {
+			defer func() { _ = recover() }()
+			w.enter(c.to)
+		}()
+		if w.phase != c.from {
+			t.Errorf("a worker went from phase %d to %d", c.from, c.to)
+		}
+	}
+}
