@@ -161,7 +161,7 @@ func (s *fakeStore) List(context.Context) (lease.Listing, error) {
 	return l, nil
 }
 
-func (s *fakeStore) Mark(_ context.Context, initialised bool) error {
+func (s *fakeStore) SetInitialized(_ context.Context, initialised bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.marker = time.Time{}

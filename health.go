@@ -128,10 +128,10 @@ func (s watchedStore) Delete(ctx context.Context, l lease.Lease) error {
 	return s.answered(l.Token, s.Store.Delete(ctx, l))
 }
 
-// Mark implements [lease.Store].
-func (s watchedStore) Mark(ctx context.Context, initialised bool) error {
+// SetInitialized implements [lease.Store].
+func (s watchedStore) SetInitialized(ctx context.Context, initialised bool) error {
 	s.begin()
-	return s.answered("", s.Store.Mark(ctx, initialised))
+	return s.answered("", s.Store.SetInitialized(ctx, initialised))
 }
 
 func (s watchedStore) begin() { s.h.health.writing.begin(s.h.clock().Mono) }

@@ -65,8 +65,8 @@ func (s *starts) of(r feed.Range) (feed.Continuation, bool) {
 
 // prepare returns the live partitions. It resolves "now" first, unless that was done
 // before or the leases are marked as initialised.
-func (c *cycle) prepare(marked bool) ([]feed.Partition, error) {
-	if !marked && !c.starts.resolved() {
+func (c *cycle) prepare(initialized bool) ([]feed.Partition, error) {
+	if !initialized && !c.starts.resolved() {
 		if err := c.resolve(); err != nil {
 			return nil, err
 		}
@@ -102,8 +102,8 @@ func (c *cycle) resolve() error {
 
 // create creates the missing leases. It ignores a conflict, because another host may have
 // created the lease first.
-func (c *cycle) create(missing []lease.Lease, marked bool) error {
-	if !marked && len(missing) > 1 && c.cfg.Start.Kind() == feed.StartContinuation {
+func (c *cycle) create(missing []lease.Lease, initialized bool) error {
+	if !initialized && len(missing) > 1 && c.cfg.Start.Kind() == feed.StartContinuation {
 		c.out.fatal = &ConfigError{"Start", fmt.Sprintf("is a continuation, which can start one lease only; there are %d to start", len(missing))}
 		return c.out.fatal
 	}
@@ -111,7 +111,7 @@ func (c *cycle) create(missing []lease.Lease, marked bool) error {
 		if c.ctx.Err() != nil {
 			return c.ctx.Err()
 		}
-		l, err := c.started(l, marked)
+		l, err := c.started(l, initialized)
 		if err != nil {
 			return err
 		}
@@ -131,11 +131,11 @@ var errMerged = errors.New("partitions were merged while the start was resolved"
 // After that, l replaces a lost lease in all versions and deletes mode, which cannot be
 // read from a time. Then it is the current position. The versions since the last position
 // of the lost lease are lost as well.
-func (c *cycle) started(l lease.Lease, marked bool) (lease.Lease, error) {
+func (c *cycle) started(l lease.Lease, initialized bool) (lease.Lease, error) {
 	if l.Start(feed.Now()).Kind() != feed.StartNow {
 		return l, nil
 	}
-	if !marked {
+	if !initialized {
 		at, ok := c.starts.of(l.Range)
 		if !ok {
 			c.starts.forget()

@@ -76,7 +76,7 @@ func (c *cycle) run() cycleResult {
 	}
 	if plan != nil && c.out.fatal == nil {
 		c.balance(plan)
-		c.out.MarksOut = plan.MarksOut()
+		c.out.WantsOut = plan.WantsOut()
 	}
 	c.out.err = err
 	return c.out
@@ -111,8 +111,8 @@ func (c *cycle) plan() (*balance.Plan, error) {
 		}
 		plan = balance.NewPlan(c.asHost(), listing, memory, c.clock().Mono, regular, c.trusting())
 		memory, regular = plan.Memory(), false
-		marked := !listing.Initialized.IsZero()
-		if marked {
+		initialized := !listing.Initialized.IsZero()
+		if initialized {
 			c.starts.forget()
 		}
 		if plan.Complete() {
@@ -124,15 +124,15 @@ func (c *cycle) plan() (*balance.Plan, error) {
 		if !plan.Due() {
 			return plan, nil
 		}
-		if partitions == nil || !marked && !c.starts.resolved() {
-			if partitions, err = c.prepare(marked); err != nil {
+		if partitions == nil || !initialized && !c.starts.resolved() {
+			if partitions, err = c.prepare(initialized); err != nil {
 				return plan, err
 			}
 			continue
 		}
 		missing := plan.Missing(partitions)
 		partitions = nil
-		if err := c.create(missing, marked); err != nil {
+		if err := c.create(missing, initialized); err != nil {
 			return plan, err
 		}
 	}
@@ -205,7 +205,7 @@ func (c *cycle) partitions() ([]feed.Partition, error) {
 
 func (c *cycle) createMarker() error {
 	const op = "mark the leases as initialised"
-	err := c.insist(op, func(ctx context.Context) error { return c.store.Mark(ctx, true) })
+	err := c.insist(op, func(ctx context.Context) error { return c.store.SetInitialized(ctx, true) })
 	if err != nil {
 		return c.failed(&LeaseStoreError{Op: op, Err: err})
 	}
@@ -275,8 +275,8 @@ func (c *cycle) balance(plan *balance.Plan) {
 		switch move.Kind {
 		case balance.MoveAcquire, balance.MoveSteal:
 			c.acquire(plan, move)
-		case balance.MoveAsk:
-			c.ask(plan, move.Lease)
+		case balance.MoveWant:
+			c.want(plan, move.Lease)
 		case balance.MoveNone:
 			return
 		}
@@ -352,35 +352,35 @@ func (c *cycle) conflict(plan *balance.Plan, err error) {
 	}
 }
 
-// ask marks a lease as wanted, so that its owner hands it over to this host. If the outcome
+// want marks a lease as wanted, so that its owner hands it over to this host. If the outcome
 // is unknown, the plan counts the lease as wanted until the next listing shows the outcome.
-// Otherwise a host that loses its answers would ask for one lease after the other until it
-// had asked for all of their owner's.
-func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
-	asked := protocol.Asked(l, c.owner)
-	asked.Timestamp = c.clock().Wall.UTC()
-	op := "ask for " + l.Token
-	var marked lease.Lease
+// Otherwise a host that loses its answers would want one lease after the other until it wanted
+// all of their owner's.
+func (c *cycle) want(plan *balance.Plan, l lease.Lease) {
+	wanted := protocol.Wanted(l, c.owner)
+	wanted.Timestamp = c.clock().Wall.UTC()
+	op := "mark " + l.Token + " as wanted"
+	var stored lease.Lease
 	err := c.insist(op, func(ctx context.Context) (err error) {
-		marked, err = c.store.Update(ctx, asked)
+		stored, err = c.store.Update(ctx, wanted)
 		return err
 	})
 	switch o, _ := protocol.Judge(err, c.owner, "", ""); o {
 	case protocol.Applied:
-		c.journal.asks(l)
-		c.out.Asked++
-		plan.Amend(marked)
+		c.journal.wants(l)
+		c.out.Wanted++
+		plan.Amend(stored)
 	case protocol.Unknown:
 		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
-		c.out.Asked++
-		plan.Amend(asked)
+		c.out.Wanted++
+		plan.Amend(wanted)
 	case protocol.Mine, protocol.Moved, protocol.Lost:
 		c.conflict(plan, err)
 	case protocol.Absent:
 		plan.Remove(l.ID)
 	case protocol.Refused:
 		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
-		c.out.Asked++ // so that the next cycle comes soon
+		c.out.Wanted++ // so that the next cycle comes soon
 		plan.Skip(l.ID)
 	}
 }

@@ -53,7 +53,7 @@ func (h *host) discardOnce(ctx context.Context) error {
 		}
 	}
 	markCtx, cancel := h.requestContext(ctx)
-	err = h.store.Mark(markCtx, false)
+	err = h.store.SetInitialized(markCtx, false)
 	cancel()
 	if err != nil {
 		return err

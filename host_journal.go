@@ -32,8 +32,8 @@ type journal struct {
 	outages [2]*outage
 	// reported contains, by its text, when a problem that is no outage was last logged.
 	reported map[string]time.Duration
-	// asked contains, by the lease's ID, the owner from whom the host has asked for it.
-	asked map[string]string
+	// wanted contains, by the lease's ID, the owner from whom the host wants it.
+	wanted map[string]string
 }
 
 // party is what an outage concerns. It is an index of journal.outages.
@@ -229,29 +229,29 @@ func (j *journal) report(log *slog.Logger, now time.Duration, message string, er
 	log.Warn(message, "error", err)
 }
 
-// asks records that the host has asked for a lease.
-func (j *journal) asks(l lease.Lease) {
+// wants records that the host wants a lease of its owner.
+func (j *journal) wants(l lease.Lease) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.asked == nil {
-		j.asked = map[string]string{}
+	if j.wanted == nil {
+		j.wanted = map[string]string{}
 	}
-	j.asked[l.ID] = l.Owner
+	j.wanted[l.ID] = l.Owner
 }
 
 // takes returns how a lease came to this host, and from whom. l is the lease before that.
 func (j *journal) takes(l lease.Lease, me string, stolen bool) takeover {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	asked := j.asked[l.ID]
-	delete(j.asked, l.ID)
+	owner := j.wanted[l.ID]
+	delete(j.wanted, l.ID)
 	switch {
 	case stolen:
 		return takeover{"stolen", protocol.Instance(l.Owner)}
 	case l.Owner != "":
 		return takeover{"expired", protocol.Instance(l.Owner)}
 	case l.Wanted() == me:
-		return takeover{"handed over", protocol.Instance(asked)}
+		return takeover{"handed over", protocol.Instance(owner)}
 	}
 	return takeover{"free", ""}
 }

@@ -17,7 +17,7 @@ import (
 func TestTheLogSaysWhereALeaseComesFrom(t *testing.T) {
 	const me, other = "me/00000001", "host-2/0123abcd"
 	owned := lease.Lease{ID: "a", Owner: other}
-	offered := protocol.Asked(lease.Lease{ID: "a"}, me)
+	offered := protocol.Wanted(lease.Lease{ID: "a"}, me)
 	for name, c := range map[string]struct {
 		asked, before lease.Lease
 		stolen        bool
@@ -31,7 +31,7 @@ func TestTheLogSaysWhereALeaseComesFrom(t *testing.T) {
 	} {
 		var j journal
 		if c.asked.ID != "" {
-			j.asks(c.asked)
+			j.wants(c.asked)
 		}
 		if got := j.takes(c.before, me, c.stolen); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

@@ -54,7 +54,7 @@ func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 			t.Errorf("%v, with %d leases; want the source's refusal, and none", err, leases.size())
 		}
 		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "0"})
-		if err := leases.Mark(t.Context(), true); err != nil {
+		if err := leases.SetInitialized(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		p, err := New(Config{Processor: "test", Source: source, Leases: leases, Start: at, Handler: &collector{}})
@@ -82,7 +82,7 @@ func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 		// If the leases exist, Run retries the read, because the container may get a
 		// retention later.
 		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "0", Mode: feed.AllVersionsAndDeletes})
-		if err := leases.Mark(t.Context(), true); err != nil {
+		if err := leases.SetInitialized(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Mode: feed.AllVersionsAndDeletes})

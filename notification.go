@@ -7,7 +7,7 @@ type Reason int
 const (
 	// Shutdown: Run's context ended, and the lease was released.
 	Shutdown Reason = iota + 1
-	// HandedOver: another host asked for the lease, for balance.
+	// HandedOver: another host wanted the lease, for balance.
 	HandedOver
 	// Lost: the host could no longer trust the lease, or another host has it.
 	Lost

@@ -7,10 +7,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// mark is the position after a page, with the page's number. Positions are opaque, so
-// only the numbers show which of two marks is later. Page 0 ends at the position at which
+// pagePosition is the position after a page, with the page's number. Positions are opaque, so
+// only the numbers show which of two is later. Page 0 ends at the position at which
 // the lease was acquired.
-type mark struct {
+type pagePosition struct {
 	page int64
 	at   feed.Continuation
 }
@@ -25,27 +25,27 @@ type mark struct {
 type progress struct {
 	// due is the latest position that may be stored in the lease. durable is the position
 	// that is stored. due is never before durable.
-	due, durable mark
+	due, durable pagePosition
 	// handed is the number of the last page that was delivered. acked is the number of
 	// the last page that was acknowledged.
 	handed, acked int64
-	// idle is the mark of the last page without changes for the handler that waits for an
+	// idle is the position after the last page without changes for the handler that waits for an
 	// earlier page to be acknowledged.
-	idle mark
+	idle pagePosition
 }
 
 // newProgress returns the progress of a lease whose document has the position durable.
 func newProgress(durable feed.Continuation) progress {
-	at := mark{at: durable}
+	at := pagePosition{at: durable}
 	return progress{due: at, durable: at}
 }
 
 // handedOut records that page was delivered: the handler has returned.
 func (p *progress) handedOut(page int64) { p.handed = max(p.handed, page) }
 
-// acknowledge records that all changes before the mark at were handled. It has no effect
-// if a later mark was acknowledged before.
-func (p *progress) acknowledge(at mark) {
+// acknowledge records that all changes before at were handled. It has no effect
+// if a later one was acknowledged before.
+func (p *progress) acknowledge(at pagePosition) {
 	if at.page <= p.acked {
 		return
 	}
@@ -58,8 +58,8 @@ func (p *progress) acknowledge(at mark) {
 	}
 }
 
-// pass records a page that has no changes for the handler. at is the page's mark.
-func (p *progress) pass(at mark) {
+// pass records a page that has no changes for the handler. at is the position after it.
+func (p *progress) pass(at pagePosition) {
 	if p.acked >= p.handed {
 		p.due = at
 		return
@@ -68,7 +68,7 @@ func (p *progress) pass(at mark) {
 }
 
 // stored records that the lease store holds the position at.
-func (p *progress) stored(at mark) {
+func (p *progress) stored(at pagePosition) {
 	if at.page > p.durable.page {
 		p.durable = at
 	}
@@ -85,8 +85,8 @@ type handledBatch struct {
 }
 
 // handled records a batch for which the handler returned nil, or that has no changes for it.
-// at is its mark and changes its size.
-func (lw *leaseWriter) handled(at mark, changes int) {
+// at is the position after it, and changes its size.
+func (lw *leaseWriter) handled(at pagePosition, changes int) {
 	if changes == 0 {
 		lw.progress.pass(at)
 		return
@@ -129,9 +129,9 @@ func (lw *leaseWriter) positionDue() bool {
 	return false
 }
 
-// markDurable records that the lease store holds the position at. It answers the calls of
+// setDurable records that the lease store holds the position at. It answers the calls of
 // Batch.Checkpoint that waited for that position.
-func (lw *leaseWriter) markDurable(at mark) {
+func (lw *leaseWriter) setDurable(at pagePosition) {
 	if at.page > lw.progress.durable.page {
 		lw.since = lw.w.now.Mono
 	}
@@ -157,7 +157,7 @@ func (lw *leaseWriter) markDurable(at mark) {
 
 // stored records the stored position in progress. If the position has moved, it counts a
 // checkpoint in the metrics.
-func (lw *leaseWriter) stored(at mark) {
+func (lw *leaseWriter) stored(at pagePosition) {
 	if at.page > lw.progress.durable.page && at.at != lw.progress.durable.at {
 		lw.w.metrics.checkpointed()
 	}
@@ -166,13 +166,13 @@ func (lw *leaseWriter) stored(at mark) {
 
 // checkpointAsk is a call of Batch.Checkpoint that waits until its position is stored.
 type checkpointAsk struct {
-	at    mark
+	at    pagePosition
 	reply chan error // receives the call's result; it has a capacity of 1
 }
 
 // checkpoint asks the worker to store the position at, and waits for the result. It is
 // the body of Batch.Checkpoint, which the user may call on any goroutine.
-func (w *worker) checkpoint(ctx context.Context, at mark) error {
+func (w *worker) checkpoint(ctx context.Context, at pagePosition) error {
 	ask := &checkpointAsk{at: at, reply: make(chan error, 1)}
 	select {
 	case w.asks <- ask:
@@ -191,7 +191,7 @@ func (w *worker) checkpoint(ctx context.Context, at mark) error {
 
 // afterwards returns the result of a checkpoint that is called after the worker has
 // ended.
-func (w *worker) afterwards(at mark) error {
+func (w *worker) afterwards(at pagePosition) error {
 	if at.page <= w.finished {
 		return nil
 	}

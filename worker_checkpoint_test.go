@@ -14,7 +14,7 @@ func TestPositionNeverPassesAnUnacknowledgedBatch(t *testing.T) {
 		p := newProgress("start")
 		open := map[int64]bool{} // the pages that were delivered and not acknowledged
 		var batches, pages []int64
-		at := func(page int64) mark { return mark{page: page, at: position(page)} }
+		at := func(page int64) pagePosition { return pagePosition{page: page, at: position(page)} }
 		for page := int64(1); page <= 60; page++ {
 			pages = append(pages, page)
 			if rng.IntN(3) == 0 {
@@ -56,11 +56,11 @@ func TestPositionNeverPassesAnUnacknowledgedBatch(t *testing.T) {
 func TestIdlePageAfterUnacknowledgedBatchCountsOnceTheBatchIsAcknowledged(t *testing.T) {
 	p := newProgress("")
 	p.handedOut(1)
-	p.pass(mark{page: 2, at: "2"})
+	p.pass(pagePosition{page: 2, at: "2"})
 	if p.due.page != 0 {
 		t.Fatalf("due is %+v before the batch is acknowledged", p.due)
 	}
-	p.acknowledge(mark{page: 1, at: "1"})
+	p.acknowledge(pagePosition{page: 1, at: "1"})
 	if p.due.at != "2" {
 		t.Fatalf("due is %+v", p.due)
 	}

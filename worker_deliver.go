@@ -81,7 +81,7 @@ func (d *deliverer) takeNext() bool {
 		if b := r.take(); len(b.Changes) > 0 {
 			d.hand = b
 		} else {
-			lw.handled(b.mark, 0)
+			lw.handled(b.pagePosition, 0)
 		}
 	}
 	return d.hand != nil
@@ -126,7 +126,7 @@ func (d *deliverer) handle() {
 	batch := &Batch{
 		LeaseToken: w.token, Range: w.writer.doc.Range, Mode: w.cfg.Mode,
 		Charge: b.Charge, SessionToken: b.SessionToken, Diagnostics: b.Diagnostics,
-		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.mark) },
+		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.pagePosition) },
 	}
 	observer, bound := d.observer, w.writer.bound
 	d.op = "handle"
@@ -194,7 +194,7 @@ func (d *deliverer) handled(b *queuedBatch, err error) {
 		return
 	}
 	d.hand = nil
-	d.w.writer.handled(b.mark, len(b.Changes))
+	d.w.writer.handled(b.pagePosition, len(b.Changes))
 }
 
 // returned handles the result err of a call of user code that is repeated after a

@@ -55,7 +55,7 @@ func (e *ending) observe() {
 	if !w.trust.holds(w.now) {
 		w.lose()
 	}
-	if w.phase == phaseWorking && w.writer.requested() {
+	if w.phase == phaseWorking && w.writer.wanted() {
 		w.end(HandedOver)
 	}
 	if w.trust.held {
@@ -153,7 +153,7 @@ func (e *ending) send() {
 	})
 }
 
-func (e *ending) answered(at mark, err error) {
+func (e *ending) answered(at pagePosition, err error) {
 	w := e.w
 	lw := &w.writer
 	o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)

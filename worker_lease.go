@@ -24,8 +24,8 @@ type leaseWriter struct {
 	// position, and its ETag is the condition of the next write.
 	doc      lease.Lease
 	progress progress
-	// sent is the mark whose position the last write contained.
-	sent mark
+	// sent is the page position that the last write contained.
+	sent pagePosition
 	// bound is the time before which changes are not delivered. If zero, there is no
 	// bound. Every write stores it beside the position, because the position does not
 	// contain it.
@@ -142,7 +142,7 @@ func (lw *leaseWriter) write() {
 
 // answered handles the answer doc and err to the write op, which was sent at attempt with
 // the position at.
-func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, doc lease.Lease, err error) {
+func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at pagePosition, doc lease.Lease, err error) {
 	w := lw.w
 	if !w.trust.holds(w.now) {
 		return // trust that has ended does not come back, so a late success is ignored
@@ -156,7 +156,7 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 		lw.doc = doc
 		lw.renewed(attempt.Mono)
 		w.confirm(attempt)
-		lw.markDurable(at)
+		lw.setDurable(at)
 		lw.denial.done()
 	case protocol.Mine:
 		denied := lw.vanished && !lw.inDoubt
@@ -164,7 +164,7 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at mark, do
 		if current.Continuation != at.at {
 			at = lw.progress.durable
 		}
-		lw.markDurable(at)
+		lw.setDurable(at)
 		if denied { // writing again at once would loop without end
 			w.fail(w.token, &LeaseStoreError{Op: op, Err: errDenied})
 			lw.notBefore = w.now.Mono + lw.denial.after(nil)
@@ -191,12 +191,11 @@ func (lw *leaseWriter) failed(op string, err error) {
 	lw.notBefore = lw.w.now.Mono + lw.retryDelay.after(err)
 }
 
-// requested reports whether another host has asked for the lease. The request is a mark
-// in the document, which a conflict returns. It stays there until a host acquires the
-// lease.
-func (lw *leaseWriter) requested() bool {
-	mark := lw.doc.Wanted()
-	return mark != "" && mark != lw.w.owner
+// wanted reports whether another host wants the lease. The worker learns of it from a
+// conflict, which returns the document. The lease stays wanted until a host acquires it.
+func (lw *leaseWriter) wanted() bool {
+	by := lw.doc.Wanted()
+	return by != "" && by != lw.w.owner
 }
 
 // settled reports whether the worker knows the document in the store. No write is under

@@ -53,8 +53,8 @@ type reader struct {
 // queuedBatch is a batch that waits in the queue for delivery: one page, or several pages
 // that were read one after the other.
 type queuedBatch struct {
-	// mark is the position after the last page.
-	mark
+	// pagePosition is the position after the last page.
+	pagePosition
 	// Page has the changes of all pages, and the sums of their sizes and charges. Its other
 	// fields are those of the last page with changes.
 	feed.Page
@@ -114,7 +114,7 @@ func newReader(w *worker, l lease.Lease) reader {
 // or nil.
 func (r *reader) step(doc lease.Lease, hand *queuedBatch) {
 	w := r.w
-	if r.calls.busy || w.phase != phaseWorking || !r.wanted(hand) {
+	if r.calls.busy || w.phase != phaseWorking || !r.hasRoom(hand) {
 		return
 	}
 	if w.now.Mono < r.notBefore {
@@ -133,10 +133,10 @@ func (r *reader) step(doc lease.Lease, hand *queuedBatch) {
 	})
 }
 
-// wanted reports whether the queue has room for another page. One page in hand does
+// hasRoom reports whether the queue has room for another page. One page in hand does
 // not count as read ahead, but those that were gathered with it do. Otherwise a lease could
 // hold twice the memory.
-func (r *reader) wanted(hand *queuedBatch) bool {
+func (r *reader) hasRoom(hand *queuedBatch) bool {
 	ahead := r.queued
 	if r.w.cfg.ReadAhead < 0 {
 		return len(r.queue) == 0 && hand == nil
@@ -212,7 +212,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 // checkpoint can cover it.
 func (r *reader) push(page feed.Page) {
 	r.read++
-	at := mark{page: r.read, at: page.Continuation}
+	at := pagePosition{page: r.read, at: page.Continuation}
 	if len(page.Changes) == 0 {
 		page.Bytes = 0 // nothing of it waits
 	} else if page.Bytes == 0 {
@@ -224,12 +224,12 @@ func (r *reader) push(page feed.Page) {
 	last := r.lastQueued()
 	switch {
 	case last != nil && len(page.Changes) == 0:
-		last.mark = at
+		last.pagePosition = at
 	case last != nil && last.fits(page, r.w.cfg.MaxItems):
-		last.mark = at
+		last.pagePosition = at
 		last.add(page)
 	default:
-		r.queue = append(r.queue, &queuedBatch{mark: at, Page: page})
+		r.queue = append(r.queue, &queuedBatch{pagePosition: at, Page: page})
 	}
 }
 

@@ -233,14 +233,14 @@ func TestGatheredPagesCountAsReadAhead(t *testing.T) {
 	for i := range int64(4) {
 		r.push(pageOf("a", i+1)) // 4 bytes each
 	}
-	if r.wanted(nil) {
+	if r.hasRoom(nil) {
 		t.Error("the queue is full, and another page is wanted")
 	}
-	if r.wanted(r.take()) {
+	if r.hasRoom(r.take()) {
 		t.Error("the handler has the whole queue, and another page is wanted")
 	}
 	r.push(pageOf("b", 5))
-	if !r.wanted(r.take()) {
+	if !r.hasRoom(r.take()) {
 		t.Error("the handler has one page, and no other is wanted")
 	}
 }

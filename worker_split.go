@@ -166,7 +166,7 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 // has checkpointed a later position since, children at the old one would undo that. Then
 // it drops the pieces. The next step cuts the lease again when the later position is
 // stored.
-func (s *splitter) answered(position mark, pieces, leftovers []lease.Lease, same bool, err error) {
+func (s *splitter) answered(position pagePosition, pieces, leftovers []lease.Lease, same bool, err error) {
 	w := s.w
 	switch {
 	case w.phase != phaseGone:

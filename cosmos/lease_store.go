@@ -195,8 +195,8 @@ func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
 	return s.codec.OtherHosts(ids), nil
 }
 
-// Mark implements [lease.Store].
-func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
+// SetInitialized implements [lease.Store].
+func (s *leaseStore) SetInitialized(ctx context.Context, initialised bool) error {
 	id := s.codec.MarkerID()
 	if !initialised {
 		q := s.document("DeleteMarker", "delete the marker", http.MethodDelete, id, id)

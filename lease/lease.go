@@ -55,11 +55,11 @@ const (
 	// PropertyBound is the time (RFC 3339, UTC, whole seconds) before which changes
 	// are not delivered, because the source refuses it as a start.
 	PropertyBound = "bound"
-	// PropertyWanted is the mark: the owner text of the host that asks for the lease.
+	// PropertyWanted is the owner text of the host that wants the lease.
 	PropertyWanted = "wanted"
 )
 
-// Wanted returns the owner text of the host that asked for the lease. It is empty if none
+// Wanted returns the owner text of the host that wants the lease. It is empty if none
 // did.
 func (l Lease) Wanted() string { return l.Properties[PropertyWanted] }
 
@@ -79,8 +79,8 @@ func (l Lease) AncestorOf(x Lease) bool {
 }
 
 // Child returns piece, a new lease, with the values that it inherits from l: the
-// position, its start, the mode, and the properties except the mark, which asked for l
-// only.
+// position, its start, the mode, and the properties except [PropertyWanted], because only l
+// is wanted.
 func (l Lease) Child(piece Lease) Lease {
 	piece.Continuation = l.Continuation
 	piece.Mode = l.Mode

@@ -62,9 +62,9 @@ type Container interface {
 type Store interface {
 	// List returns all leases in any order, and whether the store is initialised.
 	List(ctx context.Context) (Listing, error)
-	// Mark creates the marker (.info) or deletes it. If the marker is already in that
-	// state, Mark succeeds and changes nothing, not even the marker's time.
-	Mark(ctx context.Context, initialised bool) error
+	// SetInitialized creates the marker (.info) or deletes it. If the marker is already in that
+	// state, SetInitialized succeeds and changes nothing, not even the marker's time.
+	SetInitialized(ctx context.Context, initialised bool) error
 	// Create creates a lease document. It returns a *ConflictError if the document
 	// exists. It ignores l's ID, ETag and Modified. Token names the lease.
 	Create(ctx context.Context, l Lease) (Lease, error)

@@ -69,8 +69,8 @@ func (m *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	return l, nil
 }
 
-// Mark implements [lease.Store].
-func (m *leaseStore) Mark(ctx context.Context, initialised bool) error {
+// SetInitialized implements [lease.Store].
+func (m *leaseStore) SetInitialized(ctx context.Context, initialised bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

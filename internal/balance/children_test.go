@@ -58,7 +58,7 @@ func TestChildrenOfAGoneLease(t *testing.T) {
 		{"the partition lives after all", whole("1", "", "55"), split, "partition 1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			gone := protocol.Asked(protocol.Acquired(with(protocol.At(c.gone, `"41"`), "colour", "blue"), me), other)
+			gone := protocol.Wanted(protocol.Acquired(with(protocol.At(c.gone, `"41"`), "colour", "blue"), me), other)
 			gone.ID, gone.ETag, gone.Mode = "id", "7", feed.AllVersionsAndDeletes
 			children, same, err := Children(lease.DotNet, gone, c.partitions)
 			if err != nil || same != c.same || describe(children) != c.want {

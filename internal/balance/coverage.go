@@ -149,7 +149,7 @@ func (m Memory) gapsNow(p *Plan) []gap {
 		return nil
 	}
 	pause := 2 * p.host.Terms.Acquire
-	known := m.listed && m.marked == p.marked() && p.mono-m.mono <= pause && p.now.Sub(m.now) <= pause
+	known := m.listed && m.initialized == p.initialized() && p.mono-m.mono <= pause && p.now.Sub(m.now) <= pause
 	var gaps []gap
 	for _, r := range p.coverage.gaps {
 		rest := r
@@ -195,7 +195,7 @@ func (p *Plan) Due() bool {
 // passed since the second of the listings. By then an owner that did not put its lease back
 // trusts it no longer.
 func (p *Plan) due(g gap) bool {
-	if !p.marked() {
+	if !p.initialized() {
 		return len(p.listing.Leases) == 0 || !g.since.IsZero()
 	}
 	return !g.since.IsZero() && p.now.Sub(g.since) >= p.host.Terms.Takeover()
@@ -204,17 +204,17 @@ func (p *Plan) due(g gap) bool {
 // Unsure reports whether the host must list the leases again at once: at bootstrap, no gap
 // is due because only this listing has shown the gaps.
 func (p *Plan) Unsure() bool {
-	return !p.marked() && len(p.gaps) > 0 && len(p.listing.Unreadable) == 0 && !p.Due()
+	return !p.initialized() && len(p.gaps) > 0 && len(p.listing.Unreadable) == 0 && !p.Due()
 }
 
 // Complete reports whether the marker should be created. The listing has no marker, no
 // gap, and no unreadable lease.
 func (p *Plan) Complete() bool {
-	return !p.marked() && len(p.gaps) == 0 && len(p.listing.Unreadable) == 0
+	return !p.initialized() && len(p.gaps) == 0 && len(p.listing.Unreadable) == 0
 }
 
-// marked reports whether the listing shows the marker, so that the bootstrap is over.
-func (p *Plan) marked() bool { return !p.listing.Initialized.IsZero() }
+// initialized reports whether the listing shows the marker, so that the bootstrap is over.
+func (p *Plan) initialized() bool { return !p.listing.Initialized.IsZero() }
 
 // Missing returns the leases to create for the gaps that are due, cut at the borders of
 // the partitions. A whole partition gets a PK-range lease (in [lease.JavaLatestVersion]
@@ -275,7 +275,7 @@ func (h Host) leasesFor(r feed.Range, partitions []feed.Partition) []lease.Lease
 // marker and not at a new "now". A second is subtracted, because times are truncated to
 // seconds.
 func (p *Plan) start() feed.Start {
-	if p.host.Start.Kind() != feed.StartNow || !p.marked() || p.host.Mode == feed.AllVersionsAndDeletes {
+	if p.host.Start.Kind() != feed.StartNow || !p.initialized() || p.host.Mode == feed.AllVersionsAndDeletes {
 		return p.host.Start
 	}
 	return feed.At(p.listing.Initialized.Add(-time.Second))

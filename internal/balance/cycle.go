@@ -13,10 +13,10 @@ type Pace struct {
 type Cycle struct {
 	// Regular reports whether the cycle was a regular one.
 	Regular bool
-	// Conflicts, Acquired and Asked count the answers to the writes of the cycle.
-	Conflicts, Acquired, Asked int
-	// MarksOut is Plan.MarksOut at the end of the cycle.
-	MarksOut bool
+	// Conflicts, Acquired and Wanted count the answers to the writes of the cycle.
+	Conflicts, Acquired, Wanted int
+	// WantsOut is Plan.WantsOut at the end of the cycle.
+	WantsOut bool
 }
 
 // MaxConflicts is the number of conflicts after which a host ends a cycle, because its
@@ -31,7 +31,7 @@ func (p Pace) After(c Cycle) (next Pace, pause time.Duration, quick bool) {
 	if c.Regular || c.Conflicts > 0 && c.Acquired > 0 {
 		p.step = 0
 	}
-	if c.Conflicts == 0 && c.Asked == 0 && !c.MarksOut {
+	if c.Conflicts == 0 && c.Wanted == 0 && !c.WantsOut {
 		return Pace{}, 0, false
 	}
 	pause = time.Second << p.step

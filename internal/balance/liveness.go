@@ -10,13 +10,12 @@ import (
 // leaseState is the state of one lease, as the plan judges it.
 type leaseState struct {
 	live  bool // owned and not expired; otherwise it is free, and any host may acquire it
-	young bool // live, and written so recently that it may be requested
-	// wanted is the host of a valid mark. On a free lease it is a reservation. On a live
-	// lease of our implementation it is a request. The mark of an expired lease is not
-	// valid. Nor is one on a foreign owner's lease, because foreign owners do not obey
-	// marks. A shadowed lease has no valid mark either: nobody may acquire that lease, which
-	// is what removes a mark, so a host that died would count for as long as the lease
-	// exists.
+	young bool // live, and written so recently that it may be wanted
+	// wanted is the host that wants the lease: a free one is reserved for it, and a live one
+	// of our implementation is about to be handed over. An expired lease counts as wanted by
+	// nobody, and so does one of a foreign owner, since those hand over nothing. Neither does
+	// a shadowed lease count, because nobody may acquire it: a host that wanted it and died
+	// would count for as long as the lease exists.
 	wanted string
 }
 
@@ -37,7 +36,7 @@ func (p *Plan) state(l *lease.Lease) leaseState {
 }
 
 // age returns the time since the lease was written, as far as this host knows. young
-// reports whether it is short enough for a request. An amended lease was written after the
+// reports whether it is short enough for the lease to be wanted. An amended lease was written after the
 // listing, so it has not expired. If the store's clock was set back since the listing, its
 // _ts does not show that. Without a clock of the store, age
 // counts from the listing that first showed this ETag. If this host has not seen the

@@ -16,7 +16,7 @@ type Memory struct {
 	listed   bool          // reports whether the host has listed the leases before
 	mono     time.Duration // the time of the last listing by the host's monotonic clock
 	now      time.Time     // the time of the last listing by the store's clock
-	marked   bool          // reports whether that listing showed the marker
+	initialized   bool          // reports whether that listing showed the marker
 	gaps     []gap
 	free     map[string]string // the leases that the last regular cycle found free: ID to ETag
 	seen     map[string]sighting
@@ -35,11 +35,11 @@ type sighting struct {
 // Memory returns the state for the next listing. It reflects the listing of p and not the
 // writes since.
 func (p *Plan) Memory() Memory {
-	m := Memory{listed: true, mono: p.mono, now: p.now, marked: p.marked(), free: p.before.free, seen: p.seen, coverage: p.coverage, ranges: p.ranges()}
+	m := Memory{listed: true, mono: p.mono, now: p.now, initialized: p.initialized(), free: p.before.free, seen: p.seen, coverage: p.coverage, ranges: p.ranges()}
 	if p.regular {
 		m.free = p.freeNow
 	}
-	if p.marked() || len(p.listing.Leases) > 0 {
+	if p.initialized() || len(p.listing.Leases) > 0 {
 		m.gaps = p.gaps
 	}
 	return m

@@ -11,24 +11,24 @@ import (
 // Decide determines which host should own which lease.
 //
 // Every host aims at floor to ceil of the leases per live host. A host counts if it owns
-// a live lease or has asked for one. Free leases are acquired first: those handed over to
-// this host, and those that no host asked for. A free lease that was left for a whole
-// interval is acquired by any host. So a requester that died disturbs the balance for a
+// a live lease or wants one. Free leases are acquired first: those handed over to
+// this host, and those that no host wants. A free lease that was left for a whole
+// interval is acquired by any host. So a host that wanted it and died disturbs the balance for a
 // moment, and never the coverage.
 //
-// Then the host asks the most loaded host for a lease. The owner finishes its batch and
-// releases the lease. The mark reserves the released lease. With every request
-// have(victim) is at least have(me) + 2, so every request improves the balance. Hosts at
+// Then the host marks a lease of the most loaded host as wanted. The owner finishes its batch and
+// releases the lease. The released lease is reserved for the host that wants it. With every such lease
+// have(victim) is at least have(me) + 2, so each improves the balance. Hosts at
 // floor or ceil write nothing, so leases do not move between equally loaded hosts.
 //
-// A foreign owner (Java, .NET) does not obey a mark. Its surplus leases are stolen after
+// A foreign owner (Java, .NET) does not hand over what others want. Its surplus leases are stolen after
 // all other moves. A steal is the acquire of a live lease. The new owner does not use the
 // lease until its victim's last write has expired. The range is silent during that wait,
 // and hosts that start at the same time do not see each other yet. So a host steals in
 // regular cycles only, and only half of its deficit.
 //
 // Each host has its own order of the leases. It acquires free leases in that order and
-// asks for the last of a victim's leases. So hosts seldom write the same lease. If they
+// wants the last of a victim's leases. So hosts seldom write the same lease. If they
 // do, compare-and-set lets one of them succeed.
 
 // MoveKind is the kind of a [Move].
@@ -40,8 +40,8 @@ const (
 	MoveNone MoveKind = iota
 	// MoveAcquire: Update with [protocol.Acquired].
 	MoveAcquire
-	// MoveAsk: Update with [protocol.Asked].
-	MoveAsk
+	// MoveWant: Update with [protocol.Wanted].
+	MoveWant
 	// MoveSteal: Update with [protocol.Acquired], for a lease that a foreign owner
 	// still holds. The thief only renews the lease until Move.Until, and until a renewal
 	// that began after that has succeeded. Before that it does not use the lease, put it
@@ -54,7 +54,7 @@ func (k MoveKind) String() string {
 	switch k {
 	case MoveAcquire:
 		return "acquire"
-	case MoveAsk:
+	case MoveWant:
 		return "ask"
 	case MoveSteal:
 		return "steal"
@@ -81,7 +81,7 @@ func (p *Plan) Decide() Move {
 		return Move{Kind: MoveAcquire, Lease: *p.lease(i)}
 	}
 	if i, ok := p.nextLive(floor, ceil, false); ok {
-		return Move{Kind: MoveAsk, Lease: *p.lease(i)}
+		return Move{Kind: MoveWant, Lease: *p.lease(i)}
 	}
 	if lacks := ceil - p.have[p.me]; p.regular && !p.full() && p.stolen < (lacks+p.stolen+1)/2 {
 		if i, ok := p.nextLive(floor, ceil, true); ok {
@@ -94,7 +94,7 @@ func (p *Plan) Decide() Move {
 }
 
 // full reports whether this host holds its maximum of leases. A lease that it is to hand
-// over counts as the requester's share. But this host holds it until its batch is
+// over counts as the share of the host that wants it. But this host holds it until its batch is
 // finished, so the lease counts for the maximum.
 func (p *Plan) full() bool { return p.host.Max > 0 && p.held >= p.host.Max }
 
@@ -112,7 +112,7 @@ func (p *Plan) nextFree(ceil int) (int32, bool) {
 		}
 	}
 	// Left over: acquired even above this host's share, and whatever is reserved for it. A host
-	// of .NET copies a mark to the children of a split, so more may be reserved for this host
+	// of .NET copies the property to the children of a split, so more may be reserved for this host
 	// than its maximum, and the next rule acquires none of them.
 	consider(&p.left, "", true)
 	if mine <= ceil {
@@ -122,7 +122,7 @@ func (p *Plan) nextFree(ceil int) (int32, bool) {
 		consider(&p.unreserved, "", false)
 		for h := range p.free {
 			if int32(h) != p.me && p.have[h] > ceil && len(p.free[h]) > 0 {
-				consider(&p.free[h], p.names[h], false) // its requester has enough
+				consider(&p.free[h], p.names[h], false) // the host that wants it has enough
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (p *Plan) leftOver(l *lease.Lease) bool {
 	return p.regular && ok && etag == l.ETag
 }
 
-// nextLive returns the lease to ask for, or to steal if foreign is set. It belongs to the
+// nextLive returns the lease to want, or to steal if foreign is set. It belongs to the
 // most loaded host of that kind.
 func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 	mine := p.have[p.me]
@@ -203,13 +203,13 @@ func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 	return e.index, true
 }
 
-// candidates holds the leases of one host that this host may ask for or steal.
+// candidates holds the leases of one host that this host may want or steal.
 type candidates struct {
 	found []int32 // moved into order at the first use
 	order queue
 }
 
-// lastOf returns the last lease of v, in this host's order, that may be requested, or
+// lastOf returns the last lease of v, in this host's order, that may be wanted, or
 // stolen if v is foreign.
 func (p *Plan) lastOf(v int32) (entry, bool) {
 	if p.victims == nil {
@@ -237,7 +237,7 @@ func (p *Plan) lastOf(v int32) (entry, bool) {
 	})
 }
 
-// addCandidate adds lease i to the candidates of its owner if it may be requested or
+// addCandidate adds lease i to the candidates of its owner if it may be wanted or
 // stolen. It does nothing before those candidates are first used.
 func (p *Plan) addCandidate(i int32, l *lease.Lease) {
 	if p.victims == nil || !p.obtainable(i, l) {
@@ -250,7 +250,7 @@ func (p *Plan) addCandidate(i int32, l *lease.Lease) {
 	p.victims[v].found = append(p.victims[v].found, i)
 }
 
-// obtainable reports whether a live lease of another host may be requested, or stolen if
+// obtainable reports whether a live lease of another host may be wanted, or stolen if
 // its owner is foreign. A shadowed lease may not. Neither may a lease that this host has
 // a worker for. The release of that lease has no answer yet, and it may already belong to
 // another host. A host has at most one write of a lease under way.
@@ -260,7 +260,7 @@ func (p *Plan) obtainable(i int32, l *lease.Lease) bool {
 	}
 	s := p.state(l)
 	if protocol.Ours(l.Owner) {
-		return s.young && l.Wanted() == "" // requested once, and only while its owner seems alive
+		return s.young && l.Wanted() == "" // wanted by one host, and only while its owner seems alive
 	}
 	// The wait after a steal counts from the victim's last write. An amended lease was
 	// written after the listing, perhaps long after it. Without a clock of the store the

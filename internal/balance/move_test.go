@@ -123,7 +123,7 @@ func (d *literal) decide() Move {
 		young := d.now.Sub(l.Modified) < d.host.Terms.Expiration/2
 		return protocol.Ours(l.Owner) && young && l.Wanted() == ""
 	}); l != nil {
-		return Move{Kind: MoveAsk, Lease: *l}
+		return Move{Kind: MoveWant, Lease: *l}
 	}
 	half := (ceil - have[me] + d.stolen + 1) / 2 // half of the deficit at the start of the cycle, rounded up
 	if !d.regular || full || d.stolen >= half {
@@ -194,7 +194,7 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 			case MoveNone:
 			case MoveAcquire:
 				acquired++
-			case MoveAsk:
+			case MoveWant:
 				asked++
 			case MoveSteal:
 				stolen++
@@ -233,10 +233,10 @@ func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 		l.Owner = randomOwner(rnd)
 		l.Properties = nil
 		if rnd.IntN(2) == 0 {
-			l = protocol.Asked(l, fmt.Sprintf("host%d/0000000%d", rnd.IntN(9), rnd.IntN(2)))
+			l = protocol.Wanted(l, fmt.Sprintf("host%d/0000000%d", rnd.IntN(9), rnd.IntN(2)))
 		}
-	case m.Kind == MoveAsk:
-		l = protocol.Asked(l, d.host.Owner)
+	case m.Kind == MoveWant:
+		l = protocol.Wanted(l, d.host.Owner)
 	default:
 		l = protocol.Acquired(l, d.host.Owner)
 	}
@@ -298,7 +298,7 @@ func randomListing(rnd *rand.Rand) *literal {
 			l.Modified = d.now.Add(-time.Duration(rnd.IntN(90)) * time.Second)
 		}
 		if rnd.IntN(4) == 0 && (!busy || rnd.IntN(4) == 0) {
-			l = protocol.Asked(l, randomOwner(rnd))
+			l = protocol.Wanted(l, randomOwner(rnd))
 		}
 		if rnd.IntN(6) == 0 {
 			d.workers[l.ID] = rnd.IntN(2) == 0
@@ -328,7 +328,7 @@ func TestDecideCountsALeaseThatIsHandedOverForTheMaximum(t *testing.T) {
 	at := func(id, from, to string) lease.Lease {
 		return lease.Lease{ID: id, Token: id, ETag: "1", PartitionID: id, Range: feed.Range{Min: from, Max: to}, Modified: now}
 	}
-	leases := []lease.Lease{protocol.Acquired(at("0", "", "33"), me), protocol.Asked(protocol.Acquired(at("1", "33", "66"), me), other), at("2", "66", "FF")}
+	leases := []lease.Lease{protocol.Acquired(at("0", "", "33"), me), protocol.Wanted(protocol.Acquired(at("1", "33", "66"), me), other), at("2", "66", "FF")}
 	h := Host{Owner: me, Max: 2, Terms: protocol.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}}
 	decide := func() Move {
 		l := lease.Listing{Leases: leases, Now: now, Initialized: now}

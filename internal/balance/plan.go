@@ -10,7 +10,7 @@
 //	plan := balance.NewPlan(host, listing, memory, mono, regular, workers)
 //	memory = plan.Memory()
 //	for move := plan.Decide(); move.Kind != balance.MoveNone; move = plan.Decide() {
-//		// write protocol.Acquired(move.Lease, me) to acquire, or protocol.Asked(move.Lease, me) to ask, and then
+//		// write protocol.Acquired(move.Lease, me) to acquire, or protocol.Wanted(move.Lease, me) to want, and then
 //		plan.Amend(answer) // or the conflict's Current
 //	}
 package balance
@@ -73,16 +73,16 @@ type Plan struct {
 	busy     []feed.Range // the ranges of shadowed leases that a host may still use
 
 	usable     int
-	marks      int // marks of this host on leases that others still own
+	wants      int // leases that this host wants and others still own
 	stolen     int // leases that this host has stolen since the listing
 	me         int32
 	names      []string // known hosts, this host first; the slices below have the same order
 	number     map[string]int32
 	have       []int   // usable leases counted as this host's
-	held       int     // leases that this host holds and may use, also those that others request
-	reasons    []int   // number of reasons to count as a host: live leases and valid marks
+	held       int     // leases that this host holds and may use, also those that others want
+	reasons    []int   // number of reasons to count as a host: live leases, and leases that it wants
 	free       []queue // free leases by the host that they are reserved for
-	unreserved queue   // free leases without a request
+	unreserved queue   // free leases that no host wants
 	left       queue   // free leases that were left over for an interval
 	victims    map[int32]*candidates
 }
@@ -90,7 +90,7 @@ type Plan struct {
 // NewPlan returns the plan for l. The listing was received at mono, by the host's
 // monotonic clock. regular reports whether the cycle is a regular one. workers has the ID
 // of each lease that the host has a worker for. Such a lease is neither acquired nor
-// requested. The value reports whether the worker trusts its lease. If so, the host holds
+// wanted. The value reports whether the worker trusts its lease. If so, the host holds
 // the lease, even if it looks expired by the store's clock. workers must not change.
 func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool, workers map[string]bool) *Plan {
 	p := &Plan{
@@ -234,8 +234,8 @@ func (p *Plan) Token(id string) string {
 	return id
 }
 
-// MarksOut reports whether a lease that another host still owns has a mark of this host.
-func (p *Plan) MarksOut() bool { return p.marks > 0 }
+// WantsOut reports whether this host wants a lease that another host still owns.
+func (p *Plan) WantsOut() bool { return p.wants > 0 }
 
 func (p *Plan) shadowed(id string) bool {
 	_, ok := p.coverage.shadowed[id]

@@ -55,8 +55,8 @@ func BenchmarkPlanJoins(b *testing.B) {
 	for b.Loop() {
 		p := NewPlan(h, l, m, time.Second, true, nil)
 		asked := 0
-		for move := p.Decide(); move.Kind == MoveAsk; move = p.Decide() {
-			p.Amend(protocol.Asked(move.Lease, h.Owner))
+		for move := p.Decide(); move.Kind == MoveWant; move = p.Decide() {
+			p.Amend(protocol.Wanted(move.Lease, h.Owner))
 			asked++
 		}
 		if asked < 49 || asked > 50 {

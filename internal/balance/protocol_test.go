@@ -81,7 +81,7 @@ func TestDecideNeverTakesALiveLease(t *testing.T) {
 		if m.Lease.Owner != other {
 			t.Fatalf("it asks %s", m.Lease.Owner)
 		}
-		p.Amend(protocol.Asked(m.Lease, me))
+		p.Amend(protocol.Wanted(m.Lease, me))
 	}
 	t.Error("it asks forever")
 }
@@ -197,9 +197,9 @@ func TestOrderDiffersBetweenHosts(t *testing.T) {
 // A host must not ask for a lease that already has a mark. Otherwise hosts would ask
 // repeatedly for the lease of a dead owner.
 func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
-	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveAsk)
-	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, other, 0), third), protocol.Asked(aged(1, other, 0), third)), MoveNone)
-	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, other, 0), me), protocol.Asked(aged(1, other, 0), me)), MoveNone)
+	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveWant)
+	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, 0), third), protocol.Wanted(aged(1, other, 0), third)), MoveNone)
+	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, 0), me), protocol.Wanted(aged(1, other, 0), me)), MoveNone)
 }
 
 // A host may ask for a lease only during the first half of the expiration E after the
@@ -209,7 +209,7 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	for age := time.Duration(0); age < 61*time.Second; age += time.Second / 2 {
 		kind := MoveNone
 		if age < 30*time.Second {
-			kind = MoveAsk
+			kind = MoveWant
 		}
 		wantMove(t, age.String(), planFor(Host{}, Memory{}, true, aged(0, other, age), aged(1, other, age)), kind)
 	}
@@ -218,7 +218,7 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 // An acquire must remove the hand-over request from the lease. Otherwise the new owner
 // would find the request and release the lease again.
 func TestRow23AcquireRemovesTheMark(t *testing.T) {
-	marked := with(protocol.Asked(aged(0, other, time.Hour), third), "colour", "blue")
+	marked := with(protocol.Wanted(aged(0, other, time.Hour), third), "colour", "blue")
 	m := planFor(Host{}, Memory{}, true, marked).Decide()
 	if m.Kind != MoveAcquire {
 		t.Fatalf("%v", m.Kind)
@@ -258,7 +258,7 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 // for B. Otherwise host C could acquire it, although C has the smaller share of leases
 // already, and B would still have too few.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
-	reserved := protocol.Asked(aged(4, "", 0), third)
+	reserved := protocol.Wanted(aged(4, "", 0), third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
 	wantMove(t, "a host at floor", planFor(Host{}, Memory{}, true, leases...), MoveNone)
 	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
@@ -267,7 +267,7 @@ func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 // Host B asked for many leases while it was alone, and then other hosts came. Leases that
 // are reserved for B and that B no longer takes must go to a host with too few.
 func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
-	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), protocol.Asked(aged(4, "", 0), third), protocol.Asked(aged(5, "", 0), third)}
+	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), protocol.Wanted(aged(4, "", 0), third), protocol.Wanted(aged(5, "", 0), third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
 	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
@@ -275,7 +275,7 @@ func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
 // The host that asked for a lease has died. The other hosts are at ceil, because the dead
 // one still counts. One of them must take the free lease all the same.
 func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
-	reserved := protocol.Asked(aged(2, "", 0), third)
+	reserved := protocol.Wanted(aged(2, "", 0), third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), reserved}
 	first := planFor(Host{}, Memory{}, true, leases...)
 	wantMove(t, "just released", first, MoveNone)
@@ -305,8 +305,8 @@ func TestDecideTakesLeftOverLeasesThoughMoreThanTheMaximumAreReserved(t *testing
 func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
 	// If the mark on the foreign owner's lease counted, this host would have 1 of 2
 	// leases and take nothing.
-	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, "WORKER-7", 0), me), aged(1, "", 0)), MoveAcquire, "idB")
-	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, protocol.Asked(aged(0, other, time.Hour), third)), MoveAcquire, "idA")
+	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, "WORKER-7", 0), me), aged(1, "", 0)), MoveAcquire, "idB")
+	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, time.Hour), third)), MoveAcquire, "idA")
 }
 
 // An owner stops when a listing shows an ancestor of its lease, and releases the lease with
@@ -315,17 +315,17 @@ func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
 func TestDecideMarksOfShadowedLeasesDoNotCount(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Owner: me, Modified: noon}
 	for name, owner := range map[string]string{"free": "", "live": other} {
-		shadowed := protocol.Asked(aged(0, owner, 0), third)
+		shadowed := protocol.Wanted(aged(0, owner, 0), third)
 		shadowed.PartitionID = ""
 		leases := []lease.Lease{whole, shadowed, aged(2, me, 0), aged(3, other, 0), aged(4, other, 0), aged(5, other, 0), aged(6, other, 0)}
 		p := planFor(Host{}, Memory{}, true, leases...)
-		wantMove(t, name, p, MoveAsk, "idD", "idE", "idF", "idG") // with a third host, 2 of 6 leases would be enough
-		if p.MarksOut() {
+		wantMove(t, name, p, MoveWant, "idD", "idE", "idF", "idG") // with a third host, 2 of 6 leases would be enough
+		if p.WantsOut() {
 			t.Errorf("%s: this host has a mark out", name)
 		}
-		mine := protocol.Asked(aged(0, owner, 0), me)
+		mine := protocol.Wanted(aged(0, owner, 0), me)
 		mine.PartitionID = ""
-		if planFor(Host{}, Memory{}, true, whole, mine).MarksOut() {
+		if planFor(Host{}, Memory{}, true, whole, mine).WantsOut() {
 			t.Errorf("%s: the host waits for a lease that it cannot acquire", name)
 		}
 	}
@@ -333,14 +333,14 @@ func TestDecideMarksOfShadowedLeasesDoNotCount(t *testing.T) {
 
 func TestDecideAsksTheMostLoadedForTwoLessOrMore(t *testing.T) {
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, other, 0), aged(3, third, 0), aged(4, third, 0), aged(5, third, 0)}
-	wantMove(t, "1, 2, 3", planFor(Host{}, Memory{}, true, leases...), MoveAsk, "idD", "idE", "idF")
+	wantMove(t, "1, 2, 3", planFor(Host{}, Memory{}, true, leases...), MoveWant, "idD", "idE", "idF")
 	wantMove(t, "1, 2, 2", planFor(Host{}, Memory{}, true, leases[:5]...), MoveNone)
-	if p := planFor(Host{}, Memory{}, true, leases...); p.MarksOut() {
+	if p := planFor(Host{}, Memory{}, true, leases...); p.WantsOut() {
 		t.Error("a mark is outstanding before the ask")
 	} else {
-		p.Amend(protocol.Asked(p.Decide().Lease, me))
+		p.Amend(protocol.Wanted(p.Decide().Lease, me))
 		wantMove(t, "then 2, 2, 2", p, MoveNone)
-		if !p.MarksOut() {
+		if !p.WantsOut() {
 			t.Error("no mark is outstanding after the ask")
 		}
 	}
@@ -359,9 +359,9 @@ func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 	wantMove(t, "unchanged for E + 1 s", plan(p.Memory(), 61*time.Second), MoveAcquire)
 	leases[0].ETag, leases[1].ETag = "2", "2"
 	p = plan(p.Memory(), 61*time.Second)
-	wantMove(t, "changed: its owner lives, and can be asked", p, MoveAsk)
+	wantMove(t, "changed: its owner lives, and can be asked", p, MoveWant)
 	wantMove(t, "no longer young", plan(p.Memory(), 91*time.Second), MoveNone)
-	wantMove(t, "still young", plan(p.Memory(), 90*time.Second), MoveAsk)
+	wantMove(t, "still young", plan(p.Memory(), 90*time.Second), MoveWant)
 }
 
 // In a store without a clock, a lease that was written after the listing has no known
@@ -410,7 +410,7 @@ func TestDecideCountsLeasesThatAWorkerTrusts(t *testing.T) {
 	}
 	wantMove(t, "it holds its maximum", plan(Host{Max: 2}, true, jumped...), MoveNone)
 	wantMove(t, "its workers have lost both", plan(Host{Max: 2}, false, jumped...), MoveAcquire, "idC")
-	wantMove(t, "one is to be handed over", plan(Host{Max: 2}, true, protocol.Asked(jumped[0], other), jumped[1], jumped[2]), MoveNone)
+	wantMove(t, "one is to be handed over", plan(Host{Max: 2}, true, protocol.Wanted(jumped[0], other), jumped[1], jumped[2]), MoveNone)
 	wantMove(t, "another host has acquired one", plan(Host{Max: 2}, true, aged(0, other, 0), jumped[1], jumped[2]), MoveNone)
 	wantMove(t, "somebody deleted one", plan(Host{Max: 2}, true, jumped[1:]...), MoveNone)
 	wantMove(t, "it has its share of five", plan(Host{}, true, jumped[0], jumped[1], aged(2, other, 0), aged(3, other, 0), aged(4, other, 0)), MoveNone)

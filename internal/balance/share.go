@@ -23,7 +23,7 @@ func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
 		has = p.hostNumber(s.wanted)
 		p.reasons[has] += by
 		if has == p.me && s.live && l.Owner != p.host.Owner {
-			p.marks += by
+			p.wants += by
 		}
 	}
 	if !p.shadowed(l.ID) {

@@ -270,8 +270,8 @@ func (w *world) step(h *host) {
 		return
 	}
 	want := protocol.Acquired(move.Lease, h.Owner)
-	if move.Kind == MoveAsk {
-		want = protocol.Asked(move.Lease, h.Owner)
+	if move.Kind == MoveWant {
+		want = protocol.Wanted(move.Lease, h.Owner)
 	}
 	if move.Kind == MoveSteal { // a mark is not obeyed before the lease may be used
 		w.slow[w.indexes[want.ID]] = max(w.slow[w.indexes[want.ID]], move.Until)
@@ -281,8 +281,8 @@ func (w *world) step(h *host) {
 	switch {
 	case !ok:
 		h.cycle.Conflicts++
-	case move.Kind == MoveAsk:
-		h.cycle.Asked++
+	case move.Kind == MoveWant:
+		h.cycle.Wanted++
 		w.handOver(answer)
 	default:
 		h.cycle.Acquired++
@@ -294,7 +294,7 @@ func (w *world) step(h *host) {
 
 // end ends the cycle of host h and schedules the next one.
 func (w *world) end(h *host) {
-	h.cycle.MarksOut = h.plan.MarksOut()
+	h.cycle.WantsOut = h.plan.WantsOut()
 	h.plan, h.listing = nil, lease.Listing{}
 	next, pause, quick := h.pace.After(h.cycle)
 	h.pace = next

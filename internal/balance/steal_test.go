@@ -37,7 +37,7 @@ func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 	// Owners of our own implementation must be asked, even if their instance name equals
 	// this host's or a foreign owner's.
 	for _, text := range []string{protocol.NewOwner("me", 0x22222222), protocol.NewOwner(worker7, 1), protocol.NewOwner(other, 2), protocol.NewOwner("", 3)} {
-		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveAsk)
+		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveWant)
 	}
 }
 
@@ -72,10 +72,10 @@ func TestStealComesAfterAllOtherMoves(t *testing.T) {
 	p := planFor(Host{}, Memory{}, true, asked...)
 	for range 2 { // 8 leases of three hosts: me 0, other 4, WORKER-7 4
 		m := p.Decide()
-		if m.Kind != MoveAsk || m.Lease.Owner != other {
+		if m.Kind != MoveWant || m.Lease.Owner != other {
 			t.Fatalf("%v of %q, whose owner is %q; want to ask %s first", m.Kind, m.Lease.ID, m.Lease.Owner, other)
 		}
-		p.Amend(protocol.Asked(m.Lease, me))
+		p.Amend(protocol.Wanted(m.Lease, me))
 	}
 	wantSteal(t, "when who can be asked has no more than he should", p, time.Hour+61*time.Second, "idA", "idB", "idC", "idD")
 	wantMove(t, "in a quick cycle", planFor(Host{}, Memory{}, false, stolen...), MoveNone)
@@ -185,7 +185,7 @@ func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
 // A foreign host may keep a mark on its lease. Such a mark must not count as a request,
 // and the steal must remove it.
 func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
-	leases := []lease.Lease{protocol.Asked(aged(0, worker7, 0), third), protocol.Asked(aged(1, worker7, 0), third)}
+	leases := []lease.Lease{protocol.Wanted(aged(0, worker7, 0), third), protocol.Wanted(aged(1, worker7, 0), third)}
 	l := wantSteal(t, "marked by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
 	if got := protocol.Acquired(l, me); got.Wanted() != "" || got.Owner != me {
 		t.Errorf("stolen, it is %+v", got)

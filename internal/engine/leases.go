@@ -86,8 +86,8 @@ func (s *leaseStore) ContainerID(context.Context) (feed.ContainerID, error) {
 // spend adds the charge of a request.
 func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge * 100))) }
 
-// Mark implements [lease.Store].
-func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
+// SetInitialized implements [lease.Store].
+func (s *leaseStore) SetInitialized(ctx context.Context, initialised bool) error {
 	if initialised {
 		res, err := s.c.Create(ctx, nil, s.codec.Marker(), storetype.WriteOptions{})
 		s.spend(res.Charge)

@@ -175,7 +175,7 @@ func TestLeaseErrorsNameTheOperation(t *testing.T) {
 		"delete lease 17": s.Delete(t.Context(), l),
 		"create lease 17": func() error { _, err := s.Create(t.Context(), l); return err }(),
 		"list leases":     func() error { _, err := s.List(t.Context()); return err }(),
-		"create the mark": s.Mark(t.Context(), true),
+		"create the mark": s.SetInitialized(t.Context(), true),
 	} {
 		if !errors.Is(err, feed.ErrNotFound) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s in a deleted container: %v, want ErrNotFound", what, err)
@@ -397,7 +397,7 @@ func TestLeasesReportTheirCharge(t *testing.T) {
 		t.Fatal(err)
 	}
 	costs("a listing", 1)
-	if err := s.Mark(t.Context(), true); err != nil {
+	if err := s.SetInitialized(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	costs("the marker", 5)

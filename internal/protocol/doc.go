@@ -33,14 +33,14 @@
 //
 // A lease is absent, free (it has no owner) or owned. Whether an owned lease is live or
 // expired depends on its age by the store's clock. In this table E is the expiration
-// ([Terms]), and the mark is the property by which a host asks for a lease.
+// ([Terms]), and wanted is the property by which a host asks the owner of a lease for it.
 //
 //	transition   who may                          written                          value
 //	bootstrap    any host, no marker yet          Create: free, start resolved     lease.ForRange
 //	heal         any host, gap seen for E + 1 s   Create: free, from the marker    lease.ForRange
-//	acquire      any host: free or expired        Update: owner, mark removed      Acquired
-//	ask          a host short of leases           Update: mark                     Asked
-//	steal        the same, from a foreign owner   Update: owner, mark removed      Acquired
+//	acquire      any host: free or expired        Update: owner, wanted removed    Acquired
+//	want         a host short of leases           Update: wanted                   Wanted
+//	steal        the same, from a foreign owner   Update: owner, wanted removed    Acquired
 //	renew        the owner, while it trusts       Update: position                 At
 //	release      the owner, trust given up        Update: no owner, position       Released
 //	put back     the owner, while it trusts       Create: owner, durable position  PutBack
@@ -51,13 +51,13 @@
 // writes the bound with every position. Put-back keeps the bound and children inherit it.
 // A healed lease has no bound.
 //
-// Package internal/balance decides which leases to acquire, to ask for and to steal.
+// Package internal/balance decides which leases to acquire, to want and to steal.
 // [Judge] returns what the answer to a write means for the host that sent it.
 //
 // # Foreign owners
 //
 // An owner is foreign if its text does not come from [NewOwner] ([Ours]). It is a host of
-// the .NET or the Java implementation that uses the same documents. It ignores the mark,
+// the .NET or the Java implementation that uses the same documents. It ignores what others want,
 // and its trust does not end by itself. So only its live leases are stolen, and only
 // those above its share.
 //

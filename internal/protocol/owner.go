@@ -13,7 +13,7 @@ func NewOwner(instance string, run uint32) string {
 const ownerSuffix = 1 + 8 // the length of "/" and the eight digits
 
 // Ours reports whether owner is the owner text of a host of this implementation. Such a
-// host obeys the wanted mark. Any other owner is foreign.
+// host hands over a lease that another host wants. Any other owner is foreign.
 func Ours(owner string) bool {
 	at := len(owner) - ownerSuffix
 	if at < 0 || owner[at] != '/' {

@@ -46,5 +46,5 @@ func (t Terms) Takeover() time.Duration {
 	return min(t.Expiration, most) + time.Second
 }
 
-// Young returns the age below which another host may ask for a live lease: E / 2.
+// Young returns the age below which another host may want a live lease: E / 2.
 func (t Terms) Young() time.Duration { return t.Expiration / 2 }

@@ -13,16 +13,16 @@ import (
 // acquire; every other write requires that the lease is trusted. No transition changes l
 // or its map.
 
-// Acquired returns l with the given owner. It removes the mark of the host that asked for l.
+// Acquired returns l with the given owner. Nobody wants it any longer.
 func Acquired(l lease.Lease, owner string) lease.Lease {
 	l = without(l, lease.PropertyWanted)
 	l.Owner = owner
 	return l
 }
 
-// Asked returns l marked as wanted by owner. It affects no host's trust. The holder hands
+// Wanted returns l marked as wanted by owner. It affects no host's trust. The holder hands
 // the lease over after its current batch.
-func Asked(l lease.Lease, owner string) lease.Lease {
+func Wanted(l lease.Lease, owner string) lease.Lease {
 	return with(l, lease.PropertyWanted, owner)
 }
 
@@ -36,7 +36,7 @@ func At(l lease.Lease, c feed.Continuation) lease.Lease {
 }
 
 // Released returns l without an owner, at position c. If c is empty, l keeps its
-// position. The mark stays, because it reserves the lease for the host that asked.
+// position. It stays wanted, which reserves it for the host that wants it.
 func Released(l lease.Lease, c feed.Continuation) lease.Lease {
 	l = At(l, c)
 	l.Owner = ""
@@ -44,7 +44,7 @@ func Released(l lease.Lease, c feed.Continuation) lease.Lease {
 }
 
 // PutBack returns the document to create if l was deleted while its owner still trusts
-// it. It has the same owner and durable position, and no mark.
+// it. It has the same owner and durable position, and nobody wants it.
 func PutBack(l lease.Lease) lease.Lease {
 	l = without(l, lease.PropertyWanted)
 	l.ETag = ""

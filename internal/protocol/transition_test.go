@@ -38,7 +38,7 @@ func TestTransitionsChangeOnlyTheirFields(t *testing.T) {
 		change func(l *lease.Lease)
 	}{
 		{"acquired", Acquired(base, me), func(l *lease.Lease) { l.Owner, l.Properties = me, blue }},
-		{"asked", Asked(base, me), func(l *lease.Lease) {
+		{"asked", Wanted(base, me), func(l *lease.Lease) {
 			l.Properties = map[string]string{lease.PropertyWanted: me, "colour": "blue"}
 		}},
 		{"checkpointed", At(base, `"6"`), func(l *lease.Lease) { l.Continuation = `"6"` }},
@@ -56,7 +56,7 @@ func TestTransitionsChangeOnlyTheirFields(t *testing.T) {
 	if len(base.Properties) != 2 || base.Wanted() != third {
 		t.Errorf("a transition changed the map of its lease: %v", base.Properties)
 	}
-	if only := Acquired(Asked(lease.Lease{}, me), other); only.Properties != nil {
+	if only := Acquired(Wanted(lease.Lease{}, me), other); only.Properties != nil {
 		t.Errorf("without its only property the lease has %v", only.Properties)
 	}
 }
@@ -76,7 +76,7 @@ func TestBoundOfALeaseIsInheritedAndPutBack(t *testing.T) {
 		t.Errorf("a bound that is not a time is parsed as %s", Bound(text))
 	}
 	for what, kept := range map[string]lease.Lease{
-		"put back": PutBack(l), "acquired": Acquired(Asked(l, "other/22222222"), "me/11111111"), "released": Released(l, `"5"`),
+		"put back": PutBack(l), "acquired": Acquired(Wanted(l, "other/22222222"), "me/11111111"), "released": Released(l, `"5"`),
 		"a child": l.Child(lease.ForRange(feed.Range{Max: "55"})),
 	} {
 		if !Bound(kept).Equal(second) {

@@ -361,13 +361,13 @@ func (s *movingStore) List(ctx context.Context) (lease.Listing, error) {
 	return open.List(ctx)
 }
 
-// Mark implements [lease.Store].
-func (s *movingStore) Mark(ctx context.Context, initialised bool) error {
+// SetInitialized implements [lease.Store].
+func (s *movingStore) SetInitialized(ctx context.Context, initialised bool) error {
 	open, err := s.current(ctx)
 	if err != nil {
 		return err
 	}
-	return open.Mark(ctx, initialised)
+	return open.SetInitialized(ctx, initialised)
 }
 
 // Create implements [lease.Store].

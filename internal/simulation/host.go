@@ -364,8 +364,8 @@ func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
 	return l, err
 }
 
-// Mark implements [lease.Store].
-func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
+// SetInitialized implements [lease.Store].
+func (s *hostStore) SetInitialized(ctx context.Context, initialised bool) error {
 	w := s.host.world
 	m := &mark{host: s.host, exists: initialised}
 	w.ledger.add(m)
@@ -373,7 +373,7 @@ func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
 		s.host.startsAfresh()
 	}
 	_, err := send(ctx, call{host: s.host, op: opMark, write: true}, func(ctx context.Context) (struct{}, error) {
-		err := s.inner.Mark(ctx, initialised)
+		err := s.inner.SetInitialized(ctx, initialised)
 		if err == nil {
 			w.marks(m)
 		}

@@ -147,7 +147,7 @@ var rules = []rule{{
 	},
 }, {
 	name: "owners", judges: all{sends(judgePutBack), applied(judgeOwners)}, mutant: "20-ask-without-condition",
-	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to ask for it.",
+	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to mark it as wanted.",
 	exempt: []string{
 		"A listing of the host showed the lease as expired, and the store's clock was set back since.",
 		"The owner is a host of .NET or Java, from which our hosts steal.",
@@ -165,7 +165,7 @@ var rules = []rule{{
 	},
 }, {
 	name: "hand-over", judges: all{uses(judgeHandOver)}, mutant: "36-new-batch-under-a-mark",
-	text:   "A host hands out no new batch after it has seen a hand-over request in its lease.",
+	text:   "A host hands out no new batch after it has seen that another host wants its lease.",
 	exempt: []string{"The batch has failed before, so it is not a new one."},
 }, {
 	name: "children", judges: all{sends(judgeChild), applied(judgeChildren)}, mutant: "11-delete-before-all-children",

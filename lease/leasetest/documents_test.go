@@ -145,7 +145,7 @@ func (s *documentStore) List(context.Context) (lease.Listing, error) {
 	return l, nil
 }
 
-func (s *documentStore) Mark(_ context.Context, initialised bool) error {
+func (s *documentStore) SetInitialized(_ context.Context, initialised bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.codec.MarkerID()

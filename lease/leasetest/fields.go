@@ -175,7 +175,7 @@ func unknownProperties(s *suite) {
 	l := s.whole("0")
 	l.Properties = map[string]string{"epoch": "17", "command": "0 1 pause"}
 	l = s.create(l)
-	for _, next := range []lease.Lease{protocol.Acquired(l, owner(1)), protocol.At(l, `"1"`), protocol.Asked(l, owner(2)), protocol.Released(l, "")} {
+	for _, next := range []lease.Lease{protocol.Acquired(l, owner(1)), protocol.At(l, `"1"`), protocol.Wanted(l, owner(2)), protocol.Released(l, "")} {
 		next.ETag = l.ETag
 		l = s.update(next)
 		got := s.find(s.token("0")).Properties

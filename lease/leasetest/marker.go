@@ -19,7 +19,7 @@ func markerCases() []testCase {
 
 func (s *suite) mark(initialised bool) {
 	s.Helper()
-	if err := s.store.Mark(s.ctx, initialised); err != nil {
+	if err := s.store.SetInitialized(s.ctx, initialised); err != nil {
 		s.Fatalf("mark %t: %v", initialised, err)
 	}
 }

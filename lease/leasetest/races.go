@@ -215,7 +215,7 @@ func listRace(s *suite) {
 
 func markRace(s *suite) {
 	for _, initialised := range []bool{true, false, true} {
-		errs := s.race(func(_ int, store lease.Store) error { return store.Mark(s.ctx, initialised) })
+		errs := s.race(func(_ int, store lease.Store) error { return store.SetInitialized(s.ctx, initialised) })
 		for n, err := range errs {
 			if err != nil {
 				s.Errorf("racer %d: mark %t: %v", n, initialised, err)

@@ -52,7 +52,7 @@ func processorsApart(s *suite) {
 			s.Fatalf("create a lease of processor %q beside others: %v", name, err)
 		}
 	}
-	if err := stores["project"].Mark(s.ctx, true); err != nil {
+	if err := stores["project"].SetInitialized(s.ctx, true); err != nil {
 		s.Fatal(err)
 	}
 	ids := map[string]bool{}

@@ -60,7 +60,7 @@ func updateListed(s *suite) {
 	for _, next := range []func(lease.Lease) lease.Lease{
 		func(l lease.Lease) lease.Lease { return protocol.Acquired(l, owner(1)) },
 		func(l lease.Lease) lease.Lease { return protocol.At(l, `"24"`) },
-		func(l lease.Lease) lease.Lease { return protocol.Asked(l, owner(2)) },
+		func(l lease.Lease) lease.Lease { return protocol.Wanted(l, owner(2)) },
 		func(l lease.Lease) lease.Lease { return protocol.Released(l, `"25"`) },
 		func(l lease.Lease) lease.Lease { return protocol.Acquired(l, owner(2)) },
 	} {
@@ -163,7 +163,7 @@ func sentTwice(s *suite) {
 
 func putBack(s *suite) {
 	l := s.update(protocol.At(protocol.Acquired(s.create(s.whole("0")), owner(1)), `"9"`))
-	marked := s.update(protocol.Asked(l, owner(2)))
+	marked := s.update(protocol.Wanted(l, owner(2)))
 	s.delete(marked)
 	back := s.create(protocol.PutBack(marked))
 	if back.ID != l.ID || back.Owner != owner(1) || back.Continuation != `"9"` || back.Wanted() != "" {

@@ -101,7 +101,7 @@ func TestWriteThatWasSentTwiceIsRecognised(t *testing.T) {
 				t.Errorf("list: %+v, %v", listing, err)
 				return
 			}
-			if _, err := theirs.Update(ctx, protocol.Asked(listing.Leases[0], asker)); err != nil {
+			if _, err := theirs.Update(ctx, protocol.Wanted(listing.Leases[0], asker)); err != nil {
 				t.Errorf("ask: %v", err)
 			}
 		}
@@ -145,7 +145,7 @@ func TestLeasesOfProcessorsWithAnyName(t *testing.T) {
 			if err != nil || len(listing.Leases) != 1 || listing.Leases[0].ETag != l.ETag {
 				t.Errorf("processor %q: list: %+v, %v; want its lease", name, listing.Leases, err)
 			}
-			if err := errors.Join(opened.Mark(t.Context(), true), opened.Delete(t.Context(), l), opened.Mark(t.Context(), false)); err != nil {
+			if err := errors.Join(opened.SetInitialized(t.Context(), true), opened.Delete(t.Context(), l), opened.SetInitialized(t.Context(), false)); err != nil {
 				t.Errorf("processor %q: %v", name, err)
 			}
 		}

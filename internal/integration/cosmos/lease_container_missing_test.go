@@ -70,7 +70,7 @@ func TestDeletedContainerIsNotADeletedLease(t *testing.T) {
 						t.Errorf("%s of a deleted lease: %v; want feed.ErrNotFound", what, err)
 					}
 				}
-				if err := opened.Mark(ctx, false); err != nil {
+				if err := opened.SetInitialized(ctx, false); err != nil {
 					t.Errorf("delete a marker that does not exist: %v", err)
 				}
 				time.Sleep(time.Minute)
@@ -81,7 +81,7 @@ func TestDeletedContainerIsNotADeletedLease(t *testing.T) {
 				_, createErr := opened.Create(ctx, l)
 				_, listErr := opened.List(ctx)
 				for what, err := range map[string]error{
-					"update": err, "create": createErr, "list": listErr, "delete": opened.Delete(ctx, l), "mark": opened.Mark(ctx, false),
+					"update": err, "create": createErr, "list": listErr, "delete": opened.Delete(ctx, l), "mark": opened.SetInitialized(ctx, false),
 				} {
 					if errors.Is(err, feed.ErrNotFound) {
 						t.Errorf("%s: %v, which means that only the lease is gone", what, err)

@@ -206,7 +206,7 @@ func TestMissingLeaseContainerIsCreatedOnlyOnRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := opened.Mark(ctx, true); err != nil {
+		if err := opened.SetInitialized(ctx, true); err != nil {
 			t.Fatal(err)
 		}
 		c, err := s.DB.Container(ctx, "db", "leases")
@@ -324,7 +324,7 @@ func TestThrottledLeaseRequestIsAnsweredAtOnce(t *testing.T) {
 		_, updateErr := opened.Update(ctx, l)
 		_, createErr := opened.Create(ctx, lease.Lease{Token: "1", PartitionID: "1", Range: feed.Full()})
 		for what, err := range map[string]error{
-			"list": listErr, "update": updateErr, "create": createErr, "delete": opened.Delete(ctx, l), "mark": opened.Mark(ctx, true),
+			"list": listErr, "update": updateErr, "create": createErr, "delete": opened.Delete(ctx, l), "mark": opened.SetInitialized(ctx, true),
 		} {
 			var throttled *feed.ThrottledError
 			if !errors.As(err, &throttled) || throttled.RetryAfter != 1500*time.Millisecond {

@@ -90,7 +90,7 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 					for _, next := range []func(lease.Lease) lease.Lease{
 						func(l lease.Lease) lease.Lease { return protocol.Acquired(l, protocol.NewOwner("host", 1)) },
 						func(l lease.Lease) lease.Lease { return protocol.At(l, `"24"`) },
-						func(l lease.Lease) lease.Lease { return protocol.Asked(l, protocol.NewOwner("host", 2)) },
+						func(l lease.Lease) lease.Lease { return protocol.Wanted(l, protocol.NewOwner("host", 2)) },
 						func(l lease.Lease) lease.Lease { return protocol.Released(l, `"25"`) },
 						func(l lease.Lease) lease.Lease { return protocol.Acquired(l, protocol.NewOwner("host", 2)) },
 					} {
@@ -102,7 +102,7 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 						l, err = st.Update(ctx, next(l))
 					}
 					if err == nil {
-						err = st.Mark(ctx, true)
+						err = st.SetInitialized(ctx, true)
 					}
 					if err != nil {
 						t.Fatal(err)

@@ -108,8 +108,8 @@ func (s insistingStore) List(ctx context.Context) (l lease.Listing, err error) {
 	return l, err
 }
 
-func (s insistingStore) Mark(ctx context.Context, initialised bool) error {
-	return insist(func(bool) error { return s.Store.Mark(ctx, initialised) })
+func (s insistingStore) SetInitialized(ctx context.Context, initialised bool) error {
+	return insist(func(bool) error { return s.Store.SetInitialized(ctx, initialised) })
 }
 
 func (s insistingStore) Delete(ctx context.Context, l lease.Lease) error {

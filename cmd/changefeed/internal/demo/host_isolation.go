@@ -109,8 +109,8 @@ func (s isolatedStore) List(ctx context.Context) (lease.Listing, error) {
 	return through(ctx, s.isolation, func() (lease.Listing, error) { return s.store.List(ctx) })
 }
 
-func (s isolatedStore) Mark(ctx context.Context, initialised bool) error {
-	_, err := through(ctx, s.isolation, func() (struct{}, error) { return struct{}{}, s.store.Mark(ctx, initialised) })
+func (s isolatedStore) SetInitialized(ctx context.Context, initialised bool) error {
+	_, err := through(ctx, s.isolation, func() (struct{}, error) { return struct{}{}, s.store.SetInitialized(ctx, initialised) })
 	return err
 }
 

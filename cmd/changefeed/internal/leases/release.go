@@ -121,7 +121,7 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 	case i.Wanted() != "":
 		return asked, r.printf("lease %s: %s was already asked for it by %s", i.Token, owner, protocol.Instance(i.Wanted()))
 	}
-	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Asked(i.Lease, r.Owner)))
+	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Wanted(i.Lease, r.Owner)))
 	if changed(err) {
 		return refused, nil
 	}
@@ -168,7 +168,7 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 			// acquires the lease.
 			return r.printf("lease %s was free, and %s has acquired it again", i.Token, protocol.Instance(l.Owner))
 		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
-			_, err := c.Replace(ctx, d, s.Codec.Encode(protocol.Asked(l, r.Owner)))
+			_, err := c.Replace(ctx, d, s.Codec.Encode(protocol.Wanted(l, r.Owner)))
 			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
 				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
 			}

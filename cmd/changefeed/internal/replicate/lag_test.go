@@ -47,7 +47,7 @@ func TestAnEmptyPageInTheMiddleIsNotCaughtUp(t *testing.T) {
 	if l, err = store.Create(ctx, l); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Mark(ctx, true); err != nil {
+	if err := store.SetInitialized(ctx, true); err != nil {
 		t.Fatal(err)
 	}
 	copying := &lag{source: scanningSource{source}, store: store, start: feed.Beginning()}
