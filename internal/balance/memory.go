@@ -13,15 +13,15 @@ import (
 // leases that the last regular cycle found free, and the gaps. The zero Memory is empty.
 // It is an immutable value.
 type Memory struct {
-	listed   bool          // reports whether the host has listed the leases before
-	mono     time.Duration // the time of the last listing by the host's monotonic clock
-	now      time.Time     // the time of the last listing by the store's clock
-	initialized   bool          // reports whether that listing showed the marker
-	gaps     []gap
-	free     map[string]string // the leases that the last regular cycle found free: ID to ETag
-	seen     map[string]sighting
-	coverage *coverage
-	ranges   map[string]feed.Range // the ranges of leases without one, by partition ID
+	listed      bool          // reports whether the host has listed the leases before
+	mono        time.Duration // the time of the last listing by the host's monotonic clock
+	now         time.Time     // the time of the last listing by the store's clock
+	initialized bool          // reports whether that listing showed the marker
+	gaps        []gap
+	free        map[string]string // the leases that the last regular cycle found free: ID to ETag
+	seen        map[string]sighting
+	coverage    *coverage
+	ranges      map[string]feed.Range // the ranges of leases without one, by partition ID
 }
 
 // sighting records when a host first listed a lease with its present ETag. changed
