@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,13 @@ func TestLeasesAreListedRepeatedly(t *testing.T) {
 			text := out.String()
 			if code != exitOK || errOut.String() != "" || strings.Count(text, "LSN 30") != 3 || more != nil && strings.Count(text, "\n") != 3 {
 				t.Errorf("status %d: %s%s", code, text, errOut.String())
+			}
+			times := map[string]bool{}
+			for _, at := range regexp.MustCompile(`(?m)^(?:\{"time":")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z)`).FindAllStringSubmatch(text, -1) {
+				times[at[1]] = true
+			}
+			if len(times) != 3 {
+				t.Errorf("the lists do not begin with three times: %s", text)
 			}
 		}
 	})
