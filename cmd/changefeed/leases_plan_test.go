@@ -155,3 +155,30 @@ func TestALongListOfLeasesFitsATerminal(t *testing.T) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 }
+
+// The tokens of leases after splits and merges have up to 64 digits. Plans, findings and the
+// lines of a release must have the short names of `leases ls`, but JSON the whole tokens.
+func TestPlansAndFindingsHaveTheShortNamesOfTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		l := part(s.live[0].Range.Min, s.live[1].Range.Max, 10)
+		s.edit(func(db *store.DB) {
+			s.put(db, s.codec.Encode(l))
+			s.drop(db, s.codec.LeaseID(s.live[2].ID))
+		})
+		time.Sleep(long)
+		short := view.LeaseName(l.Token)
+		for _, args := range [][]string{
+			{"ls"}, {"check"}, {"check", "--repair", "--dry-run"}, {"reset", short, "--to", "after:5", "--dry-run"}, {"release", short},
+			{"delete", "--all", "--dry-run"}, {"reset", short, "--to", "after:5", "--yes"}, {"reset", "none", "--to", "now", "--yes"},
+		} {
+			_, out, errOut := s.run(args...)
+			if text := out + errOut; strings.Contains(text, "FFFFFFFFF") || !strings.Contains(text, short) {
+				t.Errorf("%v: %s", args, text)
+			}
+		}
+		if _, out, errOut := s.run("check", "--json"); !strings.Contains(out, l.Token) {
+			t.Errorf("%s%s", out, errOut)
+		}
+	})
+}
