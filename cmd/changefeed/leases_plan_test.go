@@ -169,8 +169,14 @@ func TestPlansAndFindingsHaveTheShortNamesOfTheList(t *testing.T) {
 		time.Sleep(long)
 		short := view.LeaseName(l.Token)
 		for _, args := range [][]string{
-			{"ls"}, {"check"}, {"check", "--repair", "--dry-run"}, {"reset", short, "--to", "after:5", "--dry-run"}, {"release", short},
-			{"delete", "--all", "--dry-run"}, {"reset", short, "--to", "after:5", "--yes"}, {"reset", "none", "--to", "now", "--yes"},
+			{"ls"},
+			{"check"},
+			{"check", "--repair", "--dry-run"},
+			{"reset", short, "--to", "after:5", "--dry-run"},
+			{"release", short},
+			{"delete", "--all", "--dry-run"},
+			{"reset", short, "--to", "after:5", "--yes"},
+			{"reset", "none", "--to", "now", "--yes"},
 		} {
 			_, out, errOut := s.run(args...)
 			if text := out + errOut; strings.Contains(text, "FFFFFFFFF") || !strings.Contains(text, short) {

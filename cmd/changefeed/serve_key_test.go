@@ -110,9 +110,13 @@ func TestAKeyFileThatOthersCanReadGetsAWarning(t *testing.T) {
 		}
 		t.Setenv("COSMOS_ENDPOINT", a.endpoint)
 		for _, args := range [][]string{
-			{"tail", "--key-file", file + ".account"}, {"leases", "ls", "--key-file", file + ".account"}, {"partitions", "ls", "--key-file", file + ".account"}, {"fault", "ls", "--key-file", file + ".account"},
+			{"tail", "--key-file", file + ".account"},
+			{"leases", "ls", "--key-file", file + ".account"},
+			{"partitions", "ls", "--key-file", file + ".account"},
+			{"fault", "ls", "--key-file", file + ".account"},
 			{"leases", "ls", "--lease-endpoint", a.endpoint, "--lease-key-file", file + ".account"},
-			{"tail"}, {"replicate"},
+			{"tail"},
+			{"replicate"},
 		} {
 			if len(args) == 1 {
 				t.Setenv("COSMOS_KEY_FILE", file+".account")
