@@ -230,7 +230,9 @@ type signer struct{ auth authenticator }
 
 func (s signer) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
-	raw.Header.Set(wire.HeaderVersion, restVersion)
+	if raw.Header.Get(wire.HeaderVersion) == "" { // some requests of package rest need another version
+		raw.Header.Set(wire.HeaderVersion, restVersion)
+	}
 	raw.Header.Set(wire.HeaderActivityID, newActivityID())
 	raw.Header.Set("Cache-Control", "no-cache") // otherwise a cache on the way could return an old response
 	if err := s.auth.authorize(raw.Context(), raw); err != nil {

@@ -24,6 +24,10 @@ type Lag struct {
 	Owner string
 	// Continuation is the checkpointed position. It is empty before the first checkpoint.
 	Continuation feed.Continuation
+	// Start is where reading of the lease resumes: after Continuation, or else at the start
+	// in its document. It is [feed.Now] if the document has none, since the configuration of
+	// the hosts then decides.
+	Start feed.Start
 	// Modified is the time of the lease's last write, by its container's clock.
 	Modified time.Time
 

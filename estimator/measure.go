@@ -21,7 +21,7 @@ func (m *measurement) prepare() {
 	for _, l := range m.leases {
 		m.lags = append(m.lags, Lag{
 			LeaseToken: l.Token, Range: l.Range, Partition: m.partitionOf(l), Owner: l.Owner,
-			Continuation: l.Continuation, Modified: l.Modified, LSNs: Unknown, Age: Unknown,
+			Continuation: l.Continuation, Start: l.Start(feed.Now()), Modified: l.Modified, LSNs: Unknown, Age: Unknown,
 			Splitting: slices.ContainsFunc(m.leases, l.AncestorOf),
 			Shadowed:  slices.ContainsFunc(m.leases, func(a lease.Lease) bool { return a.AncestorOf(l) }),
 		})
@@ -51,7 +51,7 @@ func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 	}
 	// A lease without a position starts at its stored start. If it has none, its start
 	// depends on the processor's configuration, which the estimator does not know.
-	from := l.Start(feed.Now())
+	from := lag.Start
 	if from.Kind() == feed.StartNow {
 		lag.Unstarted = true
 		return lag

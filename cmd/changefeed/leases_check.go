@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,15 +154,21 @@ func verdict(r leases.Report) error {
 
 // reportText returns a report as text, with one line or more for each finding.
 func reportText(s leases.Survey, r leases.Report) string {
+	texts := slices.Clone(r.Notes)
+	for _, f := range r.Findings {
+		texts = append(texts, f.Text, f.Remedy)
+	}
+	names := view.NamesIn(texts...)
+	line := func(text string) string { return view.OneLine(names.In(text)) }
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s: %s\n", f.Kind, view.OneLine(f.Text))
+		fmt.Fprintf(&b, "%s: %s\n", f.Kind, line(f.Text))
 		if f.Remedy != "" {
-			fmt.Fprintf(&b, "  not repaired: %s\n", view.OneLine(f.Remedy))
+			fmt.Fprintf(&b, "  not repaired: %s\n", line(f.Remedy))
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", view.OneLine(n))
+		fmt.Fprintf(&b, "note: %s\n", line(n))
 	}
 	if r.OK {
 		fmt.Fprintln(&b, s.Right())

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
@@ -234,7 +235,7 @@ func TestLeasesCheckLooksAtTheProcessorsRangeAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		s.edit(func(db *store.DB) { s.drop(db, s.codec.LeaseID(s.live[2].ID)) })
-		if code, out, _ := s.run("check"); code != exitFailed || !strings.HasPrefix(out, "hole: no lease covers "+s.live[2].Range.String()) {
+		if code, out, _ := s.run("check"); code != exitFailed || !strings.HasPrefix(out, "hole: no lease covers "+view.RangeName(s.live[2].Range)) {
 			t.Errorf("status %d: %s", code, out)
 		}
 		if code, out, _ := s.run("check", "--range", "-"+s.live[1].Range.Max); code != exitOK {

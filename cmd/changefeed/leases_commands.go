@@ -110,10 +110,11 @@ func (o *leasesOptions) showAgain(cmd *cobra.Command, s leases.Survey) error {
 			return err
 		}
 	}
-	if _, err := fmt.Fprintln(out, s.Now.UTC().Format(time.RFC3339)); err != nil {
+	list := leases.List(s)
+	if _, err := fmt.Fprintln(out, list.Time.Format(time.RFC3339)); err != nil {
 		return err
 	}
-	return leases.List(s).Write(out)
+	return list.Write(out)
 }
 
 func (o *leasesOptions) release() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -69,17 +70,18 @@ processor name (Java's lease prefix) or another lease container.`,
 				if err != nil {
 					return err
 				}
+				names := view.NamesIn(slices.Concat(plan.Notes, plan.Unchanged)...)
 				for _, n := range plan.Notes {
-					cmd.PrintErrf("changefeed: note: %s\n", view.OneLine(n))
+					cmd.PrintErrf("changefeed: note: %s\n", view.OneLine(names.In(n)))
 				}
 				for _, text := range plan.Skipped {
 					cmd.PrintErrf("changefeed: %s\n", view.OneLine(text))
 				}
 				for _, token := range plan.Unchanged {
-					cmd.Printf("lease %s exists already\n", view.OneLine(token))
+					cmd.Printf("lease %s exists already\n", view.OneLine(names.In(token)))
 				}
 				return o.carryOut(ctx, cmd, change{plan: plan.Plan(o.dryRun), effect: "it skips no changes: the new leases have the positions of the old ones", refusal: refusal, apply: func() error {
-					return leases.Convert(ctx, c.Container, target, plan, printDone(cmd.OutOrStdout()))
+					return leases.Convert(ctx, c.Container, target, plan, printDone(cmd.OutOrStdout(), plan.Plan(false)))
 				}})
 			})
 		},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 	"github.com/changefeed-go/changefeed/storetype"
@@ -224,7 +225,7 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 		{"delete", token, "--dry-run"},
 		{"delete", token, "--yes"},
 	} {
-		if code, out, errOut := s.run(args...); code != exitOK || !strings.Contains(out, "lease "+token) {
+		if code, out, errOut := s.run(args...); code != exitOK || !strings.Contains(out, "lease "+view.LeaseName(token)) {
 			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
 		}
 	}

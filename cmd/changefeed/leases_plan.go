@@ -49,7 +49,7 @@ func (o *leasesOptions) repairing(ctx context.Context, cmd *cobra.Command, c *op
 		if o.force && len(s.Live()) > 0 {
 			cmd.PrintErrf("changefeed: forced: %s\n", leases.ForceCosts)
 		}
-		return c.Apply(ctx, s, plan, printDone(cmd.OutOrStdout()))
+		return c.Apply(ctx, s, plan, printDone(cmd.OutOrStdout(), plan))
 	}}
 	if !o.force {
 		ch.refusal = s.RefuseRepair(plan)
@@ -105,10 +105,25 @@ func printNotes(out io.Writer, ch change) error {
 // printSteps prints title, and then one line per step, which begins with prefix. The details
 // of a step follow it.
 func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
+	return printNamed(out, title, prefix, steps, stepNames(steps))
+}
+
+// stepNames returns the short names of the ranges in the texts of a plan.
+func stepNames(plan []leases.Step) view.ShortNames {
+	var texts []string
+	for _, step := range plan {
+		texts = append(texts, step.Text)
+	}
+	return view.NamesIn(texts...)
+}
+
+// printNamed is like printSteps, with the short names of a whole plan. The details are
+// members of documents, and have long names.
+func printNamed(out io.Writer, title, prefix string, steps []leases.Step, names view.ShortNames) error {
 	var b strings.Builder
 	b.WriteString(title)
 	for _, step := range steps {
-		b.WriteString(prefix + view.OneLine(step.Text) + "\n")
+		b.WriteString(prefix + view.OneLine(names.In(step.Text)) + "\n")
 		for _, line := range step.Details {
 			b.WriteString("    " + view.OneLine(line) + "\n")
 		}
@@ -117,9 +132,11 @@ func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error 
 	return err
 }
 
-// printDone returns a function that prints a step as done.
-func printDone(out io.Writer) func(leases.Step) error {
-	return func(step leases.Step) error { return printSteps(out, "", "done: ", []leases.Step{step}) }
+// printDone returns a function that prints a step of a plan as done, with the names that the
+// plan was shown with.
+func printDone(out io.Writer, plan []leases.Step) func(leases.Step) error {
+	names := stepNames(plan)
+	return func(step leases.Step) error { return printNamed(out, "", "done: ", []leases.Step{step}, names) }
 }
 
 // addYes adds the flag --yes of a command that asks by confirm.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -119,6 +120,13 @@ func TestLeasesAreListedRepeatedly(t *testing.T) {
 			if code != exitOK || errOut.String() != "" || strings.Count(text, "LSN 30") != 3 || more != nil && strings.Count(text, "\n") != 3 {
 				t.Errorf("status %d: %s%s", code, text, errOut.String())
 			}
+			times := map[string]bool{}
+			for _, at := range regexp.MustCompile(`(?m)^(?:\{"time":")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z)`).FindAllStringSubmatch(text, -1) {
+				times[at[1]] = true
+			}
+			if len(times) != 3 {
+				t.Errorf("the lists do not begin with three times: %s", text)
+			}
 		}
 	})
 }
@@ -146,4 +154,37 @@ func TestALongListOfLeasesFitsATerminal(t *testing.T) {
 	if code, out, errOut := s.run("reset", view.LeaseName(l.Token), "--to", "after:5", "--yes", "--force"); code != exitOK || s.positions()[l.Token] != "LSN 5" {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
+}
+
+// The tokens of leases after splits and merges have up to 64 digits. Plans, findings and the
+// lines of a release must have the short names of `leases ls`, but JSON the whole tokens.
+func TestPlansAndFindingsHaveTheShortNamesOfTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		l := part(s.live[0].Range.Min, s.live[1].Range.Max, 10)
+		s.edit(func(db *store.DB) {
+			s.put(db, s.codec.Encode(l))
+			s.drop(db, s.codec.LeaseID(s.live[2].ID))
+		})
+		time.Sleep(long)
+		short := view.LeaseName(l.Token)
+		for _, args := range [][]string{
+			{"ls"},
+			{"check"},
+			{"check", "--repair", "--dry-run"},
+			{"reset", short, "--to", "after:5", "--dry-run"},
+			{"release", short},
+			{"delete", "--all", "--dry-run"},
+			{"reset", short, "--to", "after:5", "--yes"},
+			{"reset", "none", "--to", "now", "--yes"},
+		} {
+			_, out, errOut := s.run(args...)
+			if text := out + errOut; strings.Contains(text, "FFFFFFFFF") || !strings.Contains(text, short) {
+				t.Errorf("%v: %s", args, text)
+			}
+		}
+		if _, out, errOut := s.run("check", "--json"); !strings.Contains(out, l.Token) {
+			t.Errorf("%s%s", out, errOut)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
@@ -118,7 +119,7 @@ func TestLeasesCheckTakesALeaseWithoutAnyMarkForItsStores(t *testing.T) {
 			s.put(db, java.Marker())
 		})
 		code, out, errOut := s.run("check", "--processor", "j", "--repair", "--yes")
-		if code != exitOK || !strings.Contains(out, "missing range: lease "+lower.Token) || strings.Contains(out, "foreign") {
+		if code != exitOK || !strings.Contains(out, "missing range: lease "+view.LeaseName(lower.Token)) || strings.Contains(out, "foreign") {
 			t.Fatalf("status %d: %s%s", code, out, errOut)
 		}
 		s.edit(func(db *store.DB) {

@@ -277,14 +277,14 @@ func TestLeasesCheckRepairsEveryRepairableKindOfDamage(t *testing.T) {
 	}
 }
 
-// In the JSON of `leases ls`, the key of a number must contain its unit, as in
-// ageSeconds. `lag` uses the same key.
-func TestLeasesLsNamesTheUnitOfAnAge(t *testing.T) {
+// In the JSON of `leases ls`, the key of a number must contain its unit. It isn't ageSeconds,
+// which `lag` has for the oldest unread change.
+func TestLeasesLsNamesTheUnitOfItsNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		time.Sleep(long)
 		code, out, errOut := s.run("ls", "--json")
-		if code != exitOK || strings.Count(out, `"ageSeconds": 3600,`) != 3 || strings.Contains(out, `"age":`) {
+		if code != exitOK || strings.Count(out, `"writtenSecondsAgo": 3600,`) != 3 || strings.Contains(out, `"age`) {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}
 		if code, out, _ := s.run("ls"); code != exitOK || strings.Count(out, "1h0m0s ago") != 3 {

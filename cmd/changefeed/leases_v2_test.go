@@ -44,3 +44,29 @@ func TestTheLeasesOfAV2FleetAreNotDamaged(t *testing.T) {
 		}
 	})
 }
+
+// For a lease that no host has started, `leases ls` once said "the hosts' start" and `lag`
+// "no position yet". Both must print each kind of position in the same words.
+func TestLagAndLeasesLsPrintAPositionInTheSameWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		s.edit(func(db *store.DB) {
+			s.put(db, fmt.Appendf(nil, `{"id":%q,"PartitionId":%q,"Owner":null,"ContinuationToken":null,"properties":{}}`, s.codec.LeaseID(s.live[0].ID), s.live[0].ID))
+		})
+		if code, out, errOut := s.run("reset", s.live[1].ID, "--to", "beginning", "--yes"); code != exitOK {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		orders := []string{"--data", s.dir, "--database", "shop", "--container", "orders"}
+		for _, cmd := range [][]string{{"lag"}, {"lag", "--json"}, {"leases", "ls"}, {"leases", "ls", "--json"}} {
+			code, out, errOut := command(t, append(cmd, orders...)...)
+			if code != exitOK || strings.Contains(out, "no position") {
+				t.Errorf("%v: status %d: %s%s", cmd, code, out, errOut)
+			}
+			for _, position := range []string{"the hosts' start", "beginning", "LSN 30"} {
+				if strings.Count(out, position) != 1 {
+					t.Errorf("%v does not print %q once: %s", cmd, position, out)
+				}
+			}
+		}
+	})
+}

@@ -205,7 +205,8 @@ func TestShellsOfferTheValuesOfFlags(t *testing.T) {
 }
 
 // The port is that of some other web server, which answers every request with a page. It must
-// be named by every command, also by one that only looks at the status.
+// be named by every command, also by one that only looks at the status, and with the flag to
+// check.
 func TestAnotherWebServerIsNotTakenForAChangefeedServer(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusNotFound} {
 		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -225,7 +226,24 @@ func TestAnotherWebServerIsNotTakenForAChangefeedServer(t *testing.T) {
 			{"leases", "ls", "--database", "d", "--container", "c"},
 		} {
 			code, out, errOut := command(t, append(args, at...)...)
-			if code != exitFailed || out != "" || !strings.Contains(errOut, "is not an Azure Cosmos DB endpoint") {
+			if code != exitFailed || out != "" || !strings.Contains(errOut, "is not an Azure Cosmos DB endpoint") || !strings.HasSuffix(errOut, "; check --endpoint or COSMOS_ENDPOINT\n") {
+				t.Errorf("%v, status %d: %d, %s%s", args, status, code, out, errOut)
+			}
+		}
+	}
+}
+
+// A server that answers with JSON of its own may be an account, but not a changefeed server.
+func TestAServerWithoutAdminAPIIsNamedWithTheFlagToCheck(t *testing.T) {
+	for status, body := range map[int]string{http.StatusOK: `{"partitions":"none","faults":"none"}`, http.StatusNotFound: `{}`} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}))
+		defer other.Close()
+		for _, args := range [][]string{{"partitions", "ls", "--database", "d", "--container", "c"}, {"fault", "ls"}} {
+			code, out, errOut := command(t, append(args, "--endpoint", other.URL, "--key", wire.EmulatorKey)...)
+			if code != exitFailed || out != "" || !strings.Contains(errOut, "is it a changefeed server?") || !strings.HasSuffix(errOut, "; check --endpoint or COSMOS_ENDPOINT\n") {
 				t.Errorf("%v, status %d: %d, %s%s", args, status, code, out, errOut)
 			}
 		}

@@ -58,8 +58,8 @@ file, one JSON object a line with id, key and reason, and goes on. Its status is
       --to https://b.documents.azure.com/shop/by-product --key /product --create
 
 --create creates the target with the source's time to live, indexing and throughput. On a
-changefeed server it also gets as many partitions as the source. An existing target is not
-changed.
+changefeed server it also gets as many partitions as the source. Like its source, it may have no
+partition key; with --key it has one. An existing target is not changed.
 
 After a signal the status is 0 if the copy has caught up at least once in this run. Otherwise it is
 130 (SIGINT) or 143 (SIGTERM). Replicate reports failed connections and retries them, from the

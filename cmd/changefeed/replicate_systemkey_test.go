@@ -13,8 +13,8 @@ import (
 )
 
 // A container without a partition key can be copied by a key of the target, into another
-// such container, and with leases in one. --create cannot create one, because the service
-// no longer can, so the copy is partitioned by /_partitionKey.
+// such container, and with leases in one. --create makes another one, unless --key names the
+// path that newer clients are shown.
 func TestReplicateFromAndToContainersWithoutAPartitionKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	synctest.Test(t, func(t *testing.T) {
@@ -41,6 +41,7 @@ func TestReplicateFromAndToContainersWithoutAPartitionKey(t *testing.T) {
 			{"--from", "shop/fixed", "--to", "shop/copy"},
 			{"--from", "shop/fixed", "--to", "shop/by-customer", "--key", "/customer", "--create"},
 			{"--from", "shop/fixed", "--to", "shop/made", "--create"},
+			{"--from", "shop/fixed", "--to", "shop/by-key", "--key", "/_partitionKey", "--create"},
 			{"--from", "shop/by-customer", "--to", "shop/back", "--key", "/_partitionKey", "--create"},
 		} {
 			args := append([]string{"replicate", "--data", dir, "--until-caught-up", "--leases", "replicate-leases", "--lease-database", "shop", "--processor", path.Base(way[3])}, way...)
@@ -57,7 +58,8 @@ func TestReplicateFromAndToContainersWithoutAPartitionKey(t *testing.T) {
 			}{
 				{"copy", [2]feed.PartitionKey{none, {"x"}}, true},
 				{"by-customer", [2]feed.PartitionKey{{"ada"}, {"bob"}}, false},
-				{"made", [2]feed.PartitionKey{none, {"x"}}, false},
+				{"made", [2]feed.PartitionKey{none, {"x"}}, true},
+				{"by-key", [2]feed.PartitionKey{none, {"x"}}, false},
 				{"back", [2]feed.PartitionKey{none, {"x"}}, false},
 			} {
 				to, err := db.Container(t.Context(), "shop", c.id)

@@ -44,7 +44,9 @@ const tail = `
 - **Containers without a partition key** are created and used by clients of API versions before
   2018-12-31, and newer versions see the system key /_partitionKey, as in the service. Here such
   a container always has one partition, also if documents have a _partitionKey. Newer clients
-  may create one as well, with the system key that they are shown.
+  may create one as well, with the system key that they are shown. With --create, changefeed
+  replicate copies such a container into a new one of the kind, for which it uses API version
+  2018-06-18.
 - **LSNs.** The service's containers that share the throughput of a database share one sequence
   of LSNs. Here every partition of every container has its own.
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -117,7 +118,7 @@ func (c *Client) call(ctx context.Context, method string, body, answer any, path
 		return fmt.Errorf("read the answer of %s: %w", c.endpoint, err)
 	}
 	if err := wire.Stranger(got.StatusCode, got.Header, reply); err != nil {
-		return fmt.Errorf("%s is %w", c.endpoint, err)
+		return &strangerError{fmt.Errorf("%s is %w", c.endpoint, err)}
 	}
 	if got.StatusCode >= http.StatusMultipleChoices {
 		return c.refusal(got.StatusCode, reply)
@@ -126,10 +127,20 @@ func (c *Client) call(ctx context.Context, method string, body, answer any, path
 		return nil
 	}
 	if err := json.Unmarshal(reply, answer); err != nil {
-		return fmt.Errorf("%s did not answer as expected (is it a changefeed server?): %w", c.endpoint, err)
+		return &strangerError{fmt.Errorf("%s did not answer as expected (is it a changefeed server?): %w", c.endpoint, err)}
 	}
 	return nil
 }
+
+// strangerError reports that some other server is at the endpoint. It is
+// [feed.ErrMisconfigured], so that the command names the flags to check.
+type strangerError struct{ error }
+
+// Unwrap returns the error underneath.
+func (e *strangerError) Unwrap() error { return e.error }
+
+// Is implements the interface of [errors.Is].
+func (e *strangerError) Is(target error) bool { return target == feed.ErrMisconfigured }
 
 // NotFoundError reports that the container, or a partition of it, does not exist.
 type NotFoundError struct{ message string }
@@ -151,7 +162,11 @@ func (c *Client) refusal(status int, body []byte) error {
 		if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
 			return fmt.Errorf("%s requires TLS; use https:// in --endpoint", c.endpoint)
 		}
-		return &StatusError{status, fmt.Sprintf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)}
+		unexplained := &StatusError{status, fmt.Sprintf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)}
+		if status < http.StatusInternalServerError { // otherwise a proxy may answer while the server is down
+			return &strangerError{unexplained}
+		}
+		return unexplained
 	}
 	message, _, _ := strings.Cut(e.Message, "\nActivityId:")
 	switch status {

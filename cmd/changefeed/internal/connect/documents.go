@@ -127,10 +127,19 @@ func (d Database) Containers(ctx context.Context) ([]string, error) {
 }
 
 // CreateContainer creates a container with properties in the form of the REST protocol. It
-// gets no throughput of its own if t is zero.
-func (d Database) CreateContainer(ctx context.Context, properties any, t Throughput) error {
-	return d.send(ctx, "create a container in", http.MethodPost, d.path()+"/colls", properties, t.header())
+// gets no throughput of its own if t is zero. Without a partitionKey among the properties it
+// gets none, as containers of early clients, and the service takes that only from these.
+func (d Database) CreateContainer(ctx context.Context, properties map[string]any, t Throughput) error {
+	header := t.header()
+	if properties["partitionKey"] == nil {
+		header.Set(wire.HeaderVersion, keylessVersion)
+	}
+	return d.send(ctx, "create a container in", http.MethodPost, d.path()+"/colls", properties, header)
 }
+
+// keylessVersion is a version of the REST API in which a new container needs no partition
+// key. From 2018-12-31 on it needs one.
+const keylessVersion = "2018-06-18"
 
 // Throughput is the throughput of a container in request units per second: a fixed one, or
 // the maximum of an automatic one.
@@ -143,7 +152,7 @@ func (t Throughput) header() http.Header {
 	case t.Manual > 0:
 		return http.Header{wire.HeaderOfferThroughput: {strconv.Itoa(t.Manual)}}
 	}
-	return nil
+	return http.Header{}
 }
 
 // ContainerDocuments is a client of the documents of one container.

@@ -69,9 +69,12 @@ func speaksTLS(text string) bool {
 }
 
 // Text returns the text of err in one line, with names from the account escaped. Each answer
-// of the service in it is shortened to its message, and the remedies that [Advice] gives in
+// of the service in it is shortened to its message, ranges have their short names, and the remedies that [Advice] gives in
 // the words of the command are left out.
-func Text(err error) string { return view.OneLine(shortened(err.Error(), err)) }
+func Text(err error) string {
+	text := shortened(err.Error(), err)
+	return view.OneLine(view.NamesIn(text).In(text))
+}
 
 // shortened returns text, in which the answers in err and in the errors that err wraps
 // are shortened to their messages.

@@ -64,7 +64,7 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		rows = append(rows, []string{
-			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(protocol.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Continuation), remark(*l),
+			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(protocol.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Start), remark(*l),
 		})
 	}
 	if err := view.Table(w, rows); err != nil {
@@ -84,8 +84,6 @@ func remark(l estimator.Lag) string {
 		return "another lease contains its range"
 	case l.Splitting:
 		return "its partition was split or merged"
-	case l.Unstarted:
-		return "no position yet"
 	}
 	return ""
 }
@@ -197,7 +195,7 @@ func (c Config) asJSON(r estimator.Report) report {
 		l := &r.Lags[i]
 		row := leaseLag{
 			Lease: l.LeaseToken, Partition: l.Partition, Min: l.Range.Min, Max: l.Range.Max, State: c.state(l, r), Owner: l.Owner,
-			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Position: leases.PositionOf(l.Continuation), Continuation: string(l.Continuation),
+			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Position: leases.PositionOf(l.Start), Continuation: string(l.Continuation),
 			Unstarted: l.Unstarted, Splitting: l.Splitting, Shadowed: l.Shadowed,
 		}
 		if l.Err != nil {

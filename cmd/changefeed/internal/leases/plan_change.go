@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/protocol"
-	"github.com/changefeed-go/changefeed/lease"
 )
 
 // ResetPlan returns the plan that moves leases to a start. It returns an error if a lease
@@ -35,7 +33,7 @@ func describe(start feed.Start) string {
 	if start.Kind() == feed.StartNow {
 		return "now"
 	}
-	return Position(protocol.StartingAt(lease.Lease{}, start))
+	return PositionOf(start)
 }
 
 // DeletePlan returns the plan that deletes the documents of leases, including unreadable

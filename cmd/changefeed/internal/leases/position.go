@@ -25,27 +25,24 @@ func lsnOf(c feed.Continuation) (lsn int64, ok bool) {
 }
 
 // Position returns the text that describes where reading of a lease resumes.
-func Position(l lease.Lease) string {
-	if l.Continuation != "" {
-		return PositionOf(l.Continuation)
-	}
-	switch start := l.Start(feed.Now()); start.Kind() {
+func Position(l lease.Lease) string { return PositionOf(l.Start(feed.Now())) }
+
+// PositionOf returns the text that describes where reading resumes. That is start, which is
+// now if the document of the lease has neither a position nor a start.
+func PositionOf(start feed.Start) string {
+	switch start.Kind() {
 	case feed.StartBeginning:
 		return "beginning"
 	case feed.StartTime:
 		return start.Time().Format(time.RFC3339)
-	case feed.StartNow, feed.StartContinuation:
+	case feed.StartContinuation:
+		if lsn, ok := lsnOf(start.Continuation()); ok {
+			return "LSN " + strconv.FormatInt(lsn, 10)
+		}
+		return shortened(string(start.Continuation()))
+	case feed.StartNow:
 	}
 	return "the hosts' start"
-}
-
-// PositionOf returns the text that describes a continuation: its LSN, if it has one. It
-// returns "-" for an empty one.
-func PositionOf(c feed.Continuation) string {
-	if lsn, ok := lsnOf(c); ok {
-		return "LSN " + strconv.FormatInt(lsn, 10)
-	}
-	return cmp.Or(shortened(string(c)), "-")
 }
 
 func shortened(s string) string {

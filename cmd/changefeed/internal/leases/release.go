@@ -26,6 +26,8 @@ type Release struct {
 	DryRun bool
 	// Out receives the progress.
 	Out io.Writer
+
+	names view.ShortNames
 }
 
 // pollInterval is the time between two reads of a lease that Release waits for.
@@ -45,6 +47,7 @@ func (e *ForeignOwnerError) Error() string {
 // Run releases items. It returns a *[ForeignOwnerError] before it changes anything, or
 // [ErrNotReleased] after the timeout.
 func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) error {
+	r.names = view.NamesIn(s.tokens())
 	for _, i := range items {
 		if s.State(i.Lease) != Live || r.Force {
 			continue
@@ -84,7 +87,7 @@ func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) 
 
 // printf prints one line.
 func (r Release) printf(format string, args ...any) error {
-	_, err := fmt.Fprintln(r.Out, view.OneLine(fmt.Sprintf(format, args...)))
+	_, err := fmt.Fprintln(r.Out, view.OneLine(r.names.In(fmt.Sprintf(format, args...))))
 	return err
 }
 

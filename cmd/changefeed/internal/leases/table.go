@@ -24,17 +24,19 @@ type Row struct {
 	// host's run.
 	Owner string `json:"owner,omitempty"`
 	State State  `json:"state"`
-	// AgeSeconds is the time since the last write of the lease, in seconds.
-	AgeSeconds   int64  `json:"ageSeconds"`
-	Position     string `json:"position"`
-	Continuation string `json:"continuation,omitempty"`
-	Mode         string `json:"mode"`
+	// WrittenSecondsAgo is the time since the last write of the lease, in seconds.
+	WrittenSecondsAgo int64  `json:"writtenSecondsAgo"`
+	Position          string `json:"position"`
+	Continuation      string `json:"continuation,omitempty"`
+	Mode              string `json:"mode"`
 	// WantedBy is the host that requests the lease.
 	WantedBy string `json:"wantedBy,omitempty"`
 }
 
 // Listing is the output of `leases ls`.
 type Listing struct {
+	// Time is when the leases were listed, by the clock of their container.
+	Time        time.Time `json:"time"`
 	Processor   string    `json:"processor"`
 	Dialect     string    `json:"dialect"`
 	Initialised time.Time `json:"initialised,omitzero"`
@@ -49,7 +51,7 @@ type Listing struct {
 
 // List returns the listing of a survey.
 func List(s Survey) Listing {
-	l := Listing{Processor: s.Processor, Dialect: s.Codec.Dialect().Name(), dialect: s.Codec.Dialect(), Leases: []Row{}}
+	l := Listing{Time: s.Now.UTC(), Processor: s.Processor, Dialect: s.Codec.Dialect().Name(), dialect: s.Codec.Dialect(), Leases: []Row{}}
 	if s.Marker != nil {
 		l.Initialised = s.Marker.Modified
 	}
@@ -58,7 +60,7 @@ func List(s Survey) Listing {
 	}
 	for _, i := range s.Items {
 		l.Leases = append(l.Leases, Row{
-			Lease: i.Token, Min: i.Range.Min, Max: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), AgeSeconds: int64(s.Age(i.Lease) / time.Second),
+			Lease: i.Token, Min: i.Range.Min, Max: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), WrittenSecondsAgo: int64(s.Age(i.Lease) / time.Second),
 			Position: Position(i.Lease), Continuation: string(i.Continuation), Mode: i.Mode.String(), WantedBy: i.Wanted(),
 		})
 	}
@@ -104,7 +106,7 @@ func (l Listing) Write(w io.Writer) error {
 	rows := [][]string{{"LEASE", "RANGE", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
 	for _, r := range l.Leases {
 		rows = append(rows, []string{
-			view.LeaseName(r.Lease), rangeText(r), string(r.State), cmp.Or(protocol.Instance(r.Owner), "-"), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
+			view.LeaseName(r.Lease), rangeText(r), string(r.State), cmp.Or(protocol.Instance(r.Owner), "-"), (time.Duration(r.WrittenSecondsAgo) * time.Second).String() + " ago",
 			r.Position, r.Mode, protocol.Instance(r.WantedBy),
 		})
 	}

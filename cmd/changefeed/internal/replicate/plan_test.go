@@ -173,6 +173,18 @@ func TestABatchIsCollapsedToOnePlanForEachDocument(t *testing.T) {
 	}
 }
 
+// The lines once said "copied 1 documents".
+func TestReportCountsOneDocumentInTheSingular(t *testing.T) {
+	p := &progress{write: &writer{}}
+	for n, want := range []string{"copied 0 documents,", "copied 1 document,", "copied 2 documents,"} {
+		p.write.copied.Store(int64(n))
+		p.add(measurement{at: time.Unix(int64(n), 0), leases: 1, owned: 1})
+		if got := p.line("copied"); !strings.HasPrefix(got, want) {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}
+
 func TestProgressReportsRateAndTimeLeft(t *testing.T) {
 	p := &progress{write: &writer{}}
 	now := time.Unix(1_800_000_000, 0)

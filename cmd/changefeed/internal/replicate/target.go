@@ -48,10 +48,10 @@ func maybeApplied(err error) bool {
 
 // likeSource returns the properties of a new target. They are the source's, except for
 // the partition key. Unique keys apply within one partition key, so a target with another
-// partition key gets none.
+// partition key gets none. Without --key, a source without a partition key is copied into
+// another one.
 func (cfg Config) likeSource(source *described) map[string]any {
 	key := source.PartitionKey
-	key.SystemKey = false // a client sets it only by leaving the key out
 	copied := []string{"defaultTtl", "indexingPolicy", "conflictResolutionPolicy", "vectorEmbeddingPolicy", "fullTextPolicy"}
 	if len(cfg.Key) == 0 || slices.Equal(cfg.Key, source.paths) {
 		copied = append(copied, "uniqueKeyPolicy")
@@ -61,7 +61,11 @@ func (cfg Config) likeSource(source *described) map[string]any {
 			key.Kind = connect.MultiHash
 		}
 	}
-	p := map[string]any{"id": cfg.To.Container, "partitionKey": key}
+	p := map[string]any{"id": cfg.To.Container}
+	if !key.SystemKey || len(cfg.Key) > 0 {
+		key.SystemKey = false
+		p["partitionKey"] = key
+	}
 	for _, name := range copied {
 		if member, ok := source.Members[name]; ok {
 			p[name] = member

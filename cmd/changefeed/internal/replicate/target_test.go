@@ -98,7 +98,10 @@ func TestTheTargetIsMadeLikeTheSource(t *testing.T) {
 		ctx, client := s.Context(), s.account.Documents()
 		const policies = `"defaultTtl":3600,"indexingPolicy":{"indexingMode":"consistent","automatic":true,"excludedPaths":[{"path":"/blob/*"}]},` +
 			`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/number"]}]}`
-		source := json.RawMessage(`{"id":"events","partitionKey":{"kind":"MultiHash","version":2,"paths":["/a","/b"]},` + policies + `}`)
+		var source map[string]any
+		if err := json.Unmarshal([]byte(`{"id":"events","partitionKey":{"kind":"MultiHash","version":2,"paths":["/a","/b"]},`+policies+`}`), &source); err != nil {
+			s.Fatal(err)
+		}
 		if err := client.Database("shop").CreateContainer(ctx, source, connect.Throughput{Autoscale: 21_000}); err != nil {
 			s.Fatal(err)
 		}

@@ -1,8 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -70,3 +72,37 @@ func RangeName(r feed.Range) string {
 	short := func(s string) string { return s[:min(len(s), 8)] }
 	return short(r.Min) + "-" + short(r.Max)
 }
+
+// ShortNames has the short names of the ranges in a command's texts, by their long ones. Two
+// ranges that would look alike have none.
+type ShortNames map[string]string
+
+// NamesIn returns the short names of the ranges in texts: all texts that a reader sees
+// together.
+func NamesIn(texts ...string) ShortNames {
+	ranges := map[string]string{} // by their short names; "" for several
+	for _, text := range texts {
+		for _, word := range words.FindAllString(text, -1) {
+			short := LeaseName(word)
+			if other, taken := ranges[short]; !taken {
+				ranges[short] = word
+			} else if other != word {
+				ranges[short] = ""
+			}
+		}
+	}
+	names := ShortNames{}
+	for short, word := range ranges {
+		names[word] = short
+	}
+	return names
+}
+
+// In returns text with the short names. A range within a longer word, such as the id of a
+// document, stays as it is.
+func (n ShortNames) In(text string) string {
+	return words.ReplaceAllStringFunc(text, func(word string) string { return cmp.Or(n[word], word) })
+}
+
+// words matches what may be a range in a text.
+var words = regexp.MustCompile("[^\\s,;:()\"`]+")

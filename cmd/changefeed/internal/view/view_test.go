@@ -128,3 +128,20 @@ func TestLiveViewFitsASmallTerminal(t *testing.T) {
 		}
 	}
 }
+
+// Texts that a reader sees together must not have one name for two ranges.
+func TestRangesAreShortUnlessTwoWouldLookAlike(t *testing.T) {
+	const a, b, c = "1FFFFFFFFFFFFFFF-3FFFFFFFFFFFFFFF", "1FFFFFFF00000000-3FFFFFFF00000000", "-1FFFFFFFFFFFFFFF"
+	for _, texts := range [][2]string{
+		{"set lease " + a + " (LSN 1234567890)", "set lease 1FFFFFFF-3FFFFFFF (LSN 1234567890)"},
+		{"leases " + c + ", \"" + a + "\": p.host_x.." + a, "leases -1FFFFFFF, \"1FFFFFFF-3FFFFFFF\": p.host_x.." + a},
+		{a + " and " + b + " and " + a + " and " + c, a + " and " + b + " and " + a + " and -1FFFFFFF"},
+	} {
+		if got := NamesIn(texts[0]).In(texts[0]); got != texts[1] {
+			t.Errorf("%q; want %q", got, texts[1])
+		}
+	}
+	if got := NamesIn(a, b).In(a); got != a {
+		t.Errorf("%q, though another text has %q", got, b)
+	}
+}
