@@ -8,9 +8,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// withoutResumption returns the condition of q without the filter that a client has put in
-// the place of orderFilter, or nil if there is nothing else. Only the queries of plans have
-// that place, so the condition of any other query is returned as it is.
+// withoutResumption returns the condition of q without the filter by which a client has
+// replaced orderFilter, or nil if there is nothing else. Only the queries of plans have
+// orderFilter, so the condition of any other query is returned as it is.
 //
 // The filter is the last term, before the IS_DEFINED of SELECT VALUE. If the user's query
 // has no condition, the terms of a filter with AND are terms of the whole condition.
