@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -101,12 +102,16 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	if b.binary {
 		parse = parseRowBatch
 	}
+	refused := func(err error) (batch, error) {
+		key, _ := x.partitionKey() //nolint:errcheck // without a key the partition is unknown
+		return b, x.setFailure(c.RefuseWrite(x.r.Context(), key), err)
+	}
 	entries, err := parse(body)
 	if err != nil {
-		return b, err
+		return refused(err)
 	}
 	if len(entries) == 0 {
-		return b, badRequest("the batch has no operations")
+		return refused(invalidBatch("the batch has no operations"))
 	}
 	if len(entries) > engine.MaxBatchOperations {
 		x.uncharged = true
@@ -117,7 +122,7 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	for i, e := range entries {
 		kind, known := batchKinds[strings.ToLower(e.OperationType)]
 		if !known {
-			return b, badRequest("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType)
+			return refused(invalidBatch("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType))
 		}
 		if kind != storetype.OpRead && x.grant == readOnly {
 			return b, forbidden("the key that signed the request may only read, but operation %d of the batch is %s", i, e.OperationType)
@@ -129,6 +134,11 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 		b.ops[i].NoBody = b.ops[i].NoBody || x.minimal()
 	}
 	return b, nil
+}
+
+// invalidBatch returns the answer to a batch that cannot be read. A replica reads it.
+func invalidBatch(format string, args ...any) error {
+	return refuse(byBackend, http.StatusBadRequest, wire.SubNone, fmt.Sprintf(format, args...))
 }
 
 // batchKinds maps the lower-case name of an operation type to its kind in the store.

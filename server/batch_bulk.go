@@ -178,9 +178,6 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 			r = batchResult{err: errInternal}
 		}
 	}()
-	if o.err != nil {
-		return batchResult{err: o.err}
-	}
 	// The size of an item is known only after it is read. An item that does not fit into
 	// the answer is dropped, because a read changes nothing. It is still counted, so that
 	// the following reads are refused without being carried out.
@@ -196,6 +193,9 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	}
 	if err := x.permitsKey(key); err != nil {
 		return batchResult{err: err}
+	}
+	if o.err != nil {
+		return batchResult{c.RefuseWrite(x.r.Context(), key), o.err}
 	}
 	if o.Kind == storetype.OpRead {
 		if err := x.items.take(storetype.MaxDocumentSize); err != nil {

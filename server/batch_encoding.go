@@ -42,11 +42,11 @@ func parseRowBatch(body []byte) ([]batchEntry, error) {
 			break
 		}
 		if err != nil {
-			return nil, badRequest("the body of the batch begins like HybridRow, but is not valid: %v", err)
+			return nil, invalidBatch("the body of the batch begins like HybridRow, but is not valid: %v", err)
 		}
 		o, err := hybridrow.ParseOperation(row)
 		if err != nil {
-			return nil, badRequest("cannot read operation %d of the batch as HybridRow: %v", len(entries), err)
+			return nil, invalidBatch("cannot read operation %d of the batch as HybridRow: %v", len(entries), err)
 		}
 		e, err := rowEntry(o, len(entries))
 		if err != nil {
@@ -64,10 +64,10 @@ func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 	unknown := ""
 	switch {
 	case !known:
-		return batchEntry{}, badRequest(
+		return batchEntry{}, invalidBatch(
 			"operation %d of the batch has the type %d; types are Create (0), Patch (1), Read (2), Delete (4), Replace (5) and Upsert (20)", n, o.Type)
 	case o.ResourceType != hybridrow.Document:
-		return batchEntry{}, badRequest("operation %d of the batch is on resources of type %d; a batch is on documents (%d)", n, o.ResourceType, hybridrow.Document)
+		return batchEntry{}, invalidBatch("operation %d of the batch is on resources of type %d; a batch is on documents (%d)", n, o.ResourceType, hybridrow.Document)
 	case o.EffectivePartitionKey != nil:
 		unknown = "effectivePartitionKey"
 	case o.BinaryID != nil:
@@ -76,7 +76,7 @@ func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 		unknown = "timeToLiveInSeconds"
 	}
 	if unknown != "" {
-		return batchEntry{}, badRequest("operation %d of the batch has the field %s, which is not supported by this server", n, unknown)
+		return batchEntry{}, invalidBatch("operation %d of the batch has the field %s, which is not supported by this server", n, unknown)
 	}
 	return batchEntry{
 		OperationType: name, ID: o.ID, ResourceBody: o.Body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch,
@@ -106,7 +106,7 @@ func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 func parseJSONBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry
 	if err := json.Unmarshal(body, &entries); err != nil {
-		return nil, refuse(byBackend, http.StatusBadRequest, wire.SubNone, "One of the specified inputs is invalid")
+		return nil, invalidBatch("One of the specified inputs is invalid")
 	}
 	return entries, nil
 }

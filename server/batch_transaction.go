@@ -34,11 +34,11 @@ func (x *request) transact(c *engine.Container, b batch) error {
 	for i, o := range b.ops {
 		switch {
 		case o.err != nil:
-			return x.sendFailedBatch(b, i, batchResult{err: o.err})
+			return x.sendFailedBatch(b, i, batchResult{c.RefuseWrite(x.r.Context(), key), o.err})
 		case key == nil:
 			key = o.key
 		case o.key != nil && !slices.Equal(o.key, key) && !c.SamePartition(o.key, key):
-			return x.sendFailedBatch(b, i, batchResult{err: badRequest(
+			return x.sendFailedBatch(b, i, batchResult{c.RefuseWrite(x.r.Context(), key), invalidBatch(
 				"the partitionKey of operation %d is %s, but the transaction is on %s; a transaction has one partition key", i, o.key, key)})
 		}
 		prepared[i] = o.Operation
@@ -50,6 +50,9 @@ func (x *request) transact(c *engine.Container, b batch) error {
 		}
 		at := storetype.Result{Partition: failed.Partition, End: failed.End}
 		return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err}, failed.Charges...)
+	}
+	if errors.As(err, new(*feed.ThrottledError)) {
+		x.charge = c.Throttled(key, prepared...)
 	}
 	if err != nil {
 		return ownerError(err)

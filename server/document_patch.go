@@ -51,7 +51,7 @@ func (s *Server) patchDocument(x *request) error {
 	}
 	p, err := parsePatch(body, unpatchable(c))
 	if err != nil {
-		return err
+		return x.setFailure(c.RefuseWrite(x.r.Context(), key), err)
 	}
 	x.conditions = &requestConditions{}
 	o := x.writeOptions()
@@ -61,12 +61,14 @@ func (s *Server) patchDocument(x *request) error {
 	return x.sendWritten(r, err)
 }
 
-// errCondition is the answer to a patch whose condition is false for the item.
-var errCondition = failure(http.StatusPreconditionFailed, 0, "the condition of the patch is false for the item")
+// errCondition is the error of a patch whose condition is false for the item. The answer is
+// that of a failed If-Match.
+var errCondition = fmt.Errorf("the condition of the patch is false for the item: %w", storetype.ErrPreconditionFailed)
 
 // errContended is the answer to a patch if other writes changed the item during each of
 // maxPatchAttempts attempts.
-var errContended = failure(statusRetryWith, 0, "other writes changed the item %d times while the patch was prepared; send it again", maxPatchAttempts)
+var errContended = refuse(byBackend, statusRetryWith, wire.SubNone,
+	fmt.Sprintf("other writes changed the item %d times while the patch was prepared; send it again", maxPatchAttempts))
 
 // errNotInline is returned by inline if the patch and the document are too large for the
 // sequencer.
@@ -94,7 +96,7 @@ func parsePatch(body []byte, unpatchable [][]string) (*itemPatch, error) {
 	parsed := &itemPatch{Patch: p, size: len(body)}
 	if p.Condition != "" {
 		if parsed.condition, err = query.Condition(p.Condition); err != nil {
-			return nil, querypage.Refused(err)
+			return nil, conditionFailure(err)
 		}
 	}
 	return parsed, nil
@@ -122,15 +124,21 @@ func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id strin
 		}
 	}
 	charge := 0.0
+	var r storetype.Result
 	for range maxPatchAttempts {
-		r, again, err := x.attemptPatch(c, key, id, p, o)
+		var again bool
+		var err error
+		r, again, err = x.attemptPatch(c, key, id, p, o)
 		charge += r.Charge
 		r.Charge = charge
+		if errors.As(err, new(*feed.ThrottledError)) {
+			r.Charge = c.Throttled(key, storetype.Operation{Kind: storetype.OpChange, ID: id})
+		}
 		if !again {
 			return r, err
 		}
 	}
-	return storetype.Result{Charge: charge}, errContended
+	return r, errContended
 }
 
 // patchCopies is the number of copies of an item that a patch holds in memory: the old
@@ -146,19 +154,26 @@ func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id st
 	}
 	defer func() { x.items.give(held) }()
 	item, err := c.Read(x.r.Context(), key, id, storetype.ReadOptions{IfMatch: o.IfMatch})
-	if err != nil {
+	refused := func(err error) (storetype.Result, bool, error) {
+		if item.Partition != "" {
+			_ = c.Settle(item.Charge, engine.FailedCharge) // the patch is refused in any case
+			item.Charge = engine.FailedCharge
+		}
 		return item, false, err
+	}
+	if err != nil {
+		return refused(err)
 	}
 	if most := min(patchCopies*(len(item.Body)+p.size), held); most < held {
 		x.items.give(held - most)
 		held = most
 	}
 	if o.IfNoneMatch == "*" || o.IfNoneMatch == item.ETag {
-		return item, false, fmt.Errorf("%w: item %q exists", storetype.ErrPreconditionFailed, id)
+		return refused(fmt.Errorf("%w: item %q exists", storetype.ErrPreconditionFailed, id))
 	}
 	after, err := x.patched(p, item.Body)
 	if err != nil {
-		return item, false, err
+		return refused(err)
 	}
 	r, err = c.Replace(x.r.Context(), key, id, after, storetype.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody, ExactCharge: true})
 	r.Charge += item.Charge
@@ -191,9 +206,23 @@ func unpatchable(c *engine.Container) [][]string {
 // patchFailure converts an error of a patch to the answer.
 func patchFailure(err error) error {
 	if p := (*patch.Error)(nil); errors.As(err, &p) {
-		return badRequest("%s", p.Error())
+		return refuse(byBackend, http.StatusBadRequest, wire.SubNone, p.Error())
 	}
 	return err
+}
+
+// conditionFailure converts an error of a condition that cannot be compiled to the answer. A
+// replica compiles it, because the gateway does not read the bodies of patches.
+func conditionFailure(err error) error {
+	wrong := (*querypage.Error)(nil)
+	if err = querypage.Refused(err); !errors.As(err, &wrong) {
+		return err
+	}
+	by := byBackend
+	if wrong.Compiled() {
+		by = byEvaluator
+	}
+	return refuse(by, http.StatusBadRequest, wire.SubNone, wrong.Error())
 }
 
 // These limits apply to the conditions of patches. Conditions run outside the store's
@@ -313,7 +342,7 @@ func (x *request) holds(condition *query.Filter, document []byte) (bool, error) 
 	case limit < maxCondition && took >= limit:
 		return false, errSlowConditions
 	}
-	return false, badRequest("cannot evaluate the condition of the patch: %v", err)
+	return false, refuse(byBackend, http.StatusBadRequest, wire.SubNone, fmt.Sprintf("cannot evaluate the condition of the patch: %v", err))
 }
 
 // errSlowConditions is the answer to a patch if the conditions of its request took longer

@@ -17,7 +17,7 @@ const (
 	byCompiler
 	// byBackend: a replica, with the text in a list of errors.
 	byBackend
-	// byEvaluator: a replica that evaluates a query. Its text is JSON.
+	// byEvaluator: a replica that evaluates a query or compiles a condition. Its text is JSON.
 	byEvaluator
 	// byDocuments: a replica, about the state of a document. The text stands alone, and is
 	// followed by diagnostics.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"slices"
 	"strings"
@@ -79,6 +80,7 @@ func (x *request) query() (*query.Bound, json.RawMessage, error) {
 	if spec.Query == nil {
 		return nil, nil, badRequest("the body has no query; it must be %s", querySpecForm)
 	}
+	x.asked = maphash.String(querySeed, *spec.Query)
 	if string(spec.ResumeFilter) == "null" {
 		spec.ResumeFilter = nil
 	}

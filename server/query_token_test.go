@@ -74,6 +74,41 @@ func TestContinuationsAreGoodForTheirQueryAndScopeOnly(t *testing.T) {
 	} {
 		ts.ask(with(a, token), text).want(status)
 	}
+	// In a query of the user's own, no condition is the SDK's.
+	for of, others := range map[string][]string{
+		"SELECT c.id FROM c WHERE c.v > 5 ORDER BY c.v": {
+			"SELECT c.id FROM c WHERE c.v < 5 ORDER BY c.v", "SELECT c.id FROM c WHERE c.v > 6 ORDER BY c.v",
+			"SELECT c.id FROM c WHERE true ORDER BY c.v", "SELECT c.id FROM c ORDER BY c.v",
+		},
+		sorted: {
+			strings.Replace(sorted, "(true)", "(c.v > 50)", 1),         // against the order
+			strings.Replace(sorted, "(true)", "(c.v != 50)", 1),        // not a place in the order
+			strings.Replace(sorted, "(true)", "(c.v < c.v)", 1),        // not a value
+			strings.Replace(sorted, "(true)", "(ABS(c.v) < 50)", 1),    // not of the key
+			strings.Replace(sorted, "(true)", "(c.v < 9) AND true", 1), // the user's, and the SDK's
+		},
+	} {
+		token := next(a, of)
+		for _, text := range others {
+			ts.ask(with(a, token), text).want(400).wantText("Invalid Continuation Token")
+		}
+	}
+	two := strings.NewReplacer(`"item": c.v}]`, `"item": c.v}, {"item": c.id}]`, "c.v DESC", "c.v DESC, c.id").Replace(sorted)
+	token = next(a, two)
+	for filter, status := range map[string]int{
+		`(c.v <= 50 AND c.id >= "a")`:                 200, // the forms of SDKs
+		`(c.v < 50) OR (c.v = 50 AND c.id >= "a")`:    200,
+		`((c.v < 50 OR NOT IS_DEFINED(c.v)))`:         200,
+		`(c.id >= "a" AND c.v <= 50)`:                 400,
+		`(c.v <= 60 AND c.v <= 50)`:                   400,
+		`(c.v <= 60 AND (c.v <= 50 AND c.id >= "a"))`: 400,
+	} {
+		ts.ask(with(a, token), strings.Replace(two, "true", filter, 1)).want(status)
+	}
+	value := strings.Replace(sorted, "(true)", "(true) AND IS_DEFINED(c.v)", 1)
+	token = next(a, value)
+	ts.ask(with(a, token), strings.Replace(value, "(true)", "(c.v <= 50)", 1)).want(200)
+	ts.ask(with(a, token), strings.Replace(value, "(true)", "(c.v <= 50) AND (c.v <= 40)", 1)).want(400)
 	token = next(a, sorted)
 	ts.ask(with(a, token), mine).want(400)
 	ts.ask(with(a, token), strings.Replace(sorted, "(true)", "(c.v < 50)", 1)).want(200)

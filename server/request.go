@@ -48,6 +48,8 @@ type request struct {
 	// account's front end answers it if it succeeds, and not a replica.
 	by    refuser
 	front bool
+	// asked is the hash of the text of a query, and 0 for other requests.
+	asked uint64
 	// c is the container in the path, once it is found, and otherwise nil.
 	c *engine.Container
 

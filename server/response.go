@@ -96,7 +96,7 @@ func (x *request) fail(err error) {
 	switch {
 	case x.charge != 0 || !a.by.isBackend():
 	case a.substatus == wire.SubThroughput:
-		x.charge = engine.ThrottledShare * x.s.costs.of(x.c, x.op)
+		x.charge = engine.ThrottledShare * x.s.costs.of(x)
 	case a.status == http.StatusNotFound && a.by == byBackend:
 		x.charge = metadataReadCharge
 	case !x.onItem() && (a.status == http.StatusConflict || a.status == http.StatusPreconditionFailed):

@@ -3,10 +3,13 @@ package server
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -204,10 +207,10 @@ func measure(ctx context.Context, c *engine.Container, last usage, now time.Time
 	return u
 }
 
-// costs knows what the last request of each operation cost in each container. A request that
-// is refused because the throughput is used up costs a share of what it would have cost, which
-// is unknown then, so the last one of its kind is the estimate. costs is safe for concurrent
-// use.
+// costs knows what the last query of each text, and the last read of each operation, cost in
+// each container. Only reading tells what they cost, so if one is refused because the
+// throughput is used up, the last one of its kind is the estimate. The store knows what other
+// requests would have cost. costs is safe for concurrent use.
 type costs struct {
 	mu  sync.Mutex // guards all
 	all map[costKey]float64
@@ -216,24 +219,36 @@ type costs struct {
 type costKey struct {
 	c  *engine.Container
 	op string
+	// query is the hash of a query's text, or 0.
+	query uint64
 }
 
-// learn records the charge of a request.
-func (k *costs) learn(c *engine.Container, op string, charge float64) {
+// querySeed is for hashes of queries' texts.
+var querySeed = maphash.MakeSeed()
+
+// learn records the charge of a query or a read.
+func (k *costs) learn(x *request) {
+	if x.op != opQuery && x.r.Method != http.MethodGet {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.all == nil || len(k.all) >= maxUsages {
 		k.all = map[costKey]float64{}
 	}
-	k.all[costKey{c, op}] = charge
+	k.all[costKey{x.c, x.op, x.asked}] = x.charge
 }
 
-// of returns the charge of the last request of an operation, or 1 if there was none.
-func (k *costs) of(c *engine.Container, op string) float64 {
+// of returns the charge of the last query or read like x. If there was none, it returns the
+// least charge.
+func (k *costs) of(x *request) float64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if charge, ok := k.all[costKey{c, op}]; ok {
+	if charge, ok := k.all[costKey{x.c, x.op, x.asked}]; ok {
 		return charge
+	}
+	if x.op == opQuery {
+		return querypage.LeastCharge
 	}
 	return 1
 }

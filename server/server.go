@@ -242,7 +242,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := s.serve(x); err != nil {
 		x.fail(err)
 	} else if s.db.EnforcesThroughput() && x.c != nil {
-		s.costs.learn(x.c, x.op, x.charge)
+		s.costs.learn(x)
 	}
 	if s.o.Logger.Enabled(r.Context(), slog.LevelDebug) { // each value of the line is an allocation
 		s.o.Logger.DebugContext(r.Context(), "request", "operation", x.op, "method", r.Method, "path", r.URL.EscapedPath(),

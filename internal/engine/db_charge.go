@@ -24,9 +24,9 @@ const (
 	nestedTerm = 1.5
 	// deleteWeight is the charge of a delete, as recorded for an item of four members.
 	deleteWeight = 140
-	// failedCharge is the charge of a write that changed nothing. A conflict costs a quarter of
+	// FailedCharge is the charge of a write that changed nothing. A conflict costs a quarter of
 	// its create.
-	failedCharge  = 26 / chargeUnits
+	FailedCharge  = 26 / chargeUnits
 	conflictShare = 0.25
 )
 

@@ -38,14 +38,14 @@ func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string
 
 func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o storetype.Operation) (storetype.Result, error) {
 	if err := c.admit(ctx); err != nil {
-		return storetype.Result{}, err
+		return storetype.Result{Charge: c.Throttled(key, o)}, err
 	}
 	r := c.db.newRequest(c)
 	defer c.db.freeRequest(r)
 	r.ops = r.one[:1]
 	op := &r.ops[0]
 	if err := c.prepare(op, key, o); err != nil {
-		return c.refused(ctx, key), err
+		return c.RefuseWrite(ctx, key), err
 	}
 	if err := c.db.submit(r); err != nil {
 		charge := c.failed(op, err)
@@ -71,21 +71,48 @@ func (c *Container) charge(r *request, op *operation) float64 {
 	return replaceCharge(c.changedTerms(r, op), int(op.size))
 }
 
+// Throttled returns the charge of operations that are refused because the throughput is used
+// up: [ThrottledShare] of what they would have cost at least. Nothing looks at the stored items,
+// so a replaced item counts as unchanged, and an upserted one as new.
+func (c *Container) Throttled(key feed.PartitionKey, ops ...storetype.Operation) float64 {
+	sum := 0.0
+	for _, o := range ops {
+		var op operation
+		err := c.prepare(&op, key, o)
+		switch size := len(op.doc.Body); {
+		case err != nil:
+			sum += FailedCharge
+		case o.Kind == storetype.OpRead:
+			sum += readCharge(0)
+		case o.Kind == storetype.OpDelete:
+			sum += deleteCharge(0)
+		case o.Kind == storetype.OpCreate:
+			sum += createCharge(op.doc.Body, size, len(op.unique))
+		case o.Kind == storetype.OpUpsert:
+			sum += min(createCharge(op.doc.Body, size, len(op.unique)), replaceCharge(0, size))
+		default:
+			sum += replaceCharge(0, size)
+		}
+	}
+	return ThrottledShare * sum
+}
+
 // failed returns the charge of a write that failed with err.
 func (c *Container) failed(op *operation, err error) float64 {
 	if unique := (*storetype.UniqueKeyError)(nil); errors.Is(err, storetype.ErrConflict) || errors.As(err, &unique) {
 		return conflictShare * c.createCharge(op)
 	}
-	return failedCharge
+	return FailedCharge
 }
 
 func (c *Container) createCharge(op *operation) float64 {
 	return createCharge(op.doc.Body, int(op.size), len(op.unique))
 }
 
-// refused returns the result of a write that is not valid. Its partition is that of the key,
-// if the key is.
-func (c *Container) refused(ctx context.Context, key feed.PartitionKey) storetype.Result {
+// RefuseWrite spends the charge of a write that is not valid and returns its result. Callers
+// use it for a write that they refuse before the store gets it. The partition is that of the
+// key; if the key is not valid, the write costs nothing.
+func (c *Container) RefuseWrite(ctx context.Context, key feed.PartitionKey) storetype.Result {
 	components, err := c.paths.FullKey(key)
 	if err != nil {
 		return storetype.Result{}
@@ -95,9 +122,9 @@ func (c *Container) refused(ctx context.Context, key feed.PartitionKey) storetyp
 		return storetype.Result{}
 	}
 	defer v.release()
-	c.spend(failedCharge)
+	c.spend(FailedCharge)
 	index := s.meta.find(c.hash.Append(nil, components))
-	return storetype.Result{Partition: s.meta.partitions[index].id, End: s.ends[index], Charge: failedCharge}
+	return storetype.Result{Partition: s.meta.partitions[index].id, End: s.ends[index], Charge: FailedCharge}
 }
 
 // admit reports whether a request may run. It returns the error of ctx if ctx has ended.
@@ -223,14 +250,14 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []stor
 	defer r.dropView()
 	if err := c.prepareBatch(r, key, ops); err != nil {
 		if failed := (*storetype.BatchError)(nil); errors.As(err, &failed) {
-			at := c.refused(ctx, key)
+			at := c.RefuseWrite(ctx, key)
 			failed.Partition, failed.End = at.Partition, at.End
 			c.spend(c.chargeFailed(r, failed, at.Charge) - at.Charge)
 		}
 		return nil, err
 	}
 	if err := c.db.submit(r); err != nil {
-		charge := failedCharge
+		charge := FailedCharge
 		if failed := (*storetype.BatchError)(nil); errors.As(err, &failed) {
 			op := &r.ops[failed.Index]
 			charge = c.failed(op, failed.Err)
@@ -298,7 +325,7 @@ func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []storet
 // Read implements store.Container.Read, which documents it.
 func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o storetype.ReadOptions) (storetype.Result, error) {
 	if err := c.admit(ctx); err != nil {
-		return storetype.Result{}, err
+		return storetype.Result{Charge: ThrottledShare * readCharge(0)}, err
 	}
 	var op operation
 	if err := c.prepare(&op, key, storetype.Operation{Kind: storetype.OpRead, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}); err != nil {

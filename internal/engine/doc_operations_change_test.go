@@ -29,7 +29,7 @@ func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 	if err != error(mine) { //nolint:errorlint // must not be wrapped
 		t.Errorf("the error of one change is %#v", err)
 	}
-	if res.Body != nil || res.Partition != "0" || res.End != 1 || res.Charge != failedCharge {
+	if res.Body != nil || res.Partition != "0" || res.End != 1 || res.Charge != FailedCharge {
 		t.Errorf("the result with the error is %+v", res)
 	}
 	_, err = c.Batch(t.Context(), pk, []storetype.Operation{{Kind: storetype.OpRead, ID: "a"}, {Kind: storetype.OpChange, ID: "a", Change: refuse}})
@@ -37,7 +37,7 @@ func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 	if !errors.As(err, &batch) || batch.Err != error(mine) || batch.Index != 1 { //nolint:errorlint // as above
 		t.Fatalf("the error of a batch is %#v", err)
 	}
-	if batch.Partition != "0" || batch.End != 1 || !slices.Equal(batch.Charges, []float64{1, failedCharge}) || batch.Charge != batch.Charges[0]+batch.Charges[1] {
+	if batch.Partition != "0" || batch.End != 1 || !slices.Equal(batch.Charges, []float64{1, FailedCharge}) || batch.Charge != batch.Charges[0]+batch.Charges[1] {
 		t.Errorf("the batch error is %+v", batch)
 	}
 }
@@ -153,7 +153,7 @@ func TestResultWithAnErrorNamesThePartition(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
-	if r, err := c.Create(ctx, pk, []byte(`{`), storetype.WriteOptions{}); err == nil || r.Partition != made.Partition || r.Charge != failedCharge {
+	if r, err := c.Create(ctx, pk, []byte(`{`), storetype.WriteOptions{}); err == nil || r.Partition != made.Partition || r.Charge != FailedCharge {
 		t.Errorf("the result for an invalid body: %+v, %v", r, err)
 	}
 	if r, err := c.Create(ctx, nil, []byte(`{`), storetype.WriteOptions{}); err == nil || r.Partition != "" {

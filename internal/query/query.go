@@ -120,14 +120,12 @@ func (b *Bound) Shape() Shape { return b.shape }
 // Identity returns a text that two queries share if a position among the rows of one is a
 // position among the rows of the other. It has the query and the values of its parameters.
 //
-// Clients that merge the rows of several ranges add a condition on the values of ORDER BY to a
-// sorted query, and replace it when they resume. So the terms of its condition that concern
-// nothing else are no part of the identity.
+// Clients that merge the sorted rows of several ranges put a filter on the values of ORDER BY
+// into the query of the plan, and another one when they resume. So this filter is no part of
+// the identity, but every condition of the user's is.
 func (b *Bound) Identity() []byte {
 	q := *b.q
-	if len(q.OrderBy) > 0 {
-		q.Where = withoutResumption(q.Where, q.OrderBy)
-	}
+	q.Where = withoutResumption(b.q)
 	text := []byte(q.String())
 	for _, name := range slices.Sorted(maps.Keys(b.params)) {
 		v := b.params[name]

@@ -237,6 +237,9 @@ const (
 	chargeMember = 0.001923
 )
 
+// LeastCharge is the least charge of a page, in request units.
+const LeastCharge = chargePage
+
 // settle sets the charge of the page. It is the charge of the recorded formula. The documents
 // that an unindexed condition reads and drops, and the size of large ones, are an estimate: they
 // cost what it costs to read them. The scan has spent its own charge already. settle returns a
