@@ -103,7 +103,7 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 		parse = parseRowBatch
 	}
 	refused := func(err error) (batch, error) {
-		key, _ := x.partitionKey() //nolint:errcheck // without a key the partition is unknown
+		key, _ := x.partitionKey() // without a key the partition is unknown
 		return b, x.setFailure(c.RefuseWrite(x.r.Context(), key), err)
 	}
 	entries, err := parse(body)

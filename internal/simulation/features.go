@@ -280,8 +280,13 @@ var features = []feature{
 	// The change feed and its partitions.
 	{
 		name: waitingReads, share: 0.3, users: true, mutant: "435-waiting-read-delays-the-renewal",
-		text: "Reads of the change feed wait for changes.",
-		set:  func(s *scenario, _ *draw) { s.waits = true },
+		text: "Reads of the change feed wait for changes, in half of the runs for up to three quarters of the expiration.",
+		set: func(s *scenario, d *draw) {
+			s.waits = true
+			if d.chance(0.5) {
+				s.times.poll = d.span(s.times.expiration/4, 3*s.times.expiration/4)
+			}
+		},
 	},
 	{
 		name: continuationStart, share: 0.1, needs: []need{inMemory, startNow}, mutant: "372-continuation-start-is-now",
