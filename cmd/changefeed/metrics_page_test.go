@@ -180,7 +180,7 @@ var metricAttributes = map[string]map[string]string{
 		"processor": "the name of the processor, `Config.Processor`",
 		"outcome":   "`ok` if the handler returned nil, and `error` otherwise",
 		"event": "`acquired`: the host begins to work on the lease. The other values are the reasons why this work ended. `shutdown`: the host was stopped. " +
-			"`handed over`: another host asked for the lease, for balance. `lost`: the host could not renew the lease in time, or another host has it. " +
+			"`handed over`: another host wanted the lease, for balance. `lost`: the host could not renew the lease in time, or another host has it. " +
 			"`gone`: the partition was split or merged. `shadowed`: an older lease covers the same range until a split is complete. " +
 			"`abandoned`: the lease could not be released, so it expires",
 		"origin":    "the part that failed: `handler`, `source` (the monitored container), `leases` (the lease container) or `other`",
