@@ -75,7 +75,7 @@ func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) 
 		if answers[n] == settled {
 			continue
 		}
-		if err := r.wait(ctx, c, s, i, answers[n] == asked); err != nil {
+		if err := r.wait(ctx, c, s, i, answers[n] == wanted); err != nil {
 			return err
 		}
 	}
@@ -91,12 +91,12 @@ func (r Release) printf(format string, args ...any) error {
 	return err
 }
 
-// answer is the result of an attempt to free or to request a lease.
+// answer is the result of an attempt to free a lease or to mark it as wanted.
 type answer int
 
 const (
 	settled answer = iota // the lease is free, or no longer needs to be waited for
-	asked                 // the lease contains the command's request
+	wanted                // the command wants the lease, and the document says so
 	refused               // the request could not be written yet, for instance because the owner has just renewed the lease
 )
 
@@ -122,7 +122,7 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 		// begin waits until the owner writes the lease, or until the lease expires.
 		return refused, r.printf("lease %s: %s has not written it for %s; waiting until it does, or until the lease expires", i.Token, owner, s.Age(i.Lease))
 	case i.Wanted() != "":
-		return asked, r.printf("lease %s: %s was already asked for it by %s", i.Token, owner, protocol.Instance(i.Wanted()))
+		return wanted, r.printf("lease %s: %s was already asked for it by %s", i.Token, owner, protocol.Instance(i.Wanted()))
 	}
 	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Wanted(i.Lease, r.Owner)))
 	if changed(err) {
@@ -131,7 +131,7 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 	if err != nil {
 		return settled, err
 	}
-	return asked, r.printAsked(i)
+	return wanted, r.printAsked(i)
 }
 
 // printAsked prints that the owner of a lease was asked to release it.
@@ -139,9 +139,9 @@ func (r Release) printAsked(i Item) error {
 	return r.printf("lease %s: asked %s for it; it finishes its batch first", i.Token, protocol.Instance(i.Owner))
 }
 
-// wait reads a lease repeatedly until its owner has released it. marked reports whether
-// the lease already contains the request. If not, wait writes it.
-func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marked bool) error {
+// wait reads a lease repeatedly until its owner has released it. isWanted reports whether
+// the document says already that the command wants it. If not, wait writes that.
+func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, isWanted bool) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -166,22 +166,22 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 			return r.printf("lease %s was released; %s owns it now", i.Token, protocol.Instance(l.Owner))
 		case s.State(l) == Expired:
 			return r.printf("lease %s has expired: %s does not run any more, and any host may acquire it", i.Token, protocol.Instance(l.Owner))
-		case l.Wanted() == "" && marked:
+		case l.Wanted() == "" && isWanted:
 			// Hosts of this project keep the request in the document until a host
 			// acquires the lease.
 			return r.printf("lease %s was free, and %s has acquired it again", i.Token, protocol.Instance(l.Owner))
 		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
 			_, err := c.Replace(ctx, d, s.Codec.Encode(protocol.Wanted(l, r.Owner)))
-			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
+			if isWanted = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
 				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
 			}
-			if marked {
+			if isWanted {
 				if err := r.printAsked(i); err != nil {
 					return err
 				}
 			}
 		case l.Wanted() != "":
-			marked = true
+			isWanted = true
 		}
 		select {
 		case <-tick.C:
