@@ -80,7 +80,7 @@ func (x *request) query() (*query.Bound, json.RawMessage, error) {
 	if spec.Query == nil {
 		return nil, nil, badRequest("the body has no query; it must be %s", querySpecForm)
 	}
-	x.asked = maphash.String(querySeed, *spec.Query)
+	x.asked = maphash.Bytes(querySeed, body)
 	if string(spec.ResumeFilter) == "null" {
 		spec.ResumeFilter = nil
 	}

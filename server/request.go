@@ -48,7 +48,7 @@ type request struct {
 	// account's front end answers it if it succeeds, and not a replica.
 	by    refuser
 	front bool
-	// asked is the hash of the text of a query, and 0 for other requests.
+	// asked is the hash of the body of a query, and 0 for other requests.
 	asked uint64
 	// c is the container in the path, once it is found, and otherwise nil.
 	c *engine.Container

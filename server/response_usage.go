@@ -207,8 +207,8 @@ func measure(ctx context.Context, c *engine.Container, last usage, now time.Time
 	return u
 }
 
-// costs knows what the last query of each text, and the last read of each operation, cost in
-// each container. Only reading tells what they cost, so if one is refused because the
+// costs knows what the last query with the same text, parameters and size of its pages cost in
+// a container, and so the last read of an operation. Only reading tells what they cost, so if one is refused because the
 // throughput is used up, the last one of its kind is the estimate. The store knows what other
 // requests would have cost. costs is safe for concurrent use.
 type costs struct {
@@ -219,12 +219,18 @@ type costs struct {
 type costKey struct {
 	c  *engine.Container
 	op string
-	// query is the hash of a query's text, or 0.
+	// query is the hash of a query with its parameters, or 0. items is the size of the page
+	// that the request asks for.
 	query uint64
+	items string
 }
 
-// querySeed is for hashes of queries' texts.
+// querySeed is for the hashes of queries.
 var querySeed = maphash.MakeSeed()
+
+func (x *request) costKey() costKey {
+	return costKey{x.c, x.op, x.asked, x.header(wire.HeaderMaxItemCount)}
+}
 
 // learn records the charge of a query or a read.
 func (k *costs) learn(x *request) {
@@ -236,7 +242,7 @@ func (k *costs) learn(x *request) {
 	if k.all == nil || len(k.all) >= maxUsages {
 		k.all = map[costKey]float64{}
 	}
-	k.all[costKey{x.c, x.op, x.asked}] = x.charge
+	k.all[x.costKey()] = x.charge
 }
 
 // of returns the charge of the last query or read like x. If there was none, it returns the
@@ -244,7 +250,7 @@ func (k *costs) learn(x *request) {
 func (k *costs) of(x *request) float64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if charge, ok := k.all[costKey{x.c, x.op, x.asked}]; ok {
+	if charge, ok := k.all[x.costKey()]; ok {
 		return charge
 	}
 	if x.op == opQuery {

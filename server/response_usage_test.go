@@ -56,6 +56,7 @@ func TestRefusedRequestsCostAShareOfThemselves(t *testing.T) {
 			"expensive query":     {ts.ask(key, expensive), served[expensive]},
 			"cheap query":         {ts.ask(key, cheap), served[cheap]},
 			"query that is new":   {ts.ask(key, "SELECT c.n FROM c"), 2.247},
+			"a smaller page":      {ts.ask(together(key, headers{wire.HeaderMaxItemCount: "1"}), expensive), 2.247},
 			"documents, not read": {ts.do("GET", orders+"/docs", key, ""), 1},
 		} {
 			c.a.want(429, 3200)
