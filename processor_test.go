@@ -87,7 +87,13 @@ func TestRunThatNeverListedTheLeasesReturnsAnError(t *testing.T) {
 	}
 	t.Run("at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			if err := start(t, Config{Source: newFakeSource("0"), Leases: newFakeStore(), Handler: &collector{}}).end(); err == nil {
+			p, err := New(Config{Processor: "test", Source: newFakeSource("0"), Leases: newFakeStore(), Handler: &collector{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			stop() // before Run, which could otherwise list the leases first
+			if err := p.Run(ctx); err == nil {
 				t.Error("a run that was stopped at once has listed no leases and returned nil")
 			}
 		})
