@@ -76,10 +76,10 @@ type ReaderConfig struct {
 	// twentieth of Wait, just after changes, to the whole of Wait. If zero, Pages uses 5
 	// s.
 	Wait time.Duration
-	// OnHistoryLost is called if the feed of a part of the range no longer reaches back
-	// to the reader's position, or ends before it. If it returns true, the Reader resumes at the oldest
-	// position, and the changes in between are lost. If it returns false or is nil, Next
-	// returns the error and the position does not move.
+	// OnHistoryLost is called if the feed of a part of the range no longer reaches back to the
+	// reader's position, or ends before it. If it returns true, the Reader resumes at the oldest
+	// position, and the changes in between are lost. If it returns false or is nil, Next returns
+	// the error and the position does not move.
 	OnHistoryLost func(Range, *HistoryLostError) bool
 }
 
