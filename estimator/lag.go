@@ -53,9 +53,9 @@ type Lag struct {
 	// Otherwise this one is left over, for instance from a create that arrived late. The
 	// lag of such a lease grows for good, so it does not count in the totals.
 	Shadowed bool
-	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread
-	// changes are lost, or if the feed ends before the position. It is a *lease.DialectError if the container was recreated after
-	// the position was written.
+	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread changes are
+	// lost, or if the feed ends before the position. It is a *lease.DialectError if the
+	// container was recreated after the position was written.
 	Err error
 	// Charge is the cost of the read, in request units.
 	Charge float64

@@ -16,13 +16,13 @@ import (
 // replace, list, delete.
 //
 // The server stores and returns the properties of a container that the service knows
-// (container_properties.go), and drops others. The store uses four of them: the partition key, unique keys,
-// the default time to live and the retention of versions. A partition key without a
-// version has version 1 of the hash. A client of an old version of the REST API may leave
-// out the partition key. The container then has a system key (storetype.ContainerProperties),
-// which only newer clients see. Throughput at creation creates
-// an offer and determines the number of physical partitions. Settings of indexes,
-// computed properties, vectors and full text have no effect.
+// (container_properties.go), and drops others. The store uses four of them: the partition key,
+// unique keys, the default time to live and the retention of versions. A partition key without a
+// version has version 1 of the hash. A client of an old version of the REST API may leave out
+// the partition key. The container then has a system key (storetype.ContainerProperties), which
+// only newer clients see. Throughput at creation creates an offer and determines the number of
+// physical partitions. Settings of indexes, computed properties, vectors and full text have no
+// effect.
 
 // lastFlatKeys is the last version of the REST API without hierarchical partition keys.
 const lastFlatKeys = "2018-12-31"

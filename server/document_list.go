@@ -11,11 +11,11 @@ import (
 // documents of a container.
 //
 // Supported: x-ms-max-item-count; x-ms-continuation, which remains valid after splits and
-// merges, for its selection or a part of it as in a query; and a selection of documents. A selection may name a partition, a range of
-// effective partition keys, and a logical key or a prefix of one, in any combination.
-// Documents come in the order of [storetype.ItemsPage], which is that of their first write
-// within a physical partition, and no page spans two partitions. A document that exists
-// throughout the reading is returned exactly once.
+// merges, for its selection or a part of it as in a query; and a selection of documents. A
+// selection may name a partition, a range of effective partition keys, and a logical key or a
+// prefix of one, in any combination. Documents come in the order of [storetype.ItemsPage], which
+// is that of their first write within a physical partition, and no page spans two partitions. A
+// document that exists throughout the reading is returned exactly once.
 
 func (s *Server) readDocuments(x *request) error {
 	c, err := x.owner()

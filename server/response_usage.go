@@ -207,10 +207,10 @@ func measure(ctx context.Context, c *engine.Container, last usage, now time.Time
 	return u
 }
 
-// costs knows what the last query with the same text, parameters and size of its pages cost in
-// a container, and so the last read of an operation. Only reading tells what they cost, so if one is refused because the
-// throughput is used up, the last one of its kind is the estimate. The store knows what other
-// requests would have cost. costs is safe for concurrent use.
+// costs knows what the last query with the same text, parameters and size of its pages cost in a
+// container, and so the last read of an operation. Only reading tells what they cost, so if one
+// is refused because the throughput is used up, the last one of its kind is the estimate. The
+// store knows what other requests would have cost. costs is safe for concurrent use.
 type costs struct {
 	mu  sync.Mutex // guards all
 	all map[costKey]float64

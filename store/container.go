@@ -31,8 +31,8 @@ func (c *Container) Identity() feed.Identity { return c.engine().Identity() }
 //
 // Create returns [storetype.ErrConflict] if the logical partition has an item with that id. It
 // returns a *[storetype.UniqueKeyError] if another item has the same values in a unique key. It
-// returns a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if body, id, key or ttl are not
-// valid. It returns a *feed.ThrottledError if the provisioned throughput is used up, and
+// returns a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if body, id, key or ttl
+// are not valid. It returns a *feed.ThrottledError if the provisioned throughput is used up, and
 // an error that wraps feed.ErrNotFound if the container was deleted.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.engine().Create(ctx, key, body, o)

@@ -45,10 +45,11 @@ type Options struct {
 // restricts it and logs that. Open does not change a directory of another owner, but logs
 // a warning.
 //
-// Open returns a *[storetype.LockedError] if a process has the directory open, a *[storetype.FormatError] if
-// another release wrote it in another format, and a *[storetype.CorruptError] if a file is damaged
-// or missing. If the disk refuses to write, Open returns an error that wraps the disk's.
-// On a full disk the error names the room that Open needs. Open may then be called again.
+// Open returns a *[storetype.LockedError] if a process has the directory open, a
+// *[storetype.FormatError] if another release wrote it in another format, and a
+// *[storetype.CorruptError] if a file is damaged or missing. If the disk refuses to write, Open
+// returns an error that wraps the disk's. On a full disk the error names the room that Open
+// needs. Open may then be called again.
 //
 // If the disk refuses writes later, every write returns a *[storetype.DiskError] at once, and reads
 // are served. The store retries and resumes writes when the disk accepts them. No

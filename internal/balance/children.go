@@ -11,7 +11,7 @@ import (
 
 // Children returns the leases that replace a gone lease, in the order of their ranges.
 // partitions must be listed after the lease was found gone. The children start at the
-// gone lease's durable position. They are free and nobody wants them. If the one child is the
+// gone lease's durable position. They are free and not wanted. If the one child is the
 // lease itself, same is true, and reads of the lease resume. It is an error if partitions
 // do not cover the lease's range, because changes outside the children would be lost. The
 // caller should retry then.

@@ -12,10 +12,10 @@ type leaseState struct {
 	live  bool // owned and not expired; otherwise it is free, and any host may acquire it
 	young bool // live, and written so recently that it may be wanted
 	// wanted is the host that wants the lease: a free one is reserved for it, and a live one
-	// of our implementation is about to be handed over. An expired lease counts as wanted by
-	// nobody, and so does one of a foreign owner, since those hand over nothing. Neither does
-	// a shadowed lease count, because nobody may acquire it: a host that wanted it and died
-	// would count for as long as the lease exists.
+	// of our implementation is about to be handed over. It is empty if the lease has
+	// expired, or has a foreign owner, who hands nothing over. It is also empty if the lease
+	// is shadowed: since nobody may acquire such a lease, a host that wanted it and then died
+	// would count as alive for as long as the lease exists.
 	wanted string
 }
 
@@ -35,12 +35,12 @@ func (p *Plan) state(l *lease.Lease) leaseState {
 	return s
 }
 
-// age returns the time since the lease was written, as far as this host knows. young
-// reports whether it is short enough for the lease to be wanted. An amended lease was written after the
-// listing, so it has not expired. If the store's clock was set back since the listing, its
-// _ts does not show that. Without a clock of the store, age
-// counts from the listing that first showed this ETag. If this host has not seen the
-// lease change, its owner may be dead, so the lease is not young.
+// age returns the time since the lease was written, as far as this host knows. young reports
+// whether it is short enough for the lease to be wanted. An amended lease was written after the
+// listing, so it has not expired. If the store's clock was set back since the listing, its _ts
+// does not show that. Without a clock of the store, age counts from the listing that first
+// showed this ETag. If this host has not seen the lease change, its owner may be dead, so the
+// lease is not young.
 func (p *Plan) age(l *lease.Lease) (age time.Duration, young bool) {
 	if p.seen != nil {
 		if p.fresh[l.ID] {

@@ -16,16 +16,16 @@ import (
 // interval is acquired by any host. So a host that wanted it and died disturbs the balance for a
 // moment, and never the coverage.
 //
-// Then the host marks a lease of the most loaded host as wanted. The owner finishes its batch and
-// releases the lease. The released lease is reserved for the host that wants it. With every such lease
-// have(victim) is at least have(me) + 2, so each improves the balance. Hosts at
-// floor or ceil write nothing, so leases do not move between equally loaded hosts.
+// Then the host marks a lease of the most loaded host as wanted. The owner finishes its batch
+// and releases the lease. The released lease is reserved for the host that wants it. With every
+// such lease have(victim) is at least have(me) + 2, so each improves the balance. Hosts at floor
+// or ceil write nothing, so leases do not move between equally loaded hosts.
 //
-// A foreign owner (Java, .NET) does not hand over what others want. Its surplus leases are stolen after
-// all other moves. A steal is the acquire of a live lease. The new owner does not use the
-// lease until its victim's last write has expired. The range is silent during that wait,
-// and hosts that start at the same time do not see each other yet. So a host steals in
-// regular cycles only, and only half of its deficit.
+// A foreign owner (Java, .NET) does not hand over what others want. Its surplus leases are
+// stolen after all other moves. A steal is the acquire of a live lease. The new owner does not
+// use the lease until its victim's last write has expired. The range is silent during that wait,
+// and hosts that start at the same time do not see each other yet. So a host steals in regular
+// cycles only, and only half of its deficit.
 //
 // Each host has its own order of the leases. It acquires free leases in that order and
 // wants the last of a victim's leases. So hosts seldom write the same lease. If they

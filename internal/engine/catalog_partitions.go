@@ -23,10 +23,10 @@ import (
 //	split     1 [""-1F)  segments 0, 1      2 [1F-FF)  segments 0, 2
 //	merge     3 [""-FF)  segments 0, 1, 2, 3
 //
-// A partition writes to its own segment. It reads all segments in its list, but only keys
-// in its range. Only the order of its items is copied, see orderCopy. The sequencer makes the change between two groups of writes, so no write
-// sees a part of it. Readers see it in the next view, which has the new partitions and
-// not the old one.
+// A partition writes to its own segment. It reads all segments in its list, but only keys in its
+// range. Only the order of its items is copied, see orderCopy. The sequencer makes the change
+// between two groups of writes, so no write sees a part of it. Readers see it in the next view,
+// which has the new partitions and not the old one.
 
 // Partitions returns the live partitions, sorted by range.
 func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {

@@ -84,10 +84,10 @@ func (r Record) validate() error {
 	return checkExtra(r.Value)
 }
 
-// CreateRecord creates a record with the Name and Value of r. It returns [storetype.ErrConflict] if
-// the database has a record of that name. It returns an error that wraps feed.ErrNotFound
-// if the database does not exist, and a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if r is
-// not valid.
+// CreateRecord creates a record with the Name and Value of r. It returns [storetype.ErrConflict]
+// if the database has a record of that name. It returns an error that wraps feed.ErrNotFound if
+// the database does not exist, and a *[storetype.BadRequestError] or a
+// *[storetype.TooLargeError] if r is not valid.
 func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Record, error) {
 	if err := r.validate(); err != nil {
 		return Record{}, err
@@ -108,11 +108,11 @@ func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Reco
 	})
 }
 
-// ReplaceRecord replaces the name and the value of the record name with those of r. It
-// returns an error that wraps feed.ErrNotFound if there is no such record. It returns
+// ReplaceRecord replaces the name and the value of the record name with those of r. It returns
+// an error that wraps feed.ErrNotFound if there is no such record. It returns
 // [storetype.ErrPreconditionFailed] if r.ETag is neither empty, nor "*", nor the record's. It
-// returns [storetype.ErrConflict] if another record has r.Name, and a *[storetype.BadRequestError] or a
-// *[storetype.TooLargeError] if r is not valid.
+// returns [storetype.ErrConflict] if another record has r.Name, and a
+// *[storetype.BadRequestError] or a *[storetype.TooLargeError] if r is not valid.
 func (db *DB) ReplaceRecord(ctx context.Context, database, name string, r Record) (Record, error) {
 	if err := r.validate(); err != nil {
 		return Record{}, err

@@ -9,8 +9,8 @@
 // LSNs and commits groups of writes. Reads and feeds use a view, which is the snapshot
 // that the sequencer published last.
 //
-// Package layout has the keys and values on disk, and package disk opens Pebble. The prefix of a file's name is its
-// subject:
+// Package layout has the keys and values on disk, and package disk opens Pebble. The prefix of a
+// file's name is its subject:
 //
 //   - catalog: databases, containers, partitions, and their statistics
 //   - check: the verification of a whole store

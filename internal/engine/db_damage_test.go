@@ -200,12 +200,13 @@ func bordersOf[N ~uint64](t *testing.T, open func(io.Reader, N) *record.Reader, 
 	}
 }
 
-// The test damages one file of a store that was shut down cleanly, or of one that lost
-// its power. It changes a byte, cuts the file off, empties it, removes it, or replaces it
-// by an older copy of itself. It does so at borders of records and at random places, in the
-// current manifest at each border and at 200 others. Open, Check or a read must then return a *CorruptError, or all items must be intact. The store
-// must never return wrong data, and a refusal must not make the damage worse: Open changes
-// no file, or, if only a table is damaged, all items are back when the table is restored.
+// The test damages one file of a store that was shut down cleanly, or of one that lost its
+// power. It changes a byte, cuts the file off, empties it, removes it, or replaces it by an
+// older copy of itself. It does so at borders of records and at random places, in the current
+// manifest at each border and at 200 others. Open, Check or a read must then return a
+// *CorruptError, or all items must be intact. The store must never return wrong data, and a
+// refusal must not make the damage worse: Open changes no file, or, if only a table is damaged,
+// all items are back when the table is restored.
 //
 // There is one exception. After a power loss, the newest log ends where the power loss cut
 // it off, and nothing else tells where that was. If it is damaged, the store may open in

@@ -271,8 +271,9 @@ func (fs removeFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs
 	return fs.FS.ReuseForWrite(old, name, c)
 }
 
-// Pebble deletes a log as soon as an edit of its manifest has made it obsolete. If that edit is lost afterwards, Open must notice, even after a power loss.
-// An edit that Pebble hasn't acted on may be lost, because then nothing else is.
+// Pebble deletes a log as soon as an edit of its manifest has made it obsolete. If that edit is
+// lost afterwards, Open must notice, even after a power loss. An edit that Pebble hasn't acted
+// on may be lost, because then nothing else is.
 func TestLostEditOfTheManifestIsNoticedAfterPowerLoss(t *testing.T) {
 	if race.Enabled {
 		t.Skip("checks files after a power loss, in which the race detector finds nothing")

@@ -44,7 +44,7 @@ func Released(l lease.Lease, c feed.Continuation) lease.Lease {
 }
 
 // PutBack returns the document to create if l was deleted while its owner still trusts
-// it. It has the same owner and durable position, and nobody wants it.
+// it. It keeps the owner and the durable position, but is no longer wanted.
 func PutBack(l lease.Lease) lease.Lease {
 	l = without(l, lease.PropertyWanted)
 	l.ETag = ""

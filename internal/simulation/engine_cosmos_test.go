@@ -92,8 +92,9 @@ func overSeeds() uint64 {
 	return 8
 }
 
-// TestSimulationOverHTTP runs seeds of the simulation over HTTP, judged by the same rules. Hosts have the same faults as in memory, but clocks are right. In seeds
-// with faults, the servers also refuse requests and drop connections.
+// TestSimulationOverHTTP runs seeds of the simulation over HTTP, judged by the same rules. Hosts
+// have the same faults as in memory, but clocks are right. In seeds with faults, the servers
+// also refuse requests and drop connections.
 func TestSimulationOverHTTP(t *testing.T) {
 	total, disturbed, hits := &totals{}, 0, 0
 	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {

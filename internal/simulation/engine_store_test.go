@@ -81,9 +81,9 @@ func newStoreEngine(ctx context.Context, mode feed.Mode, items storetype.Contain
 	return e, nil
 }
 
-// options returns options without background work, except for purges in runs whose items
-// expire or whose store drops versions. A timer that fires every second of fake time would take most of the running
-// time.
+// options returns options without background work, except for purges in runs whose items expire
+// or whose store drops versions. A timer that fires every second of fake time would take most of
+// the running time.
 func (e *storeEngine) options(fs vfs.FS) store.Options {
 	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: e.purge}
 }

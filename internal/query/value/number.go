@@ -43,8 +43,8 @@ func Finite(f float64) Value {
 	return OfNumber(f)
 }
 
-// outcome returns the result of an operator or an aggregate. Infinity and NaN are undefined, as in Finite, but
-// the value remembers them, because the service refuses a row that contains one.
+// outcome returns the result of an operator or an aggregate. Infinity and NaN are undefined, as
+// in Finite, but the value remembers them, because the service refuses a row that contains one.
 func outcome(f float64) Value {
 	v := OfNumber(f)
 	if math.IsInf(f, 0) || math.IsNaN(f) {

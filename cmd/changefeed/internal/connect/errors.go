@@ -68,9 +68,9 @@ func speaksTLS(text string) bool {
 	return strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port")
 }
 
-// Text returns the text of err in one line, with names from the account escaped. Each answer
-// of the service in it is shortened to its message, ranges have their short names, and the remedies that [Advice] gives in
-// the words of the command are left out.
+// Text returns the text of err in one line, with names from the account escaped. Each answer of
+// the service in it is shortened to its message, ranges have their short names, and the remedies
+// that [Advice] gives in the words of the command are left out.
 func Text(err error) string {
 	text := shortened(err.Error(), err)
 	return view.OneLine(view.NamesIn(text).In(text))

@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// host is one host of the processor that copies the records. It shares no state with other hosts, and makes all
-// its calls through its isolation.
+// host is one host of the processor that copies the records. It shares no state with other
+// hosts, and makes all its calls through its isolation.
 type host struct {
 	copier
 	name      string
