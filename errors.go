@@ -30,8 +30,8 @@ var errNoObserver = errors.New("Config.Observer returned no observer")
 
 // HandlerError is a failure of the user's code. The handler, or Open or Close of an
 // observer, returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The
-// lease is kept, and the same call is repeated with the same batch after a delay. Close
-// alone is not repeated.
+// lease is kept, and the call is repeated after a delay, with the changes of the batch that
+// are not handled yet. Close alone is not repeated.
 type HandlerError struct {
 	// Op is the call that failed: "handle", "open", "close", "filter" or "history lost".
 	Op string

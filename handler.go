@@ -9,7 +9,9 @@ import (
 
 // Handler handles the changes of a batch. If it returns an error, panics, or calls
 // [runtime.Goexit] (as t.FailNow does), the batch was not handled. Then the handler gets
-// the same changes again after a delay, until it returns nil.
+// the same changes again after a delay ([Config.Failure]), until it returns nil. Two errors
+// mean something else: a [BatchError] names the changes that failed, and only these are
+// delivered again; after [Stop] the lease waits for an operator.
 //
 // Handle is called concurrently for several leases, and one call at a time for each
 // lease. ctx ends with cause [lease.ErrLost] when the host may no longer trust the lease.
@@ -52,6 +54,10 @@ type Batch struct {
 	Range      feed.Range
 	// Mode is the mode of the processor.
 	Mode feed.Mode
+	// Attempt counts the deliveries of this batch by this host, from 1. It is greater if the
+	// handler failed with the batch before. Then Changes are those that are not handled yet;
+	// see [BatchError].
+	Attempt int
 	// Charge, SessionToken and Diagnostics describe the read that returned the changes;
 	// see [feed.Page]. If there were several reads, Charge is their sum, and the others
 	// describe the last one.

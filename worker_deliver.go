@@ -2,15 +2,18 @@ package changefeed
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
 // deliverer passes a lease's batches to its handler, one at a time and in order. If the
-// handler fails, it gets the batch again after a delay, until it returns nil. Later
-// batches wait. All of the user's code for the lease (handler, observer, filter) runs on
+// handler fails, it gets the changes that failed again after a delay, until it returns nil.
+// Later batches wait. All of the user's code for the lease (handler, observer, filter) runs on
 // the deliverer's caller.
 //
 // A batch is delivered only under two conditions:
@@ -40,6 +43,7 @@ type deliverer struct {
 
 func newDeliverer(w *worker, l lease.Lease) deliverer {
 	d := deliverer{w: w, calls: newCaller(), retryDelay: w.backoff(l, "handle")}
+	d.retryDelay.first, d.retryDelay.most = w.cfg.Failure.Delay, w.cfg.Failure.MaxDelay
 	if w.cfg.Handler != nil {
 		d.observer, d.opened = plainObserver{w.cfg.Handler}, true
 	}
@@ -50,7 +54,7 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 // now.
 func (d *deliverer) step() {
 	w := d.w
-	if d.calls.busy || w.phase != phaseWorking {
+	if d.calls.busy || w.phase != phaseWorking || !d.mayGoOn() {
 		return
 	}
 	if d.opened && !d.takeNext() {
@@ -70,6 +74,31 @@ func (d *deliverer) step() {
 	default:
 		d.handle()
 	}
+}
+
+// mayGoOn reports whether the lease is not stopped. It notices that an operator has resumed
+// it.
+func (d *deliverer) mayGoOn() bool {
+	w, lw := d.w, &d.w.writer
+	if lw.stop.IsZero() {
+		return true
+	}
+	if !lw.stop.EndedBy(lw.doc) {
+		return false
+	}
+	lw.stop = protocol.Stop{}
+	d.retryDelay.done()
+	d.notBefore = 0
+	w.metrics.stops(-1)
+	w.notify(Notification{Event: Resumed, LeaseToken: w.token})
+	return true
+}
+
+// stopped notifies the user that the lease is stopped, for the reason err. attempt is the
+// number of calls with the batch that stopped it, or 0 if the lease was stopped before.
+func (w *worker) stopped(err error, attempt int) {
+	w.metrics.stops(1)
+	w.notify(Notification{Event: Stopped, LeaseToken: w.token, Err: err, Attempt: attempt})
 }
 
 // takeNext takes the next batch with changes from the reader's queue and puts it into
@@ -100,7 +129,7 @@ func (d *deliverer) create() {
 		})
 		return func() {
 			if err != nil {
-				d.returned(err) // observer may be a nil pointer in an interface that is not nil
+				d.returned(err, 0) // observer may be a nil pointer in an interface that is not nil
 				return
 			}
 			d.observer = observer
@@ -115,7 +144,7 @@ func (d *deliverer) open() {
 		err := callUser("open", nil, func() error { return observer.Open(w.trust.ctx, doc) })
 		return func() {
 			d.opened = err == nil
-			d.returned(err)
+			d.returned(err, 0)
 		}
 	})
 }
@@ -124,7 +153,7 @@ func (d *deliverer) open() {
 func (d *deliverer) handle() {
 	w, b := d.w, d.hand
 	batch := &Batch{
-		LeaseToken: w.token, Range: w.writer.doc.Range, Mode: w.cfg.Mode,
+		LeaseToken: w.token, Range: w.writer.doc.Range, Mode: w.cfg.Mode, Attempt: b.attempts + 1,
 		Charge: b.Charge, SessionToken: b.SessionToken, Diagnostics: b.Diagnostics,
 		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.pagePosition) },
 	}
@@ -132,18 +161,49 @@ func (d *deliverer) handle() {
 	d.op = "handle"
 	d.calls.start(func() func() {
 		var err error
+		handled := 0
 		if w.cfg.Filter != nil || !bound.IsZero() {
 			err = callUser("filter", b, func() error { w.applyFilter(b, bound); return nil })
 		}
 		if err == nil && len(b.Changes) > 0 {
 			batch.Changes = b.Changes
-			began, again := time.Now(), b.handed
-			b.handed = true
+			b.attempts++
+			began := time.Now()
 			err = callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
-			w.metrics.handled(len(b.Changes), time.Since(began), again, err)
+			took := time.Since(began)
+			handled, err = b.settle(err)
+			w.metrics.handled(len(batch.Changes), handled, took, b.attempts, err)
 		}
-		return func() { d.handled(b, err) }
+		return func() { d.handled(b, handled, err) }
 	})
+}
+
+// settle removes the changes that were handled by a call of the handler that returned err.
+// It returns their number, and the error of the others, or nil if there are none.
+func (b *queuedBatch) settle(err error) (handled int, _ error) {
+	if err == nil {
+		b.handled += len(b.Changes)
+		return len(b.Changes), nil
+	}
+	partial, ok := errors.AsType[*BatchError](err)
+	if failure, is := errors.AsType[*HandlerError](err); !ok || is && failure.panicked() {
+		return 0, err
+	}
+	failed := partial.failed()
+	if n := len(failed); n > 0 && (failed[0] < 0 || failed[n-1] >= len(b.Changes)) {
+		return 0, fmt.Errorf("%w (the batch has %d changes, and the BatchError has an index outside of it, so nothing counts as handled)", err, len(b.Changes))
+	}
+	handled = len(b.Changes) - len(failed)
+	b.handled += handled
+	if len(failed) == 0 {
+		return handled, nil
+	}
+	rest := make([]feed.Change, len(failed))
+	for i, index := range failed {
+		rest[i] = b.Changes[index]
+	}
+	b.Changes = rest
+	return handled, err
 }
 
 // applyFilter removes the changes that are older than bound, in whole seconds, and those
@@ -163,9 +223,17 @@ func (h *host) applyFilter(b *queuedBatch, bound time.Time) {
 }
 
 // wants returns the result of Config.Filter for c. If the filter panics, wants adds the
-// ID of c's item to the panic.
+// name of c's item to the panic.
 func (h *host) wants(c feed.Change) bool {
-	defer namePanic(&c)
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case error:
+			panic(fmt.Errorf("%s: %w", itemOf(&c), v))
+		default:
+			panic(fmt.Errorf("%s: %v", itemOf(&c), v))
+		}
+	}()
 	return h.cfg.Filter(c)
 }
 
@@ -187,29 +255,40 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 	return changes
 }
 
-// handled handles the result err of the handler's call for batch b.
-func (d *deliverer) handled(b *queuedBatch, err error) {
-	d.returned(err)
+// handled handles the result err of the handler's call for batch b, which has handled some
+// of its changes.
+func (d *deliverer) handled(b *queuedBatch, handled int, err error) {
+	if handled > 0 {
+		d.retryDelay.done()
+	}
+	d.returned(err, b.attempts)
 	if err != nil {
 		return
 	}
 	d.hand = nil
-	d.w.writer.handled(b.pagePosition, len(b.Changes))
+	d.w.writer.handled(b.pagePosition, b.handled)
 }
 
-// returned handles the result err of a call of user code that is repeated after a
-// failure. It does not notify an error that follows the end of the call's context.
-func (d *deliverer) returned(err error) {
+// returned handles the result err of a call of user code that is repeated after a failure.
+// attempt is the number of calls with the batch, or 0 without one. The end of the call's
+// context is no failure, nor is a checkpoint that came too late because the lease ends.
+func (d *deliverer) returned(err error, attempt int) {
 	w := d.w
 	if err == nil {
 		d.retryDelay.done()
 		d.notBefore = 0
 		return
 	}
-	if w.trust.ctx.Err() == nil {
-		w.fail(w.token, err)
+	if w.trust.held && stops(err) {
+		w.writer.stop = protocol.Stop{At: w.now.Wall, Reason: err.Error()}
+		w.stopped(err, attempt)
+		return
 	}
-	d.notBefore = w.now.Mono + d.retryDelay.after(err)
+	delay := d.retryDelay.after(err)
+	d.notBefore = w.now.Mono + delay
+	if w.trust.ctx.Err() == nil && !(w.phase != phaseWorking && errors.Is(err, lease.ErrLost)) {
+		w.notify(Notification{Event: Failed, LeaseToken: w.token, Err: err, Attempt: attempt, Delay: delay})
+	}
 }
 
 // close calls the observer's Close with the reason r.

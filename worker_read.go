@@ -60,9 +60,11 @@ type queuedBatch struct {
 	feed.Page
 	// gathered is the size in bytes of the pages after the first one.
 	gathered int
-	// filtered reports whether Config.Filter was applied to the changes. handed reports
-	// whether the handler was called with them.
-	filtered, handed bool
+	// filtered reports whether Config.Filter was applied to the changes.
+	filtered bool
+	// attempts is the number of calls of the handler with the batch. handled is the number
+	// of changes that they handled; these are no longer among Changes.
+	attempts, handled int
 }
 
 // room returns how many more changes the batch may take. It is 0 for a full batch, and also
