@@ -89,6 +89,8 @@ const (
 	failingHandlers          = "failing-handlers"
 	slowHandlers             = "slow-handlers"
 	failingOpens             = "failing-open"
+	partialFailures          = "partial-failures"
+	stoppedLeases            = "stopped-leases"
 	drainOff                 = "drain-off"
 
 	// The change feed and its partitions.
@@ -451,6 +453,18 @@ var features = []feature{
 				s.add(d, 1, eventDiscard, 0, 0.03) // in the first start
 			}
 		},
+	},
+
+	// The results of handlers.
+	{
+		name: partialFailures, share: 0.3, needs: []need{allFaults, noManual}, counted: true, mutant: "1061-rest-of-a-batch-is-done",
+		text: "Handlers report that they have handled a part of a batch.",
+		set:  func(s *scenario, d *draw) { s.odds.part = 0.1 * d.float() },
+	},
+	{
+		name: stoppedLeases, share: 0.2, needs: []need{allFaults, onlyOurs}, counted: true, mutant: "1062-stop-is-forgotten-by-the-next-owner",
+		text: "Handlers stop their leases, and an operator resumes them.",
+		set:  func(s *scenario, d *draw) { s.odds.stop = 0.02 * d.float() },
 	},
 }
 

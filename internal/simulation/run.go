@@ -343,12 +343,17 @@ func (r *run) rest(ctx context.Context) {
 	r.stopForeignHosts()
 	w.calm()
 	r.sleep(w.times.timeout) // a host may still crash at a write in progress
+	r.resumeLeases(ctx)
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
 	r.sleep(w.times.recovery() + r.setBack)
 	if r.scenario.has(failingOpens) {
 		r.sleep(longestRetryDelay)
+	}
+	if r.scenario.has(stoppedLeases) { // some may have been replaced by stopped children meanwhile
+		r.resumeLeases(ctx)
+		r.sleep(w.times.recovery())
 	}
 	if r.scenario.has(leaseLimits) && r.isShort() {
 		w.occurs(leaseLimits)
