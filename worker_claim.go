@@ -53,7 +53,7 @@ func (w *worker) begin() {
 	}
 	w.notify(Notification{Event: Acquired, LeaseToken: w.token, takeover: w.claim.takeover})
 	if stop := w.writer.stop; !stop.IsZero() {
-		w.stopped(fmt.Errorf("%s (since %s)", stop.Reason, stop.At.Format(time.RFC3339)), 0)
+		w.notifyStopped(fmt.Errorf("%s (since %s)", stop.Reason, stop.At.Format(time.RFC3339)), 0)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -51,14 +50,16 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 }
 
 // step creates the observer, opens it, or delivers the next batch, if that step may be made
-// now.
-func (d *deliverer) step() {
+// now. doc is the lease, and bound the time before which changes are not delivered.
+func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 	w := d.w
-	if d.calls.busy || w.phase != phaseWorking || !d.mayGoOn() {
+	if d.calls.busy || w.phase != phaseWorking || !w.mayDeliver() {
 		return
 	}
-	if d.opened && !d.takeNext() {
-		return
+	if d.opened && d.hand == nil {
+		if d.hand = w.nextBatch(); d.hand == nil {
+			return
+		}
 	}
 	if w.now.Mono < d.notBefore {
 		w.wake(d.notBefore)
@@ -67,58 +68,24 @@ func (d *deliverer) step() {
 	switch {
 	case d.observer == nil:
 		d.op = "open"
-		d.create()
+		d.create(doc)
 	case !d.opened:
 		d.op = "open"
-		d.open()
+		d.open(doc)
 	default:
-		d.handle()
+		d.handle(doc.Range, bound)
 	}
 }
 
-// mayGoOn reports whether the lease is not stopped. It notices that an operator has resumed
-// it.
-func (d *deliverer) mayGoOn() bool {
-	w, lw := d.w, &d.w.writer
-	if lw.stop.IsZero() {
-		return true
-	}
-	if !lw.stop.EndedBy(lw.doc) {
-		return false
-	}
-	lw.stop = protocol.Stop{}
+// retryNow ends the delay before the next call.
+func (d *deliverer) retryNow() {
 	d.retryDelay.done()
 	d.notBefore = 0
-	w.metrics.stops(-1)
-	w.notify(Notification{Event: Resumed, LeaseToken: w.token})
-	return true
-}
-
-// stopped notifies the user that the lease is stopped, for the reason err. attempt is the
-// number of calls with the batch that stopped it, or 0 if the lease was stopped before.
-func (w *worker) stopped(err error, attempt int) {
-	w.metrics.stops(1)
-	w.notify(Notification{Event: Stopped, LeaseToken: w.token, Err: err, Attempt: attempt})
-}
-
-// takeNext takes the next batch with changes from the reader's queue and puts it into
-// hand. It records the pages without changes before it. It reports whether there is a
-// batch in hand.
-func (d *deliverer) takeNext() bool {
-	r, lw := &d.w.reader, &d.w.writer
-	for d.hand == nil && len(r.queue) > 0 && (len(r.queue[0].Changes) == 0 || lw.mayHandOut()) {
-		if b := r.take(); len(b.Changes) > 0 {
-			d.hand = b
-		} else {
-			lw.handled(b.pagePosition, 0)
-		}
-	}
-	return d.hand != nil
 }
 
 // create creates the observer. The next step opens it if the lease is still trusted.
-func (d *deliverer) create() {
-	w, doc := d.w, d.w.writer.doc
+func (d *deliverer) create(doc lease.Lease) {
+	w := d.w
 	d.calls.start(func() func() {
 		var observer Observer
 		err := callUser("open", nil, func() (err error) {
@@ -138,8 +105,8 @@ func (d *deliverer) create() {
 }
 
 // open calls the observer's Open.
-func (d *deliverer) open() {
-	w, doc, observer := d.w, d.w.writer.doc, d.observer
+func (d *deliverer) open(doc lease.Lease) {
+	w, observer := d.w, d.observer
 	d.calls.start(func() func() {
 		err := callUser("open", nil, func() error { return observer.Open(w.trust.ctx, doc) })
 		return func() {
@@ -150,14 +117,14 @@ func (d *deliverer) open() {
 }
 
 // handle calls the handler with the batch in hand.
-func (d *deliverer) handle() {
+func (d *deliverer) handle(keys feed.Range, bound time.Time) {
 	w, b := d.w, d.hand
 	batch := &Batch{
-		LeaseToken: w.token, Range: w.writer.doc.Range, Mode: w.cfg.Mode, Attempt: b.attempts + 1,
+		LeaseToken: w.token, Range: keys, Mode: w.cfg.Mode, Attempt: b.attempts + 1,
 		Charge: b.Charge, SessionToken: b.SessionToken, Diagnostics: b.Diagnostics,
 		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.pagePosition) },
 	}
-	observer, bound := d.observer, w.writer.bound
+	observer := d.observer
 	d.op = "handle"
 	d.calls.start(func() func() {
 		var err error
@@ -266,7 +233,7 @@ func (d *deliverer) handled(b *queuedBatch, handled int, err error) {
 		return
 	}
 	d.hand = nil
-	d.w.writer.handled(b.pagePosition, b.handled)
+	d.w.handled(b)
 }
 
 // returned handles the result err of a call of user code that is repeated after a failure.
@@ -275,12 +242,10 @@ func (d *deliverer) handled(b *queuedBatch, handled int, err error) {
 func (d *deliverer) returned(err error, attempt int) {
 	w := d.w
 	if err == nil {
-		d.retryDelay.done()
-		d.notBefore = 0
+		d.retryNow()
 		return
 	}
 	if w.trust.held && stops(err) {
-		w.writer.stop = protocol.Stop{At: w.now.Wall, Reason: err.Error()}
 		w.stopped(err, attempt)
 		return
 	}

@@ -194,6 +194,34 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at pagePosi
 	}
 }
 
+// release releases the lease with its due position, or deletes it if it is gone. Then it calls
+// answered with the verdict on the answer, and the error.
+func (lw *leaseWriter) release(gone bool, answered func(protocol.Verdict, error)) {
+	w, doc, at := lw.w, lw.doc, lw.progress.due
+	released := protocol.Released(lw.document(), at.at)
+	released.Timestamp = w.now.Wall.UTC()
+	lw.calls.start(func() func() {
+		ctx, cancel := w.requestContext(w.base)
+		defer cancel()
+		var err error
+		if gone {
+			err = w.store.Delete(ctx, doc)
+		} else {
+			_, err = w.store.Update(ctx, released)
+		}
+		return func() {
+			o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)
+			switch {
+			case o == protocol.Applied && !gone:
+				lw.stored(at)
+			case o == protocol.Mine:
+				lw.doc = current
+			}
+			answered(o, err)
+		}
+	})
+}
+
 // failed notifies the user of the error of the write op, and delays the next attempt.
 func (lw *leaseWriter) failed(op string, err error) {
 	lw.w.fail(lw.w.token, &LeaseStoreError{Op: op, Err: err})
