@@ -82,8 +82,8 @@ func TestConditionalPatchTakesItsChargeFromTheThroughput(t *testing.T) {
 			ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
 			ts.must("POST", "/dbs/shop/colls", headers{"x-ms-offer-throughput": "400"}, `{"id":"orders","partitionKey":{"paths":["/pk"]}}`)
 			created := ts.do("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p","n":1}`).want(201).requestCharge()
-			served, a := 0, response{}
-			for a = send(ts); a.status == 200; a = send(ts) {
+			served, a := 0, send(ts)
+			for ; a.status == 200; a = send(ts) {
 				served++
 			}
 			if want := int(math.Ceil((400 - created) / (224 / 21.0))); a.status != 429 || served != want {
