@@ -39,16 +39,16 @@ const accountFormat = `{"_self":"","id":"localhost","_rid":%s,"media":"//media/"
 func (s *Server) readAccount(x *request) error {
 	x.front = true
 	return x.send(http.StatusOK, fmt.Appendf(nil, accountFormat,
-		jsonString(s.db.ID()), jsonString(s.endpoint(x.r)), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
+		jsonString(s.db.ID()), jsonString(string(s.appendEndpoint(nil, x.r))), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
 }
 
-// endpoint returns the URL at which the client of a request reaches the server. If
+// appendEndpoint appends the URL at which the client of a request reaches the server. If
 // Options.PublicEndpoint is empty, it is derived from the Host header and the scheme of
 // the request. Behind a port mapping or a proxy, the request is the only source of the
 // public address.
-func (s *Server) endpoint(r *http.Request) string {
+func (s *Server) appendEndpoint(dst []byte, r *http.Request) []byte {
 	if s.o.PublicEndpoint != "" {
-		return s.o.PublicEndpoint
+		return append(dst, s.o.PublicEndpoint...)
 	}
 	scheme := "http"
 	if r.TLS != nil {
@@ -63,5 +63,6 @@ func (s *Server) endpoint(r *http.Request) string {
 	if here, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0, which needs no Host header
 		host = here.String()
 	}
-	return scheme + "://" + host + "/"
+	dst = append(append(dst, scheme...), "://"...)
+	return append(append(dst, host...), '/')
 }

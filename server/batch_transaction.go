@@ -124,8 +124,7 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 			old, written := documents[o.ID]
 			etag := ""
 			if !written {
-				item, err := c.Read(x.r.Context(), key, o.ID, storetype.ReadOptions{})
-				x.charge += item.Charge
+				item, err := x.readForPatch(c, key, o.ID, storetype.ReadOptions{})
 				if bad := (*storetype.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
 					return nil // the commit fails at this operation, too
 				} else if err != nil {

@@ -123,14 +123,12 @@ func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id strin
 			return r, err
 		}
 	}
-	charge := 0.0
 	var r storetype.Result
 	for range maxPatchAttempts {
 		var again bool
 		var err error
+		_ = c.Settle(r.Charge, 0) // an attempt that must be repeated costs nothing
 		r, again, err = x.attemptPatch(c, key, id, p, o)
-		charge += r.Charge
-		r.Charge = charge
 		if errors.As(err, new(*feed.ThrottledError)) {
 			r.Charge = c.Throttled(key, storetype.Operation{Kind: storetype.OpChange, ID: id})
 		}
@@ -145,6 +143,17 @@ func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id strin
 // item, the new item, and the copy that the store writes.
 const patchCopies = 3
 
+// readForPatch reads an item to patch it outside the sequencer. The read costs nothing,
+// because the charge of a patch is that of its write, wherever it runs.
+func (x *request) readForPatch(c *engine.Container, key feed.PartitionKey, id string, o storetype.ReadOptions) (storetype.Result, error) {
+	item, err := c.Read(x.r.Context(), key, id, o)
+	if item.Partition != "" { // otherwise nothing was spent
+		_ = c.Settle(item.Charge, 0)
+		item.Charge = 0
+	}
+	return item, err
+}
+
 // attemptPatch applies a patch to the current version of an item and writes the result.
 // again reports that another request wrote the item in between, so nothing was written.
 func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o storetype.WriteOptions) (r storetype.Result, again bool, err error) {
@@ -153,10 +162,10 @@ func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id st
 		return r, false, err
 	}
 	defer func() { x.items.give(held) }()
-	item, err := c.Read(x.r.Context(), key, id, storetype.ReadOptions{IfMatch: o.IfMatch})
+	item, err := x.readForPatch(c, key, id, storetype.ReadOptions{IfMatch: o.IfMatch})
 	refused := func(err error) (storetype.Result, bool, error) {
 		if item.Partition != "" {
-			_ = c.Settle(item.Charge, engine.FailedCharge) // the patch is refused in any case
+			_ = c.Settle(0, engine.FailedCharge) // the patch is refused in any case
 			item.Charge = engine.FailedCharge
 		}
 		return item, false, err
@@ -176,7 +185,6 @@ func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id st
 		return refused(err)
 	}
 	r, err = c.Replace(x.r.Context(), key, id, after, storetype.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody, ExactCharge: true})
-	r.Charge += item.Charge
 	return r, errors.Is(err, storetype.ErrPreconditionFailed), err
 }
 

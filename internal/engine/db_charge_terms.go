@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+
+	"github.com/changefeed-go/changefeed/internal/layout"
 )
 
 // This file counts the index terms that a replace changes. The caller of the write counts
@@ -57,7 +59,9 @@ func (c *Container) changedTerms(r *request, op *operation) float64 {
 	old := op.before.body
 	if old == nil {
 		var err error
-		s.stored, err = c.fetch(r.view.snap, s.stored[:0], op.before.Entry, op.point)
+		s.key = layout.AppendLogKey(s.key[:0], layout.SpaceLog, c.number, op.before.Segment, op.before.LSN, op.before.Ordinal)
+		s.key = append(s.key, op.point...)
+		s.stored, err = c.fetchKey(r.view.snap, s.stored[:0], s.key)
 		if err != nil {
 			return assumedTerms // the write has succeeded, and the next read reports the error
 		}
@@ -66,10 +70,10 @@ func (c *Container) changedTerms(r *request, op *operation) float64 {
 	return s.changed(old, op.doc.Body)
 }
 
-// comparison is memory for comparing two documents.
+// comparison is memory for comparing two documents. key and stored are those of the old one.
 type comparison struct {
-	stored   []byte
-	old, new []term
+	key, stored []byte
+	old, new    []term
 }
 
 var comparisons sync.Pool // of *comparison

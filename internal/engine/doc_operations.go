@@ -97,8 +97,12 @@ func (c *Container) Throttled(key feed.PartitionKey, ops ...storetype.Operation)
 	return ThrottledShare * sum
 }
 
-// failed returns the charge of a write that failed with err.
+// failed returns the charge of an operation that failed with err. A read costs the same
+// whether it finds an item or not, also in a batch.
 func (c *Container) failed(op *operation, err error) float64 {
+	if op.kind == storetype.OpRead {
+		return readCharge(0)
+	}
 	if unique := (*storetype.UniqueKeyError)(nil); errors.Is(err, storetype.ErrConflict) || errors.As(err, &unique) {
 		return conflictShare * c.createCharge(op)
 	}

@@ -43,10 +43,9 @@ type chunkScan struct {
 	w     *itemScan
 	chunk []collected
 	// order has the positions of the chunk's documents, sorted in the order of the log.
-	// spare is memory for that sort. sorted has the indexes of the chunk's items, sorted
-	// by their names.
+	// spare is memory for that sort. sorted has the chunk's items, sorted by their names.
 	order, spare []logAddress
-	sorted       []uint32
+	sorted       []sortedName
 	// names has the points and ids of the chunk, one after the other.
 	names []byte
 	// readers read the documents of a chunk, one in each goroutine. hits are the
