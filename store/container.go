@@ -25,9 +25,9 @@ func (c *Container) Properties(ctx context.Context) (storetype.ContainerProperti
 // "localhost", as it is for a server in front of the store.
 func (c *Container) Identity() feed.Identity { return c.engine().Identity() }
 
-// Create writes a new item. Pass nil as the key unless you have it: then it is read from
-// the body, which it must equal otherwise. Like all writes, Create checks ctx only before
-// it queues; a queued write is carried out even if ctx ends.
+// Create writes a new item. If key is nil, it is read from the body; otherwise it must
+// equal the body's key. Like all writes, Create checks ctx only before it queues, and a
+// queued write is carried out even if ctx ends.
 //
 // The errors are [storetype.ErrConflict] if the logical partition has an item with that
 // id, a *[storetype.UniqueKeyError] if another item has the same values in a unique key,
