@@ -62,8 +62,8 @@ changefeed server it also gets as many partitions as the source. Like its source
 partition key; with --key it has one. An existing target is not changed.
 
 After a signal the status is 0 if the copy has caught up at least once in this run. Otherwise it is
-130 (SIGINT) or 143 (SIGTERM). Replicate reports failed connections and retries them, from the
-first request on.
+130 (SIGINT) or 143 (SIGTERM). Replicate waits for an account that cannot be reached, from the first
+request on. It says so when that begins, once a minute, and when it ends.
 
 Deletes are copied only with --mode avad, from a container that retains all versions. Replicate
 first copies the existing documents, and then every later version and delete.
