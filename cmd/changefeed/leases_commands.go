@@ -22,7 +22,6 @@ import (
 
 func (o *leasesOptions) list() *cobra.Command {
 	var watch bool
-	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the leases: their ranges, owners and positions",
@@ -36,12 +35,15 @@ POSITION is where reading resumes. LSNs of different partitions cannot be compar
 shows how many changes are unread.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if interval <= 0 {
-				return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", interval)}
+			if o.interval <= 0 {
+				return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", o.interval)}
+			}
+			if watch {
+				o.watched(cmd, "listings")
 			}
 			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
 				if watch {
-					return o.watch(ctx, cmd, c, s, interval)
+					return o.watch(ctx, cmd, c, s)
 				}
 				return o.show(cmd, s)
 			})
@@ -49,7 +51,7 @@ shows how many changes are unread.`,
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON; with --watch, one object per line")
 	cmd.Flags().BoolVar(&watch, "watch", false, "list repeatedly, until interrupted")
-	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "`time` between two lists of --watch")
+	o.watches(cmd.Flags())
 	return cmd
 }
 
@@ -63,35 +65,29 @@ func (o *leasesOptions) show(cmd *cobra.Command, s leases.Survey) error {
 
 // watch prints the leases every interval until ctx ends. A failed read is reported, and
 // the next one follows.
-func (o *leasesOptions) watch(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, interval time.Duration) error {
+func (o *leasesOptions) watch(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey) error {
 	out := cmd.OutOrStdout()
-	choice := c.choice
-	choice.Processor = &s.Processor // later lists may have another processor, too
-	for {
-		if err := o.showAgain(cmd, s); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
+	choice, processor := c.choice, s.Processor
+	choice.Processor = &processor // later lists may have another processor, too
+	for err := error(nil); ; s, err = c.Survey(ctx, choice) {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		var err error
-		for s, err = c.Survey(ctx, choice); err != nil; s, err = c.Survey(ctx, choice) {
-			if ctx.Err() != nil {
-				return nil
-			}
-			cmd.PrintErrf("changefeed: %s; retrying in %s\n", connect.Text(err), interval)
-			select {
-			case <-time.After(interval):
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		if !o.json && terminalOf(out) == nil {
-			if _, err := fmt.Fprintln(out); err != nil {
+		case err != nil:
+			o.outage.Failed("", err)
+		default:
+			o.outage.Worked("")
+			if err := o.showAgain(cmd, s); err != nil {
 				return err
 			}
+			if !o.json && terminalOf(out) == nil {
+				if _, err := fmt.Fprintln(out); err != nil {
+					return err
+				}
+			}
+		}
+		if connect.Sleep(ctx, o.interval) != nil {
+			return nil
 		}
 	}
 }

@@ -28,9 +28,10 @@ type Outage struct {
 	began time.Time
 }
 
-// NewOutage returns an Outage that passes its lines to print.
-func NewOutage(print func(line string)) *Outage {
-	return &Outage{log: outage.Log{Subject: "requests"}, lines: slog.New(lines{print: print}), began: time.Now()}
+// NewOutage returns an Outage that passes its lines to print. subject is what they are
+// about, for instance "requests".
+func NewOutage(subject string, print func(line string)) *Outage {
+	return &Outage{log: outage.Log{Subject: subject}, lines: slog.New(lines{print: print}), began: time.Now()}
 }
 
 // Failed prints a failed request that is retried, unless its outage was printed recently.
@@ -45,6 +46,38 @@ func (o *Outage) Failed(member string, err error) {
 func (o *Outage) Worked(member string) {
 	if o.log.Lasts() {
 		o.log.Worked(o.lines, time.Since(o.began), member)
+	}
+}
+
+// WhileThrottled calls f, and again every interval while the account throttles its
+// requests. It returns the error of f or, if ctx ends, that of ctx. If o is nil, it calls f
+// once.
+func (o *Outage) WhileThrottled(ctx context.Context, interval time.Duration, f func() error) error {
+	for {
+		err := f()
+		switch {
+		case o == nil || err != nil && !Throttled(err):
+			return err
+		case err == nil:
+			o.Worked("")
+			return nil
+		}
+		o.Failed("", err)
+		if err := Sleep(ctx, interval); err != nil {
+			return err
+		}
+	}
+}
+
+// Sleep waits for a time. It returns the error of ctx if that ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

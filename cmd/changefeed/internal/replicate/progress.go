@@ -141,7 +141,7 @@ const (
 )
 
 func newErrorLog(p *progress) *errorLog {
-	return &errorLog{progress: p, Outage: connect.NewOutage(func(line string) { p.say("%s", line) })}
+	return &errorLog{progress: p, Outage: connect.NewOutage("requests", func(line string) { p.say("%s", line) })}
 }
 
 // lostError reports that changes were lost before they were read.
