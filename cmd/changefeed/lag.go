@@ -42,7 +42,8 @@ The total counts each partition once, with the largest lag among its leases.
 
 With --watch the command measures until it is interrupted. --metrics exports the figures to
 Prometheus. Without --watch it exits with 1 if a lease could not be read, or if the processor has no
-leases. In the latter case "reference" is 1, so that a scaler starts the first host.`,
+leases. In the latter case it prints "reference" as 1 with --json, so that a scaler starts the first
+host.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -70,7 +71,7 @@ func (o *lagOptions) run(cmd *cobra.Command) error {
 	if o.watch {
 		o.watched(cmd, "measurements")
 	}
-	return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
+	err := o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
 		provider, stop, err := metrics.Start(ctx, o.metrics, cmd.ErrOrStderr())
 		if err != nil {
 			return err
@@ -86,4 +87,8 @@ func (o *lagOptions) run(cmd *cobra.Command) error {
 			Out: cmd.OutOrStdout(), Outage: o.outage,
 		})
 	})
+	if choice, is := errors.AsType[*leases.ChoiceError](err); is && choice.None && o.json {
+		return errors.Join(lag.Config{Processor: o.processor, Watch: o.watch, JSON: true, Out: cmd.OutOrStdout()}.None(), err)
+	}
+	return err
 }

@@ -100,6 +100,11 @@ func Run(ctx context.Context, c Config) error {
 	return errors.Join(e.Run(ctx), unwritten)
 }
 
+// None shows the report of a processor that has no leases and no marker.
+func (c Config) None() error {
+	return c.show(estimator.Report{Time: time.Now(), Total: estimator.Sum(nil)})
+}
+
 // failure returns a *FailedError if some leases of a report could not be read. Otherwise
 // it returns nil.
 func failure(r estimator.Report) error {
