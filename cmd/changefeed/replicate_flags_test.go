@@ -110,3 +110,21 @@ func TestReplicateNamesWhereASideWithoutItsOwnFlagsHasItsAccountFrom(t *testing.
 		}
 	}
 }
+
+// Both sides and the leases have the account of the variables without a prefix, although one
+// side names it by its URL.
+func TestReplicateUsesTheKeyOfTheVariablesForTheirAccount(t *testing.T) {
+	a := newAccount(t)
+	a.order(1)
+	t.Setenv("COSMOS_ENDPOINT", a.endpoint)
+	t.Setenv("COSMOS_KEY", a.key)
+	for _, args := range [][]string{
+		{"--from", a.endpoint + "/shop/orders", "--to", "shop/copy"},
+		{"--from", "shop/orders", "--to", strings.Replace(a.endpoint, "localhost", "LOCALHOST", 1) + "/shop/copy"},
+	} {
+		args = append([]string{"replicate", "--create", "--until-caught-up", "--leases", "positions"}, args...)
+		if code, out, errOut := command(t, args...); code != exitOK {
+			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+		}
+	}
+}
