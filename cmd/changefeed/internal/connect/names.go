@@ -83,8 +83,8 @@ func namesOf(err error) names {
 	if named, ok := errors.AsType[*namedError](err); ok {
 		return named.names
 	}
-	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok && answer.RawResponse != nil && answer.RawResponse.Request != nil {
-		n, _ := answer.RawResponse.Request.Context().Value(namesKey{}).(names)
+	if r := requestOf(err); r != nil {
+		n, _ := r.Context().Value(namesKey{}).(names)
 		return n
 	}
 	return names{}

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/outage"
 )
@@ -137,14 +136,10 @@ const statusRetryWith = 449
 // refused connection may, because the server may be starting.
 func Temporary(err error) bool {
 	var (
-		answer  *admin.StatusError
 		request *url.Error
 		network net.Error
 	)
 	status := Status(err)
-	if errors.As(err, &answer) {
-		status = answer.Status
-	}
 	switch {
 	case errors.Is(err, feed.ErrNotFound), errors.Is(err, feed.ErrMisconfigured), errors.Is(err, feed.ErrUnsupported):
 		return false

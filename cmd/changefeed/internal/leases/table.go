@@ -39,7 +39,7 @@ type Listing struct {
 	Time        time.Time `json:"time"`
 	Processor   string    `json:"processor"`
 	Dialect     string    `json:"dialect"`
-	Initialised time.Time `json:"initialised,omitzero"`
+	Initialised time.Time `json:"initialisedAt,omitzero"`
 	Locked      time.Time `json:"locked,omitzero"`
 	Leases      []Row     `json:"leases"`
 	// Unreadable are the ids of documents that cannot be decoded or are of another
