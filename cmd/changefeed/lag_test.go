@@ -165,7 +165,7 @@ func TestLagCountsOnlyTheWritesOfItsPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLag(`\n2 +2 +free +- +[1-9]\d* +\S+ +"2;7F:3"\n1 lease, 0 live; `)
-	if code, out, errOut := a.run("leases", "ls"); code != exitOK || !strings.Contains(out, ` "2;7F:3" `) {
+	if code, out, errOut := a.run("leases", "ls"); code != exitOK || !strings.Contains(out, ` "2;7F:3"`) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 	if code, out, errOut := a.run("leases", "check"); code != exitOK {

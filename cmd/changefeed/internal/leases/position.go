@@ -45,11 +45,14 @@ func PositionOf(start feed.Start) string {
 	return "the hosts' start"
 }
 
+// maxPosition is the length of a position in a text. It is that of a time.
+const maxPosition = len("2026-11-23T15:11:28Z")
+
 func shortened(s string) string {
-	if len(s) <= 24 {
+	if len(s) <= maxPosition {
 		return s
 	}
-	return s[:20] + "..."
+	return s[:maxPosition-len("...")] + "..."
 }
 
 var errNotComparable = errors.New("cannot be compared")
