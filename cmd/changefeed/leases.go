@@ -159,11 +159,17 @@ func (o *leasesOptions) watched(cmd *cobra.Command, subject string) {
 	o.outage = connect.NewOutage(subject, func(line string) { cmd.PrintErrln("changefeed: " + line) })
 }
 
+// asks adds the flags of a command that changes leases after it has asked. all is that of
+// changes.
+func (o *leasesOptions) asks(cmd *cobra.Command, all string) *cobra.Command {
+	addYes(cmd, &o.yes)
+	return o.changes(cmd, all)
+}
+
 // changes adds the flags that all commands which change leases have. all is the help text
 // of --all. If it is empty, the command has no such flag.
 func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the changes and make none")
-	addYes(cmd, &o.yes)
 	cmd.Flags().BoolVar(&o.force, "force", false, "change leases that a live host owns; the host continues until its next write, and changes are delivered again")
 	if all != "" {
 		cmd.Flags().BoolVar(&o.all, "all", false, all)

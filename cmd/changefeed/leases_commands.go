@@ -121,7 +121,7 @@ func (o *leasesOptions) release() *cobra.Command {
 		Short:       "Release leases without redelivery",
 		Long: `Release makes leases free. It asks a live host of this project, as another host would. That host
 finishes its current batch, checkpoints and releases the lease. The command waits for it. No change
-is delivered twice. An expired lease is freed at once.
+is delivered twice. An expired lease is freed at once. Since no position moves, it asks nothing.
 
 Hosts of .NET and Java do not release leases on request. If a live one owns a lease, the command
 fails and names the lease.
@@ -192,7 +192,7 @@ Stop the hosts first: a lease that a live host owns is not changed.`,
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`start`: beginning, now, a time, or after:LSN")
-	return o.changes(cmd, "reset all leases")
+	return o.asks(cmd, "reset all leases")
 }
 
 func (o *leasesOptions) remove() *cobra.Command {
@@ -218,7 +218,7 @@ again.`,
 			})
 		},
 	}
-	return o.changes(cmd, "delete all leases, and the marker")
+	return o.asks(cmd, "delete all leases, and the marker")
 }
 
 func (o *leasesOptions) export() *cobra.Command {
@@ -313,5 +313,5 @@ positions. Leases that a live host owns are not changed.`,
 			return o.carryOut(cmd.Context(), cmd, o.moving(cmd.Context(), cmd, c, s, "import", plan))
 		},
 	}
-	return o.changes(cmd, "")
+	return o.asks(cmd, "")
 }

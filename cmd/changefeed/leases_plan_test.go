@@ -132,6 +132,25 @@ func TestLeasesAreListedRepeatedly(t *testing.T) {
 	})
 }
 
+// A lease without a position was once said to skip an unknown number of changes.
+func TestAResetToTheBeginningSkipsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		l := whole(s.live[0], 0)
+		l.Continuation = ""
+		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(l)) })
+		time.Sleep(long)
+		for to, want := range map[string]string{
+			"beginning": "it skips no changes; what 1 lease delivers again is unknown: there is no position yet",
+			"now":       "what 1 lease skips is unknown: there is no position yet",
+		} {
+			if code, out, errOut := s.run("reset", l.Token, "--to", to, "--dry-run"); code != exitOK || !strings.Contains(out, "\n"+want) {
+				t.Errorf("%s: status %d: %s%s", to, code, out, errOut)
+			}
+		}
+	})
+}
+
 // After splits and merges, the tokens of leases and the bounds of ranges have 32 digits. The
 // list must be readable in a terminal of 120 columns even so, with long names of hosts and
 // the position after a merge.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
@@ -37,7 +38,7 @@ func PositionOf(start feed.Start) string {
 		return start.Time().Format(time.RFC3339)
 	case feed.StartContinuation:
 		if lsn, ok := lsnOf(start.Continuation()); ok {
-			return "LSN " + strconv.FormatInt(lsn, 10)
+			return view.LSN(lsn)
 		}
 		return shortened(string(start.Continuation()))
 	case feed.StartNow:

@@ -47,9 +47,10 @@ func Table(w io.Writer, rows [][]string) error {
 // nameWidth is the width of a host's name in a table.
 const nameWidth = 20
 
-// HostName returns the name of a host for a table. Of a longer one it has the beginning and
+// HostName returns the name of a host for a table, escaped by [OneLine]. Of a longer one it has the beginning and
 // the end, because a machine's name often ends in what tells it from others.
 func HostName(name string) string {
+	name = OneLine(name)
 	letters := []rune(name)
 	if len(letters) <= nameWidth {
 		return name
@@ -80,6 +81,9 @@ func Thousands[T int | int64](n T) string {
 	}
 	return s
 }
+
+// LSN returns the text of a position that is an LSN.
+func LSN(n int64) string { return "LSN " + strconv.FormatInt(n, 10) }
 
 // LeaseName returns a short name of a lease: its token, or the short name of the range if
 // the token is a range.
