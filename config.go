@@ -16,16 +16,15 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config configures a [Processor]. The zero value of a field means its default. -1
-// switches off ReadAhead and DrainTimeout. No duration may be longer than 365 days. [New]
-// copies the Config.
+// Config configures a Processor. A zero field means its default, and -1 switches off
+// ReadAhead and DrainTimeout. No duration may be longer than 365 days. New copies the
+// Config.
 type Config struct {
-	// Processor names the deployment unit. Hosts of the same name share the work.
-	// Processors of different names each get every change. Required.
+	// Processor names the deployment unit. Hosts with the same name share the work, while
+	// processors with different names each get every change. Required.
 	Processor string
-	// Instance names this host in leases and messages. Run adds a random suffix, so two
-	// hosts with the same Instance are still two hosts. If empty, the host name and the
-	// process ID are used.
+	// Instance names this host in leases and messages. It need not be unique, because Run
+	// adds a random suffix. If empty, the host name and the process ID are used.
 	Instance string
 
 	// Source is the monitored container's change feed. Required.
@@ -33,101 +32,99 @@ type Config struct {
 	// Leases is the lease container. Required.
 	Leases lease.Container
 
-	// Handler receives the changes of all leases. Either Handler or Observer is required.
+	// Handler receives the changes of all leases. Use [Each] for one typed change at a time,
+	// [Batches] for typed batches, and [HandlerFunc] for raw ones. Either Handler or
+	// Observer is required.
 	Handler Handler
-	// Observer returns an observer for one lease. It is called each time work on a lease
-	// begins. If it returns an error, it is called again after a delay, like a handler.
+	// Observer returns an observer for one lease, for handlers that keep something for each
+	// lease. It is called each time work on a lease begins and, if it returns an error,
+	// again after a delay, like a handler.
 	Observer func(lease.Lease) (Observer, error)
 
-	// Start is the position from which the feed is read when the leases are created for
-	// the first time. Once the leases exist, Start is ignored. The zero value means now.
-	// If Start is a continuation, it can start one lease only. In all versions and
-	// deletes mode the feed cannot start at the beginning or at a time. A time in the
-	// future may be treated as now.
+	// Start is where the feed is first read, when the leases are created. Once they exist,
+	// Start is ignored. The zero value means now. A continuation can start only one lease,
+	// all versions and deletes mode can start neither at the beginning nor at a time, and a
+	// time in the future may be treated as now.
 	//
-	// Azure Cosmos DB may refuse a start time on merged partitions. Then the processor
-	// reads the feed from the beginning and drops the older changes. It stores the start
-	// time in the lease as a bound. Hosts of other implementations may drop the bound.
-	// Then the older changes are delivered.
+	// If Azure Cosmos DB refuses a start time on merged partitions, the processor reads the
+	// feed from the beginning and drops the older changes. For that it stores the start time
+	// in the lease as a bound; if a host of another implementation drops the bound, the
+	// older changes are delivered.
 	Start feed.Start
 	// Mode is latest version (the default) or all versions and deletes. It cannot change
 	// while the leases exist.
 	Mode feed.Mode
-	// Range limits the leases that are created to a part of the container. It must be the
-	// same on all hosts. Existing leases outside of it are still processed. To change the
-	// range, change Processor or set DiscardLeases. The zero value means the whole
-	// container.
+	// Range limits the leases that are created to a part of the container, and must be the
+	// same on all hosts. If zero, it is the whole container. Because existing leases outside
+	// of it are still processed, change Processor or set DiscardLeases to change the range.
 	Range feed.Range
-	// MaxItems is the number of changes per page and per batch. Both may exceed it, because
-	// a transaction is never cut. If zero, 100 is used. Pages that wait while the handler is
-	// busy are delivered together, so a handler that takes long for every call keeps up
-	// better with a larger MaxItems.
+	// MaxItems is how many changes a page and a batch have. Both may exceed it, because a
+	// transaction is never cut. If zero, 100 is used. Since pages that wait while the
+	// handler is busy are delivered together, raise it for a handler that takes long for
+	// every call.
 	MaxItems int
-	// PollInterval is the longest time between an empty read of a lease and the next
-	// read. The delay starts at a twentieth of the interval after a change. It is a
-	// quarter of the time since the last change, up to the whole interval. If zero, 5 s
-	// is used. Then a change waits for at most 250 ms while changes come, and an idle
-	// lease costs 720 reads an hour. A source that can wait for changes holds each read
-	// for PollInterval instead.
+	// PollInterval is the longest time between an empty read of a lease and the next read.
+	// The delay is a quarter of the time since the last change, but at least a twentieth of
+	// the interval. If zero, 5 s is used: a change then waits for at most 250 ms while
+	// changes come, and an idle lease costs 720 reads an hour. A source that can wait for
+	// changes holds each read for PollInterval instead.
 	PollInterval time.Duration
-	// ReadAhead is the number of bytes per lease that may be read ahead of the handler.
-	// No read starts while that many bytes wait. If zero, 4 MiB is used. The
-	// pages that wait are the next batch, so leave room for MaxItems changes. -1 disables
-	// reading ahead: a page is read when the handler is free.
+	// ReadAhead is how many bytes per lease may be read ahead of the handler; no read starts
+	// while that many wait. If zero, 4 MiB is used. Leave room for MaxItems changes, because
+	// the pages that wait are the next batch. -1 disables reading ahead: a page is read when
+	// the handler is free.
 	ReadAhead int
 
-	// AcquireInterval is the time between two balance cycles, plus or minus 10 %. It must
+	// AcquireInterval is the time between two balance cycles, plus or minus 10 %, and must
 	// be the same on all hosts. If zero, 17 s is used.
 	AcquireInterval time.Duration
-	// RenewInterval is the time from one write of an owned lease to the next. It is
-	// shortened at random by up to 10 %. If zero, 13 s is used.
+	// RenewInterval is the time from one write of an owned lease to the next, shortened at
+	// random by up to 10 %. If zero, 13 s is used.
 	RenewInterval time.Duration
-	// ExpirationInterval is the time after its last write at which a lease expires. It
-	// must be the same on all hosts. If zero, 60 s is used.
+	// ExpirationInterval is how long after its last write a lease expires, and must be the
+	// same on all hosts. A shorter one lets others take over sooner after a crash. If zero,
+	// 60 s is used.
 	ExpirationInterval time.Duration
-	// RequestTimeout bounds one request to the source or to the lease store. If zero, 10
-	// s is used. The sum of RenewInterval, RequestTimeout and a margin must be below
-	// ExpirationInterval. The margin is a tenth of ExpirationInterval and at least 2 s.
+	// RequestTimeout bounds one request to the source or to the lease store. If zero, 10 s
+	// is used. RenewInterval, RequestTimeout and a margin (a tenth of ExpirationInterval, at
+	// least 2 s) together must be below ExpirationInterval.
 	RequestTimeout time.Duration
-	// DrainTimeout bounds the time that a stop waits for handlers before it ends their
-	// context. If zero, 30 s is used. -1 ends their context at once.
+	// DrainTimeout is how long a stop waits for handlers before it ends their context. If
+	// zero, 30 s is used. -1 ends their context at once.
 	DrainTimeout time.Duration
-	// MinLeases and MaxLeases bound the number of leases of this host. Zero means no
-	// bound.
+	// MinLeases and MaxLeases bound how many leases this host has. Zero means no bound.
 	MinLeases, MaxLeases int
 	// DiscardLeases deletes the existing leases when Run begins, so that the processor
-	// starts over. Run fails if another host holds a lease. Stop the other hosts first,
-	// and discard on one host only. The leases are deleted before Start is tried: if
-	// Start turns out to be impossible, the old positions are lost.
+	// starts over. Since Run fails if another host holds a lease, stop the other hosts
+	// first, and discard on one host only. If Start then turns out to be impossible, the old
+	// positions are lost all the same.
 	DiscardLeases bool
 
-	// Checkpoint configures when positions are written. By default a position is written
-	// after every batch.
+	// Checkpoint configures when positions are written, by default after every batch.
 	Checkpoint Checkpointing
 	// Failure configures what happens after the handler has failed.
 	Failure Failure
-	// Filter selects the changes that the handler receives. Checkpoints advance over the
-	// others. It is called concurrently for several leases. Like every function of yours, it
-	// may panic: the panic is recovered, logged with its stack, and notified as a
+	// Filter selects the changes that the handler receives; checkpoints advance over the
+	// others. It is called concurrently for several leases. A panic in it, as in any
+	// function of yours, is recovered, logged with its stack, and notified as a
 	// [HandlerError].
 	Filter func(feed.Change) bool
-	// OnHistoryLost is called when the feed no longer reaches back to the position of a
-	// lease, or ends before it, because an older copy of the container was restored. If it
-	// returns true, the lease resumes at the oldest position that the feed has. If it returns
-	// false, panics or is nil, the lease is kept, the read is retried, and an error is
-	// notified. It is called concurrently for several leases.
+	// OnHistoryLost decides what happens when the feed no longer reaches back to a lease's
+	// position, or ends before it because an older copy of the container was restored. If it
+	// returns true, the lease resumes at the feed's oldest position. If it returns false,
+	// panics or is nil, the lease is kept, the read is retried, and an error is notified. It
+	// is called concurrently for several leases.
 	OnHistoryLost func(lease.Lease, *feed.HistoryLostError) bool
 	// Notify receives a notification for each lease that is acquired or released, and for
-	// each error. It is called concurrently and must return soon, because the lease waits
+	// each error. It is called concurrently, and must return soon because the lease waits
 	// for it. A panic in it is recovered and logged with its stack.
 	Notify func(Notification)
 	// Logger receives leases that move at level info, and errors at level warn. An error
 	// that the service returned is one line at level warn, and complete at level debug.
 	// If nil, [slog.Default] is used as it is when New is called.
 	Logger *slog.Logger
-	// Metrics provides the instruments for the processor's metrics: changes,
-	// redeliveries, batches, checkpoints, leases and their moves, errors, and request
-	// units. If nil, there are no metrics.
+	// Metrics provides the instruments for the processor's metrics, which docs/metrics.md
+	// lists. If nil, there are no metrics.
 	Metrics metric.MeterProvider
 	// seed makes jitter and the suffix of the instance name reproducible. Package hook
 	// sets it. If zero, the seed is random.
@@ -155,16 +152,16 @@ func init() {
 	}
 }
 
-// Checkpointing configures when positions are written. In addition, every renewal of a
-// lease writes its position.
+// Checkpointing configures when positions are written. Whatever it says, every renewal of
+// a lease writes its position, too.
 type Checkpointing struct {
 	// Manual leaves checkpoints to the handler, which calls [Batch.Checkpoint]. Changes
 	// and Interval must be zero then.
 	Manual bool
 	// Changes and Interval delay the write until that many changes were handled, or that
-	// much time has passed since the last write, whichever comes first. If both are zero,
-	// a position is written after every batch. Then the handler is at most one batch
-	// ahead of the written position.
+	// much time has passed since the last write, whichever comes first. That saves lease
+	// writes, but more is redelivered after a crash. If both are zero, a position is written
+	// after every batch, so that the handler is at most one batch ahead.
 	Changes  int
 	Interval time.Duration
 }

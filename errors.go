@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrUsed is returned by a second call of [Processor.Run], because a Processor is
-// single-use. The same holds for Run of package estimator.
+// ErrUsed is returned when [Processor.Run] is called again, because a Processor is
+// single-use. So is an estimator's Run.
 var ErrUsed = errors.New("changefeed: Run was called before")
 
 // errDrained is the cause with which a handler's context ends when a stop's drain timeout
@@ -28,21 +28,20 @@ var errDenied = errors.New("the lease store answers that the lease does not exis
 // errNoObserver reports that Config.Observer returned neither an observer nor an error.
 var errNoObserver = errors.New("Config.Observer returned no observer")
 
-// HandlerError is a failure of the user's code. The handler, or Open or Close of an
-// observer, returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The
-// lease is kept, and the call is repeated after a delay, with the changes of the batch that
-// are not handled yet. Close alone is not repeated.
+// HandlerError is a failure in your code: the handler, or an observer's Open or Close,
+// returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The lease is
+// kept, and the call is repeated after a delay, with the changes of the batch that are not
+// handled yet, except for Close.
 type HandlerError struct {
 	// Op is the call that failed: "handle", "open", "close", "filter" or "history lost".
 	Op string
-	// Err is the error that was returned. For a panic it contains the value. If the value
-	// is an error, Err wraps it.
+	// Err is the returned error, or contains a panic's value (and wraps it, if it is an
+	// error).
 	Err error
-	// Stack is the stack of the panic or of the call of runtime.Goexit. It is nil if the
-	// call returned an error.
+	// Stack is where the call panicked or called runtime.Goexit. It is nil if the call
+	// returned an error.
 	Stack []byte
-	// FirstLSN and LastLSN are the LSNs of the batch. They are zero if the call had no
-	// batch.
+	// FirstLSN and LastLSN are the batch's, or zero if the call had no batch.
 	FirstLSN, LastLSN int64
 }
 
@@ -58,8 +57,8 @@ func (e *HandlerError) Error() string {
 func (e *HandlerError) Unwrap() error { return e.Err }
 
 // SourceError is a failure of the monitored container. Err may be a feed.ThrottledError,
-// a feed.HistoryLostError, feed.ErrNotFound and so on. The failed operation is retried in
-// place, and the lease is kept.
+// a feed.HistoryLostError, feed.ErrNotFound and so on. The operation is retried in place,
+// and the lease is kept.
 type SourceError struct {
 	// Op names the operation that failed, for messages.
 	Op  string
@@ -72,8 +71,8 @@ func (e *SourceError) Error() string { return "source: " + e.Op + ": " + e.Err.E
 // Unwrap returns Err.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// LeaseStoreError is a failure of the lease container. The failed operation is retried
-// while the host may trust its lease.
+// LeaseStoreError is a failure of the lease container. The operation is retried while the
+// host may trust its lease.
 type LeaseStoreError struct {
 	// Op names the operation that failed, for messages.
 	Op  string
@@ -86,12 +85,11 @@ func (e *LeaseStoreError) Error() string { return "lease store: " + e.Op + ": " 
 // Unwrap returns Err.
 func (e *LeaseStoreError) Unwrap() error { return e.Err }
 
-// ConfigError is returned by [New] for a Config that cannot work. [Processor.Run] returns
-// it for a Config that contradicts the stored leases. Package estimator returns it for its
-// own Config.
+// ConfigError is returned by [New] for a Config that cannot work, and by [Processor.Run]
+// for one that contradicts the stored leases. Package estimator returns it for its own
+// Config.
 type ConfigError struct {
-	// Field is the name of a field of [Config], or of one of the fields that contradict
-	// each other.
+	// Field names a field in [Config], or one of those that contradict each other.
 	Field string
 	// Problem describes the problem and its remedy.
 	Problem string
@@ -101,11 +99,11 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return "changefeed: Config." + e.Field + ": " + e.Problem }
 
 // StillRunningError is returned by [Processor.Run] if handlers did not return in time.
-// Their leases were not released; they expire.
+// Since their leases were not released, other hosts must wait until they expire.
 type StillRunningError struct {
 	// LeaseTokens are the tokens of the leases whose handlers still run, sorted.
 	LeaseTokens []string
-	// Err is the error that ended the run. It is nil if the end of the context ended it.
+	// Err is the error that ended the run, or nil if the context's end did.
 	Err error
 }
 

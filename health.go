@@ -149,11 +149,10 @@ func (s watchedStore) answered(token string, err error) error {
 	return err
 }
 
-// Healthy returns nil if the processor works as it should, for a health probe. It does no
-// I/O and is safe for concurrent use.
+// Healthy returns nil if the processor works as it should. It is for a health probe: it
+// does no I/O and is safe for concurrent use.
 //
-// It returns an error if one or more of the following is true. The error names each of
-// them:
+// The error names each of these that is true:
 //   - Run was not called, or has returned.
 //   - No listing of the leases has succeeded for two expirations ([Config.ExpirationInterval]).
 //   - All lease writes (acquire, renew, checkpoint, release) have failed for two expirations.
@@ -162,12 +161,12 @@ func (s watchedStore) answered(token string, err error) error {
 //   - The partition of a lease is gone, and the leases of its children could not be
 //     created for two expirations.
 //
-// So a processor has two expirations to find its leases after its start. A host without
-// leases can be healthy. A failure that was retried with success is not reported here;
-// [Config.Notify] and the metrics report it.
+// So a processor has two expirations to find its leases after its start, and a host
+// without leases can be healthy. Failures that a retry has overcome are not reported
+// here, but by [Config.Notify] and the metrics.
 //
-// Healthy does not report failures of handlers, because a restart would deliver the same
-// batch again. Watch their errors and their lag (package estimator) instead.
+// Nor are failures of handlers, because a restart would deliver the same batch again.
+// Watch their errors and their lag (package estimator) instead.
 func (p *Processor) Healthy() error {
 	h := p.health
 	h.mu.Lock()

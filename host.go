@@ -50,7 +50,7 @@ func newHost(cfg Config) *host {
 		dialect: cfg.Leases.Dialect(),
 		owner:   protocol.NewOwner(cfg.Instance, uint32(seeded.Mix(seeded.Hash(seed, "owner")))),
 		origin:  time.Now(),
-		journal: new(journal),
+		journal: newJournal(),
 	}
 }
 
@@ -86,7 +86,7 @@ func (h *host) notify(n Notification) {
 	switch n.Event {
 	case Acquired:
 		write := n.takeover.log(log).Info
-		if h.journal.regains(n.LeaseToken) {
+		if h.journal.outages[atLeases].Regained(n.LeaseToken) {
 			write = n.takeover.log(log).Debug
 		}
 		write("lease acquired")
@@ -96,7 +96,7 @@ func (h *host) notify(n Notification) {
 			log.Warn("lease not released; it expires", "reason", n.Reason.String(), "error", n.Err)
 		case Lost:
 			write := log.Info
-			if h.journal.lost(n.LeaseToken) {
+			if h.journal.outages[atLeases].Lost(h.log(""), h.clock().Mono, n.LeaseToken) {
 				write = log.Debug
 			}
 			write("lease lost", "reason", n.Reason.String())
@@ -141,8 +141,8 @@ func (h *host) notify(n Notification) {
 
 // worked records that a request to p succeeded. token names its lease, or is empty.
 func (h *host) worked(p party, token string) {
-	if h.journal.failing.Load() > 0 {
-		h.journal.worked(h.log(""), h.clock().Mono, p, token)
+	if o := &h.journal.outages[p]; o.Lasts() {
+		o.Worked(h.log(""), h.clock().Mono, token)
 	}
 }
 

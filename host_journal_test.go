@@ -29,7 +29,7 @@ func TestTheLogSaysWhereALeaseComesFrom(t *testing.T) {
 		"handed over":                        {asked: owned, before: offered, want: takeover{"handed over", "host-2"}},
 		"offered to another run of the host": {before: offered, want: takeover{"handed over", ""}},
 	} {
-		var j journal
+		j := newJournal()
 		if c.asked.ID != "" {
 			j.wants(c.asked)
 		}
@@ -39,45 +39,11 @@ func TestTheLogSaysWhereALeaseComesFrom(t *testing.T) {
 	}
 }
 
-// The end of an outage was once logged while a lease still waited for its next request, and
-// its length counted only to the last failure.
-func TestAnOutageLastsUntilTheLastLeaseIsServed(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&out, nil))
-	var j journal
-	err := &SourceError{Op: "read", Err: errors.New("connection refused")}
-	j.failed(log, 10*time.Second, "a", err)
-	j.failed(log, 20*time.Second, "b", err)
-	j.worked(log, 30*time.Second, atSource, "b")
-	j.worked(log, 40*time.Second, atSource, "b")
-	if strings.Contains(out.String(), "again") {
-		t.Errorf("the outage ends before lease a is served:\n%s", &out)
-	}
-	j.worked(log, 50*time.Second, atSource, "a")
-	if !strings.Contains(out.String(), `msg="requests to the source succeed again" failures=2 after=40s`) {
-		t.Errorf("the outage took 40s:\n%s", &out)
-	}
-
-	out.Reset()
-	j.failed(log, 100*time.Second, "a", err)
-	j.worked(log, 105*time.Second, atSource, "a")
-	j.failed(log, 110*time.Second, "b", err)
-	j.worked(log, 120*time.Second, atSource, "b")
-	j.worked(log, 124*time.Second, atSource, "a")
-	if strings.Contains(out.String(), "again") {
-		t.Errorf("the outage ends less than %s after its last failure:\n%s", outageSettled, &out)
-	}
-	j.worked(log, 140*time.Second, atSource, "a")
-	if !strings.Contains(out.String(), `msg="requests to the source succeed again" failures=2 after=20s`) {
-		t.Errorf("the outage took 20s, until lease b was served:\n%s", &out)
-	}
-}
-
 // A handler that fails for all leases, because what it writes to is down, is one cause too.
 func TestAHandlerThatFailsIsLoggedOnceAMinute(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	var j journal
+	j := newJournal()
 	err := &HandlerError{Op: "handle 3 changes", Err: errors.New("the database is down")}
 	for at := range 150 {
 		j.failed(log, time.Duration(at)*time.Second, string(rune('a'+at%6)), err)

@@ -2,10 +2,10 @@ package changefeed
 
 import "time"
 
-// Reason is the reason why work on a lease ended. The zero value means none.
+// Reason is why work on a lease ended. The zero value means none.
 type Reason int
 
-// The reasons for the end of work on a lease.
+// The reasons why work on a lease ends.
 const (
 	// Shutdown: Run's context ended, and the lease was released.
 	Shutdown Reason = iota + 1
@@ -13,15 +13,14 @@ const (
 	HandedOver
 	// Lost: the host could no longer trust the lease, or another host has it.
 	Lost
-	// Gone: the partition was split or merged, and the leases of its children replace the
-	// lease.
+	// Gone: the partition was split or merged, and its children's leases replace the lease.
 	Gone
 	// Shadowed: there is a lease whose range contains this one's, and its owner has not
 	// finished a split yet.
 	Shadowed
-	// Abandoned: the lease could not be released or deleted. Its handler had not returned
-	// when the drain timeout was over, or the lease store did not answer in time. The
-	// lease keeps its owner text until it expires. Then any host may take it.
+	// Abandoned: the lease could not be released or deleted, because its handler had not
+	// returned when the drain timeout was over, or the lease store did not answer in time.
+	// The lease keeps its owner text until it expires; then any host may take it.
 	Abandoned
 )
 
@@ -46,15 +45,15 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Event is the kind of a [Notification]. The zero value is none.
+// Event is what a [Notification] reports. The zero value is none.
 type Event int
 
 // The kinds of notifications.
 const (
 	// Acquired: work on the lease begins.
 	Acquired Event = iota + 1
-	// Released: work on the lease has ended. Reason is the reason for it, and shows
-	// whether other hosts can take the lease at once.
+	// Released: work on the lease has ended, for Reason, which shows whether other hosts can
+	// take the lease at once.
 	Released
 	// Failed: an operation failed with Err. It is retried.
 	Failed
@@ -88,12 +87,12 @@ type Notification struct {
 	Event Event
 	// LeaseToken names the lease. It is empty if the error concerns no lease.
 	LeaseToken string
-	// Reason is set if Event is Released, and zero otherwise.
+	// Reason is set only if Event is Released.
 	Reason Reason
-	// Err is set if Event is Failed. A *HandlerError, *SourceError or *LeaseStoreError
-	// names the part that failed. Err is also set if Reason is Abandoned. Then it is a
-	// *HandlerError if a call of the handler had not returned, and a *LeaseStoreError
-	// otherwise. If Event is Stopped, it is the error that stopped the lease.
+	// Err is set if Event is Failed, to a *HandlerError, *SourceError or *LeaseStoreError,
+	// depending on what failed. It is also set if Reason is Abandoned, to a *HandlerError if
+	// a call of the handler had not returned, and to a *LeaseStoreError otherwise. If Event
+	// is Stopped, it is the error that stopped the lease.
 	Err error
 	// Attempt is set if Event is Failed or Stopped and the handler failed with a batch: the
 	// number of times that this host has delivered it. See [Batch].

@@ -19,7 +19,7 @@ func (longError) Details() string { return "RESPONSE 503\nbody" }
 func TestDetailsOfAnErrorAreLoggedAtDebugOnly(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
 		var out bytes.Buffer
-		h := &host{journal: new(journal), cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))}}
+		h := &host{journal: newJournal(), cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))}}
 		h.fail("7", &SourceError{Op: "read", Err: fmt.Errorf("read the feed: %w", longError{})})
 		warned, _, _ := strings.Cut(out.String(), "\n")
 		if !strings.Contains(warned, "the account answers 503") || strings.Contains(warned, "RESPONSE") || strings.Contains(out.String(), `details="RESPONSE 503\nbody"`) != want {
@@ -32,7 +32,7 @@ func TestDetailsOfAnErrorAreLoggedAtDebugOnly(t *testing.T) {
 func TestAnErrorThatEndsRunIsNotLoggedAsRetried(t *testing.T) {
 	for _, fatal := range []bool{true, false} {
 		var out bytes.Buffer
-		h := &host{journal: new(journal), cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, nil))}}
+		h := &host{journal: newJournal(), cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, nil))}}
 		c := &cycle{host: h, ctx: t.Context(), first: true}
 		err := &LeaseStoreError{Op: "use the lease container", Err: errors.New("the leases are of another dialect")}
 		if fatal {

@@ -11,8 +11,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Processor is one host of a change feed processor. It shares the leases of a monitored
-// container with the other hosts of its name. [New] returns one. It is single-use.
+// Processor is one host of a change feed processor, and shares the monitored container's
+// leases with the other hosts of its name. Create it with [New] and call [Processor.Run]
+// once.
 type Processor struct {
 	cfg     Config
 	metrics *metrics
@@ -20,7 +21,7 @@ type Processor struct {
 	used    atomic.Bool
 }
 
-// New returns a processor for cfg. It does no I/O. Its error is a [*ConfigError].
+// New returns a processor for cfg, without any I/O. Its error is a [*ConfigError].
 func New(cfg Config) (*Processor, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -33,15 +34,14 @@ func New(cfg Config) (*Processor, error) {
 	return &Processor{cfg: cfg, metrics: m, health: newHealth()}, nil
 }
 
-// Run processes changes until ctx ends. It may be called once; a second call returns
-// [ErrUsed].
+// Run processes changes until ctx ends. A second call returns [ErrUsed].
 //
-// When ctx ends, no new batch is delivered. A handler may end ctx itself. Running
-// handlers may finish within [Config.DrainTimeout]; then their context ends. Each lease
-// is released with its position. Run returns nil if every handler has returned. Otherwise
-// it waits one request timeout longer and returns a [*StillRunningError], which names the
-// leases whose handlers still run. Those leases expire. If ctx ends before Run has listed
-// the leases once, Run returns an error with the last failure.
+// When ctx ends (a handler may end it, too), no new batch is delivered. Running handlers
+// may finish within [Config.DrainTimeout]; then their context ends. Each lease is
+// released with its position, and Run returns nil if every handler has returned.
+// Otherwise it waits one request timeout longer and returns a [*StillRunningError] that
+// names the leases whose handlers still run, and that therefore expire. If ctx ends
+// before Run has listed the leases once, Run returns an error with the last failure.
 //
 // Run also returns if it cannot start because of an error that waiting does not heal:
 //   - The monitored container or the lease container does not exist ([feed.ErrNotFound]).
@@ -51,8 +51,8 @@ func New(cfg Config) (*Processor, error) {
 //   - The configuration contradicts the stored leases ([*ConfigError]).
 //
 // The start ends when Run has listed the leases, created the missing ones, and acquired
-// its first share. After the start every error is notified and the failed operation is
-// retried. Other errors during the start are handled in the same way.
+// its first share. Any other error, and every error after the start, is notified and the
+// operation retried.
 func (p *Processor) Run(ctx context.Context) error {
 	if p.used.Swap(true) {
 		return ErrUsed

@@ -9,37 +9,37 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Change is a change whose documents are decoded into T.
+// Change is a change with documents decoded into T, as [Each] and [Batches] pass it on.
 type Change[T any] struct {
 	// Current is the item after the change. It is nil for a delete.
 	Current *T
-	// Previous is the item before the change. It is nil in latest version mode, and where
-	// the engine does not keep it.
+	// Previous is the item before the change. It is nil in latest version mode, and if the
+	// engine does not keep it.
 	Previous *T
-	// Op is the operation. It is feed.Upsert in latest version mode.
+	// Op is the operation, always feed.Upsert in latest version mode.
 	Op feed.Op
 	// ID is the id of the item that changed.
 	ID string
-	// LSN is the position of the transaction that made the change. A handler that stores
-	// it with its results recognises a redelivery.
+	// LSN is the position of the transaction that made the change. Store it with your
+	// results to recognise a redelivery.
 	LSN int64
-	// Time is the time of the write, in whole seconds.
+	// Time is when the item was written, in whole seconds.
 	Time time.Time
-	// Raw is the undecoded change. It holds the JSON of both documents, the partition key
-	// of a delete, and whether the time to live made the change.
+	// Raw is the undecoded change, with both documents' JSON, a delete's partition key, and
+	// whether the time to live made the change.
 	Raw feed.Change
 }
 
-// DecodeError reports that a change could not be decoded. The user receives it inside a
-// [HandlerError]. Like any error of a handler, it keeps its lease at the change until the
-// handler returns nil. A handler that must skip documents that it cannot decode takes raw
-// batches.
+// DecodeError reports that a change could not be decoded. It comes inside a
+// [HandlerError] and, like any handler's error, keeps the lease at the change until the
+// handler returns nil. To skip documents that cannot be decoded, take raw batches instead
+// ([HandlerFunc]).
 type DecodeError struct {
-	// ID is the item's ID. It is empty if the change has no readable ID.
+	// ID is the item's ID, or empty if the change has no readable one.
 	ID string
 	// Change is the undecoded change.
 	Change feed.Change
-	// Err is the error of the decoder.
+	// Err is the decoder's error.
 	Err error
 }
 
@@ -61,9 +61,10 @@ type handlerOptions struct {
 	decode func(data []byte, v any) error
 }
 
-// DecodeWith makes a handler decode documents with decode instead of [json.Unmarshal]. It
-// is for decoders that are faster, or stricter. decode is called concurrently, and must not
-// write to data; v is a pointer. If decode is nil, the option has no effect.
+// DecodeWith makes a handler decode documents with decode instead of [json.Unmarshal]. Reach
+// for it if decoding takes much of your handler's time, or if it must be stricter. decode is
+// called concurrently, and must not write to data; v is a pointer. If decode is nil, the
+// option has no effect.
 func DecodeWith(decode func(data []byte, v any) error) HandlerOption {
 	return func(o *handlerOptions) {
 		if decode != nil {
@@ -80,15 +81,14 @@ func optionsOf(options []HandlerOption) handlerOptions {
 	return o
 }
 
-// Each returns a [Handler] that calls handle with one change at a time, decoded with
-// encoding/json or the decoder of [DecodeWith]. If handle returns an error, or a change
-// cannot be decoded ([DecodeError]), the next delivery begins with that change, and those
-// before it are not handled again: the handler returns a [BatchError]. The error of a change,
-// or of a panic, names its item. If ctx ends, the remaining changes are not handled.
+// Each returns a [Handler] that calls handle with one change at a time, decoded by
+// encoding/json or the decoder of [DecodeWith]. If handle returns an error or a change
+// cannot be decoded ([DecodeError]), the handler returns a [BatchError]: the next delivery
+// begins with that change, and those before it are not handled again. Errors and panics name
+// the change's item. If ctx ends, the remaining changes are not handled.
 //
-// A handler around this one that undoes all changes of a batch after an error must not pass
-// that error on, because it says that some were handled. It returns one that does not wrap
-// it.
+// If you wrap this handler in one that undoes all changes of a batch after an error, return
+// an error that does not wrap this one's, because that says that some changes were handled.
 func Each[T any](handle func(ctx context.Context, c Change[T]) error, options ...HandlerOption) Handler {
 	o := optionsOf(options)
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
@@ -140,10 +140,11 @@ func itemOf(change *feed.Change) string {
 	return fmt.Sprintf("the change at LSN %d", change.LSN)
 }
 
-// Batches returns a [Handler] that calls handle once for each batch. changes are the
-// changes of the batch, decoded with encoding/json or the decoder of [DecodeWith], and b is
-// the batch itself. If changes cannot be decoded, handle is not called, and the handler
-// returns a [BatchError] with a [DecodeError] for each of them.
+// Batches returns a [Handler] that calls handle once for each batch, with its changes
+// decoded by encoding/json or the decoder of [DecodeWith], and the batch itself. Reach for
+// it rather than [Each] when several changes are cheaper together, as in a bulk write, or to
+// call [Batch.Checkpoint]. If changes cannot be decoded, handle is not called, and the
+// handler returns a [BatchError] with a [DecodeError] for each of them.
 func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Batch) error, options ...HandlerOption) Handler {
 	o := optionsOf(options)
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {

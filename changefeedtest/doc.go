@@ -1,8 +1,9 @@
-// Package changefeedtest helps to test programs that use changefeed. It offers stores and
-// servers in memory, and a deterministic simulation of hosts that run a handler.
+// Package changefeedtest helps to test programs that use changefeed: with stores and
+// servers in memory, a lease for unit tests, and a deterministic simulation of hosts that
+// run a handler.
 //
-// [NewStore] returns an empty store. The store is checked and closed when the test ends.
-// Its containers can be split and merged on demand:
+// [NewStore] returns an empty store, which is checked and closed when the test ends. Its
+// containers can be split and merged on demand:
 //
 //	db := changefeedtest.NewStore(t)
 //	orders := changefeedtest.NewContainer(t, db, "shop",
@@ -10,26 +11,26 @@
 //	...
 //	_, err := orders.Split(ctx, "0", "") // while a processor reads it
 //
-// [NewServer] returns a server of the Cosmos DB REST protocol over such a store. Clients
-// reach it over a network in memory. Package memory is a smaller engine, for tests of
-// handlers that need no document store.
+// [NewServer] serves the Cosmos DB REST protocol over such a store, for programs that use
+// an SDK. Clients reach it over a network in memory. Package memory is a smaller engine,
+// for tests of handlers that need no document store.
 //
-// [NewLease] is for unit tests of a handler without a processor. It calls the handler with
-// the documents of the test, and shows what the handler returned and checkpointed:
+// [NewLease] is for unit tests of a handler without a processor. It calls the handler
+// with your documents, and shows what the handler returned and checkpointed:
 //
 //	l := changefeedtest.NewLease(t)
 //	err := l.Handle(handler, order{ID: "1", Total: 3}, order{ID: "2", Total: 4})
 //	...
 //	if l.Position() != 2 { // the handler has not checkpointed both
 //
-// [Simulate] runs several hosts with the user's handler in fake time. Hosts crash at any
-// write, pause, join and leave. Partitions split and merge. Requests are slow, lost,
-// refused or late. Clocks drift. A seed determines everything, so the same seed gives the
-// same run.
+// [Simulate] runs several hosts with your handler in fake time, and is the one to reach
+// for when redelivery matters. Hosts crash at any write, pause, join and leave;
+// partitions split and merge; requests are slow, lost, refused or late; clocks drift.
+// Everything follows from a seed, so that a failure can be repeated.
 //
-// The simulation checks the guarantees of the processor at every step. The test checks
-// the guarantees of the handler when Simulate returns. Such a guarantee is, for example,
-// that a redelivery does not change a total:
+// The simulation checks the processor's guarantees at every step. Your handler's
+// guarantees, for example that a redelivery does not change a total, you check when
+// Simulate returns:
 //
 //	for seed := range uint64(100) {
 //		totals := newTotals()

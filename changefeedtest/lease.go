@@ -13,10 +13,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Lease is a lease without a processor, for unit tests of a handler. It makes batches of the
-// documents that the test gives it and records what the handler checkpoints. Reach for
-// [Simulate] when crashes, redeliveries and several hosts matter. A Lease is safe for
-// concurrent use.
+// Lease is a lease without a processor, for unit tests of a handler. It makes batches
+// from a test's documents and records what the handler checkpoints. Reach for [Simulate]
+// when crashes, redeliveries and several hosts matter. A Lease is safe for concurrent
+// use.
 type Lease struct {
 	t   testing.TB
 	ctx context.Context //nolint:containedctx // it is the context of handlers, which ends when the lease is lost
@@ -37,9 +37,9 @@ func NewLease(t testing.TB) *Lease {
 }
 
 // Batch returns a batch with a change for each document, in this order. A document is a
-// [feed.Change], JSON as a [json.RawMessage] or []byte, or a value that is encoded as JSON. A
-// change without LSN and time gets the next LSN and the present time. Batch ends the test if
-// a document cannot be encoded.
+// [feed.Change], JSON as a [json.RawMessage] or []byte, or a value that is encoded as
+// JSON. A change without LSN and time gets the next LSN and the present time. If a
+// document cannot be encoded, the test ends.
 func (l *Lease) Batch(documents ...any) *changefeed.Batch {
 	l.t.Helper()
 	b := &changefeed.Batch{LeaseToken: "0", Range: feed.Full()}
@@ -78,9 +78,10 @@ func encoded(document any) (json.RawMessage, error) {
 	return json.Marshal(document)
 }
 
-// Handle calls the handler with a batch of the documents, see [Lease.Batch], and returns what
-// the handler returns. Its context ends when the lease is lost. A panic of the handler is not
-// recovered. The position is not moved by the handler's return, as with manual checkpoints.
+// Handle calls the handler with the documents as a batch (see [Lease.Batch]) and returns
+// what the handler returns. Its context ends when the lease is lost, and a panic is not
+// recovered. As with manual checkpoints, the position moves only if the handler
+// checkpoints.
 func (l *Lease) Handle(h changefeed.Handler, documents ...any) error {
 	l.t.Helper()
 	return h.Handle(l.ctx, l.Batch(documents...))
@@ -100,7 +101,7 @@ func (l *Lease) checkpoint(ctx context.Context, lsn int64) error {
 	return nil
 }
 
-// Position returns the LSN of the last change that has been checkpointed, or 0.
+// Position returns the last checkpointed change's LSN, or 0.
 func (l *Lease) Position() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Server is a server of the Cosmos DB REST protocol over a store in memory. Clients reach
-// it over a network in memory, so they can run in a testing/synctest bubble together with
-// it. Its methods are safe for concurrent use. If a method fails, the test fails.
+// Server serves the Cosmos DB REST protocol over a store in memory. Because clients reach
+// it over a network in memory, too, they can run in a testing/synctest bubble together
+// with it. Its methods are safe for concurrent use, and fail the test if they fail.
 type Server struct {
-	// Endpoint is the account's URL. No two servers of a process share an endpoint,
-	// because SDKs cache the properties of an account by its URL.
+	// Endpoint is the account's URL. No two servers in a process share one, because SDKs
+	// cache an account's properties by its URL.
 	Endpoint string
 	// Key is the account's key.
 	Key string
-	// DB is the store. The server and DB show each other's writes.
+	// DB is the store behind the server; each shows the other's writes.
 	DB *store.DB
 
 	t       testing.TB
@@ -31,23 +31,23 @@ type Server struct {
 // NewServer starts a server over an empty store in memory. When the test ends, the server
 // stops, and the store is checked and closed as by [NewStore].
 //
-// A client of azcosmos reaches the server through the transport:
+// An azcosmos client reaches the server through its transport:
 //
 //	s := changefeedtest.NewServer(t)
 //	key, err := azcosmos.NewKeyCredential(s.Key)
 //	client, err := azcosmos.NewClientWithKey(s.Endpoint, key, &azcosmos.ClientOptions{
 //		ClientOptions: azcore.ClientOptions{Transport: s.Client()}})
 //
-// The server stores the throughput of containers but does not enforce it. To get
-// throttled requests, add a fault.
+// The server stores throughput but does not enforce it. To get throttled requests, add a
+// fault ([Server.Fail]).
 func NewServer(t testing.TB) *Server {
 	t.Helper()
 	return NewServerOver(t, testkit.NewStore(t, store.Options{}), server.Options{})
 }
 
-// NewServerOver starts a server over the caller's store. The caller closes the store
-// after the test has ended. PublicEndpoint of o is ignored; the server sets its own.
-// [Server.Key] is the first of o.Keys. If o has no keys, it is the emulators' key.
+// NewServerOver starts a server over your own store, or with options. Close the store
+// after the test has ended. The server ignores o.PublicEndpoint and sets its own.
+// [Server.Key] is the first of o.Keys, or the emulators' key if there are none.
 func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	t.Helper()
 	account := testkit.Serve(t, db, o)
@@ -57,11 +57,12 @@ func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	}
 }
 
-// Client returns the HTTP client for the server's network, the only way to reach the
-// server. It implements policy.Transporter of the Azure SDKs.
+// Client returns the HTTP client for the server's network, the only way to reach it.
+// Azure SDKs take it as their policy.Transporter.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Faults returns the faults that the server applies to requests. At first there are none.
+// Faults returns the faults that the server applies to requests, at first none. Use
+// [Server.Fail] to add one; reach for Faults to list or remove them.
 func (s *Server) Faults() *server.Faults { return s.handler.Faults() }
 
 // Fail adds a fault. It fails the test if the fault is invalid.
@@ -72,7 +73,7 @@ func (s *Server) Fail(f server.Fault) {
 	}
 }
 
-// Partitions returns the live physical partitions of a container.
+// Partitions returns a container's live physical partitions.
 func (s *Server) Partitions(database, container string) []feed.Partition {
 	s.t.Helper()
 	all, err := s.container(database, container).Partitions(context.Background())
@@ -83,7 +84,7 @@ func (s *Server) Partitions(database, container string) []feed.Partition {
 }
 
 // Split splits a physical partition in the middle of its range and returns the two new
-// partitions. Reads and writes continue meanwhile.
+// ones. Reads and writes continue meanwhile.
 func (s *Server) Split(database, container, partition string) []feed.Partition {
 	s.t.Helper()
 	made, err := s.container(database, container).Split(context.Background(), partition, "")
@@ -103,7 +104,7 @@ func (s *Server) Merge(database, container, a, b string) feed.Partition {
 	return made
 }
 
-// Freeze holds the requests to a physical partition until Thaw is called. See
+// Freeze holds the requests to a physical partition until [Server.Thaw] is called. See
 // [server.Server.Freeze].
 func (s *Server) Freeze(database, container, partition string) {
 	s.t.Helper()

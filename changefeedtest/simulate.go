@@ -11,57 +11,57 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Simulation configures one run of a handler or an observer under faults. Either Handler
-// or Observer is required. The zero value of every other field is its default.
+// Simulation configures one run under faults. Either Handler or Observer is required; a
+// zero field means its default.
 type Simulation struct {
-	// Seed determines the run: the number of hosts and partitions, when hosts join,
+	// Seed determines the run: how many hosts and partitions there are, when hosts join,
 	// leave, crash and pause, which requests are slow, lost, refused or late, and which
 	// batches fail. The same seed gives the same run.
 	Seed uint64
-	// Handler returns the handler of one host. It is called once per host with the host's
-	// name (h1, h2, ...). A host that joins after a crash has a new name.
+	// Handler returns a host's handler. It is called once per host, with the host's name
+	// (h1, h2, ...), and a host that joins after a crash has a new one.
 	//
-	// A crash does not stop a handler call in progress, because nothing can stop a
-	// goroutine. The result of that call is ignored, as if the host had died first. The
-	// handler runs in the bubble's fake time and must not wait for anything outside the
-	// bubble.
+	// Since nothing can stop a goroutine, a crash does not stop a handler call in progress,
+	// but its result is ignored, as if the host had died first. The handler runs in the
+	// bubble's fake time and must not wait for anything outside the bubble.
 	Handler func(host string) changefeed.Handler
-	// Observer returns the observer of a worker, which is the processor's work on one
-	// lease. It is called with the name of the host whenever that host begins to work on
-	// a lease. A crashed host starts no further method of its observers, Close included.
-	// The comment of Handler about crashes and fake time applies to observers, too.
+	// Observer returns the observer of a worker, which is the processor's work on one lease.
+	// It is called with the name of the host whenever that host begins to work on a lease. A
+	// crashed host starts no further method of its observers, Close included. What is said
+	// about crashes and fake time at Handler holds for observers, too.
 	Observer func(host string, l lease.Lease) (changefeed.Observer, error)
 	// Document returns the n-th document to write, from 1, and its partition key. The
 	// document's "id" must be a string. An id that was used before writes a new version
 	// of that item. If nil, the documents are {"id": "item-N", "pk": "key-M"}. About a
 	// third of them are new versions of earlier items.
 	Document func(n int) (key feed.PartitionKey, document map[string]any)
-	// Mode is the mode of the change feed. The default is latest version mode.
+	// Mode is the change feed's mode. The default is latest version mode.
 	Mode feed.Mode
-	// Checkpoint is the field of [changefeed.Config]. If Manual is set, the handler calls
+	// Checkpoint is as in [changefeed.Config]. If Manual is set, the handler calls
 	// [changefeed.Batch.Checkpoint]. The default is a checkpoint after every batch.
 	Checkpoint changefeed.Checkpointing
 }
 
-// Report contains statistics of a simulation.
+// Report contains a simulation's statistics. Check, for instance, that runs over many
+// seeds had redeliveries at all.
 type Report struct {
 	// Hosts, Partitions, Changes, Splits, Crashes and Faults are counts. Partitions is
 	// the number at the start. Splits includes merges.
 	Hosts, Partitions, Changes, Splits, Crashes, Faults int
-	// Moves is the number of times that a lease got another owner.
+	// Moves counts how often a lease got another owner.
 	Moves int
-	// Redelivered is the number of deliveries of changes that had been handled before. It
-	// can be positive, because delivery is at least once.
+	// Redelivered counts the changes that were delivered after they had been handled, which
+	// may happen because delivery is at least once.
 	Redelivered int
-	// Time is the fake time that the run took.
+	// Time is how much fake time the run took.
 	Time time.Duration
 }
 
-// Simulate runs a simulation in a testing/synctest bubble of its own. It returns when all
-// hosts have stopped. By then every change was given to some host's handler, and the
-// handler returned nil for it. In all versions and deletes mode, this holds for every
-// change since the first host started. Changes of one partition key arrive in order, and
-// after a crash they may arrive again. The caller checks the results of its handlers.
+// Simulate runs a simulation in a testing/synctest bubble of its own. When it returns,
+// all hosts have stopped, and some host's handler has returned nil for every change (in
+// all versions and deletes mode, for every change since the first host started). Changes
+// with one partition key arrive in order, and may arrive again after a crash. What the
+// handlers made of them is for the caller to check.
 //
 // If the processor violates a guarantee, the test fails with the seed and a trace of the
 // run.
@@ -76,7 +76,8 @@ func Simulate(t *testing.T, s Simulation) Report {
 	return Report(simulation.Run(t, simulation.Options(s)))
 }
 
-// Seed makes the jitter of a processor and the random suffix of its name in leases
-// reproducible, for tests. Two running processors with the same Config.Instance must not
-// share a seed. With a seed of zero, both are random, as without Seed.
+// Seed makes a processor's jitter, and the random suffix of its name in leases,
+// reproducible. Reach for it when a test compares logs or lease documents. Two running
+// processors with the same [changefeed.Config.Instance] must not share a seed. With a
+// seed of zero, both are random, as without Seed.
 func Seed(cfg *changefeed.Config, n uint64) { hook.SetSeed(cfg, n) }

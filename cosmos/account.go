@@ -14,8 +14,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Account is an Azure Cosmos DB account and the options to reach it. Create one and share
-// it: its methods are safe for concurrent use. There is nothing to close.
+// Account is an Azure Cosmos DB account and how to reach it. Create one and share it,
+// because its methods are safe for concurrent use and its Sources and Leases share
+// connections and what is known of the regions. There is nothing to close.
 type Account struct {
 	endpoint *url.URL
 	// host is the host of the endpoint as the user wrote it. Lease ids contain it.
@@ -29,8 +30,8 @@ type Account struct {
 
 // WithKey returns the account at an endpoint such as
 // https://mine.documents.azure.com:443/, with one of its keys. A read-only key is enough
-// for a Source, but not for leases. WithKey returns an error if the endpoint is not a URL
-// or the key is not base64. It sends no request.
+// for a [Source], but not for leases. WithKey sends no request; its error means that the
+// endpoint is not a URL or the key is not base64.
 func WithKey(endpoint, key string, o Options) (*Account, error) {
 	decoded, err := wire.ParseKey(strings.TrimSpace(key))
 	if err != nil {
@@ -40,9 +41,9 @@ func WithKey(endpoint, key string, o Options) (*Account, error) {
 	return a.open(endpoint, o)
 }
 
-// WithConnectionString returns the account of a connection string. As in the portal, the
-// string has the form AccountEndpoint=URL;AccountKey=KEY. It returns an error if a part
-// is missing, or if the string disables the validation of certificates.
+// WithConnectionString returns the account for a connection string, which has the
+// portal's form AccountEndpoint=URL;AccountKey=KEY. A missing part is an error, and so is
+// a string that disables the validation of certificates.
 func WithConnectionString(text string, o Options) (*Account, error) {
 	endpoint, key, err := parseConnectionString(text)
 	if err != nil {
@@ -51,13 +52,13 @@ func WithConnectionString(text string, o Options) (*Account, error) {
 	return WithKey(endpoint, key, o)
 }
 
-// WithCredential returns the account at an endpoint, with a credential of Entra ID, for
-// instance one of azidentity. Its principal needs a role of the account's own role-based
-// access control. "Cosmos DB Built-in Data Reader" is enough for a Source. Leases need
+// WithCredential returns the account at an endpoint, with an Entra ID credential, for
+// instance from azidentity. Prefer it to [WithKey] in production, because there is no
+// secret to keep. The principal needs a role in the account's own role-based access
+// control: "Cosmos DB Built-in Data Reader" is enough for a [Source], but [Leases] need
 // "Cosmos DB Built-in Data Contributor".
 //
-// WithCredential returns an error if there is no credential, or if the endpoint is not a
-// URL or has no TLS.
+// A missing credential, or an endpoint that is not a URL or has no TLS, is an error.
 func WithCredential(endpoint string, credential azcore.TokenCredential, o Options) (*Account, error) {
 	if credential == nil {
 		return nil, errors.New("cosmos: a credential is required")
@@ -94,10 +95,10 @@ func (a *Account) open(endpoint string, o Options) (*Account, error) {
 	return a, nil
 }
 
-// Endpoint returns the URL of the account.
+// Endpoint returns the account's URL.
 func (a *Account) Endpoint() string { return a.endpoint.String() }
 
-// String returns a text with the endpoint. It never contains the key.
+// String returns a text with the endpoint, never with the key.
 func (a *Account) String() string { return "Azure Cosmos DB account " + a.Endpoint() }
 
 // GoString returns the same text as String, for %#v.
@@ -160,33 +161,30 @@ type Options struct {
 	// retries, logging, tracing, the application's id in the user agent, custom policies,
 	// and the cloud.
 	//
-	// Without a Transport, the default one takes proxies from the environment
-	// (HTTPS_PROXY, NO_PROXY). It gives up a connection attempt after 5 s and a request
-	// after 65 s.
+	// Without a Transport, the default one takes proxies from the environment (HTTPS_PROXY,
+	// NO_PROXY), and gives up a connection attempt after 5 s and a request after 65 s.
 	//
-	// Without Retry.StatusCodes and Retry.ShouldRetry, these statuses are retried:
-	// 404/1002, 408, 410/1008, 449, 500, 502, 503 and 504. 429 is not retried. The caller
-	// that reads the feed or writes the lease gets the error and decides when to retry.
+	// Without Retry.StatusCodes and Retry.ShouldRetry, these statuses are retried: 404/1002,
+	// 408, 410/1008, 449, 500, 502, 503 and 504. 429 is not retried, because whoever reads
+	// the feed or writes the lease decides when to.
 	azcore.ClientOptions
 	// PreferredRegions are names of the account's regions ("West Europe"), in the order
 	// in which to read from them. When a region fails, reads go to the next one for five
 	// minutes. If empty, the account's regions are used in the account's order.
 	PreferredRegions []string
-	// LimitToEndpoint keeps all requests at the given endpoint. The account's regions are
-	// not requested. Use it for emulators and gateways that advertise an address which
-	// the client cannot reach.
+	// LimitToEndpoint keeps all requests at the given endpoint and asks for no regions. Use
+	// it for emulators and gateways that advertise an address which the client cannot reach.
 	LimitToEndpoint bool
 	// Consistency weakens the account's consistency level for reads. If empty, the
 	// account's level is used.
 	Consistency ConsistencyLevel
-	// Budget limits the request units per second of the account's Sources and Leases,
-	// together with all other accounts that use the same Budget. If nil, there is no
-	// limit.
+	// Budget limits the request units per second for the account's Sources and Leases,
+	// together with all other accounts that use the same Budget. If nil, there is no limit.
 	Budget *Budget
 }
 
-// ConsistencyLevel is a consistency level of the service, by its name in the REST API. The
-// constants of the official SDK for Go have the same texts.
+// ConsistencyLevel is one of the service's consistency levels, by its name in the REST
+// API. The official SDK for Go has the same texts.
 type ConsistencyLevel string
 
 // The consistency levels, the strongest first.
@@ -207,8 +205,8 @@ func (l ConsistencyLevel) validate() error {
 	return fmt.Errorf("Options.Consistency is %.40q; it is Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual", string(l))
 }
 
-// ServiceName is the name of the service in the Cloud of [Options], where another scope of
-// tokens can be configured. The official SDK for Go uses the same name.
+// ServiceName is the service's name in [Options.Cloud], where another scope for tokens
+// can be configured. The official SDK for Go uses the same name.
 const ServiceName cloud.ServiceName = "data/azcosmos"
 
 // These durations control how long the client uses an account's topology. They equal

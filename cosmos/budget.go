@@ -11,19 +11,20 @@ import (
 )
 
 // Budget limits the request units per second that feed reads and leases spend together.
-// So the processor leaves a container's throughput to the application. Several Sources
-// and Leases may share a Budget, also of different accounts. It is safe for concurrent
+// Reach for it when the processor must leave throughput to the application. Several
+// Sources and Leases may share a Budget, also across accounts. It is safe for concurrent
 // use.
 //
-// The charge of a request is known only from its response. A request is sent if the
-// budget is not overdrawn. It counts at the recent charge of its kind until the response
-// corrects that, or for good if there is no response. So over any time the charges stay
-// within the rate, plus one second's worth and the outstanding requests. A request that would have to wait longer than its
-// context's deadline is not sent. It fails with a *feed.ThrottledError.
+// A request is sent if the budget is not overdrawn. Since its charge is known only from
+// the response, it counts like recent requests of its kind until then, or for good if
+// there is no response. So over any time the charges stay within the rate, plus one
+// second's worth and the outstanding requests. A request that would have to wait past its
+// context's deadline is not sent, but fails with a [*feed.ThrottledError].
 //
 // Leases have priority over reads: an expensive read delays other reads, but no renewal.
-// Lease requests wait for each other only if they need more than nine tenths of the rate.
-// The last tenth is for reads. So a rate that is too small causes lag, but no standstill.
+// Lease requests wait for each other only if they need more than nine tenths of the rate;
+// the last tenth is for reads, so that a rate that is too small causes lag but no
+// standstill.
 type Budget struct {
 	rate float64
 
@@ -37,11 +38,11 @@ type Budget struct {
 	usage   Usage
 }
 
-// Usage is the total usage of a Budget. The request units are those that the service
-// reported. A request without a response counts none.
+// Usage is what a [Budget] has seen spent so far. Request units are those that the
+// service reported, so that a request without a response counts none.
 type Usage struct {
-	// FeedRequests and LeaseRequests count the requests that were sent. FeedRU and
-	// LeaseRU are their request units.
+	// FeedRequests and LeaseRequests count the requests that were sent, and FeedRU and
+	// LeaseRU their request units.
 	FeedRequests, LeaseRequests int64
 	FeedRU, LeaseRU             float64
 	// Refused counts the requests that were not sent, because their wait would have
@@ -70,8 +71,8 @@ const longestWait = 24 * time.Hour
 // about 10 RU every 13 s.
 const smallestRate = 1
 
-// NewBudget returns a budget of ruPerSecond request units per second. The minimum is 1;
-// an account refuses options with a smaller budget.
+// NewBudget returns a budget with a rate in request units per second, at least 1. An
+// account refuses options with a smaller one.
 func NewBudget(ruPerSecond float64) *Budget {
 	b := &Budget{rate: ruPerSecond}
 	now := time.Now()

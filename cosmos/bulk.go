@@ -34,7 +34,7 @@ const (
 	bulkPause = 100 * time.Millisecond
 )
 
-// BulkKind is the kind of an operation of [Bulk].
+// BulkKind is the kind of a [BulkOperation].
 type BulkKind uint8
 
 // The kinds of operations. Upsert, the zero kind, creates or replaces a document. Create
@@ -71,18 +71,18 @@ type BulkOperation struct {
 	// ID is the document's id. It is required for Replace, Delete and Read. The other
 	// kinds have it in their Body.
 	ID string
-	// Body is the document to write. It is sent unchanged, so it must be valid JSON.
-	// Invalid JSON fails the whole request.
+	// Body is the document to write. Because it is sent unchanged, invalid JSON fails the
+	// whole request.
 	Body json.RawMessage
-	// IfMatch is the etag that the document must have; otherwise the status is 412. If
-	// empty, any etag matches.
+	// IfMatch is the etag that the document must have, unless empty. With another etag, the
+	// status is 412.
 	IfMatch string
 }
 
-// BulkResult is the result of an operation.
+// BulkResult is what became of a [BulkOperation].
 type BulkResult struct {
-	// Status is the HTTP status: 200, 201, 204, or the status of a refusal (404, 409,
-	// 412, 413 and others).
+	// Status is the HTTP status: 200, 201, 204, or a refusal's (404, 409, 412, 413 and
+	// others).
 	Status, SubStatus int
 	// ETag is the document's etag after a write or read.
 	ETag string
@@ -97,14 +97,14 @@ func (r BulkResult) Done() bool { return r.Status >= 200 && r.Status < 300 }
 
 // BulkOptions configures a [Bulk]. The zero value is good for most programs.
 type BulkOptions struct {
-	// Requests is the maximum number of concurrent requests of all calls of Do. If zero,
-	// it is 8.
+	// Requests is how many requests all calls of [Bulk.Do] together have under way at most.
+	// If zero, 8 is used.
 	Requests int
 }
 
-// Bulk writes many documents of a container with few requests. Its methods are safe for
-// concurrent use. An [Options.Budget] does not apply to it, because a Budget limits only
-// feed reads and leases.
+// Bulk writes many documents with few requests. Reach for it to fill or copy a container;
+// for a few writes, use the official SDK. Its methods are safe for concurrent use.
+// [Options.Budget] does not apply, because a Budget limits only feed reads and leases.
 type Bulk struct {
 	source *Source
 	slots  chan struct{}
@@ -113,7 +113,8 @@ type Bulk struct {
 	charge float64
 }
 
-// Bulk returns a Bulk of a container. The container is first requested when Do is called.
+// Bulk returns a [Bulk] for a container, which is first requested when [Bulk.Do] is
+// called.
 func (a *Account) Bulk(database, container string, o BulkOptions) *Bulk {
 	if o.Requests < 1 {
 		o.Requests = defaultBulkRequests
@@ -121,7 +122,7 @@ func (a *Account) Bulk(database, container string, o BulkOptions) *Bulk {
 	return &Bulk{source: a.Source(database, container, SourceOptions{}), slots: make(chan struct{}, o.Requests)}
 }
 
-// Charge returns the total charge of all calls so far, in request units.
+// Charge returns what all calls so far have cost, in request units.
 func (b *Bulk) Charge() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,20 +136,19 @@ func (b *Bulk) spent(charge float64) {
 	b.charge += charge
 }
 
-// Do executes independent operations in any order. Put operations that must come later
-// into a later call. The results are in the order of the operations.
+// Do executes operations in any order and returns their results in the given one. Put
+// operations that depend on others into a later call.
 //
-// Do sends a throttled operation again after the pause that the service requests. It
-// sends an operation of a partition that was split or merged to the new partition. It
-// sends an operation whose item did not fit into a response (413, sub-status 3402) with
-// the next request.
+// Do repeats an operation that was throttled, after the pause that the service requests;
+// one whose partition was split or merged, at the new partition; and one whose item did
+// not fit into a response (413, sub-status 3402), with the next request.
 //
-// An attempt whose response was lost may have executed an operation. Then the result
-// looks as if another writer had done the same before (409, 412, 404).
+// If a response was lost, the operation may have been executed. Then its result looks as
+// if another writer had done the same before (409, 412, 404).
 //
-// If Do returns an error, it is unknown which operations were executed. It returns a
-// *[RecreatedError], [feed.ErrNotFound], a *[feed.ThrottledError], an error that names a
-// missing right, ctx's error, or an error of the transport.
+// If Do returns an error, it is unknown which operations were executed. The error is a
+// [*RecreatedError], [feed.ErrNotFound], a [*feed.ThrottledError], one that names a
+// missing right, ctx's, or the transport's.
 func (b *Bulk) Do(ctx context.Context, operations []BulkOperation) ([]BulkResult, error) {
 	p, err := b.source.known(ctx)
 	if err != nil {

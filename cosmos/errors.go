@@ -113,17 +113,18 @@ func unauthorized(op, what string, byKey bool, answer error) error {
 }
 
 // RecreatedError reports that a container was deleted and recreated under its name.
-// Positions and leases of the old container mean nothing in the new one. So a Source that
-// has used the old container refuses to continue. It wraps [feed.ErrNotFound].
+// Because positions and leases for the old container mean nothing in the new one, a
+// [Source] that has used the old one refuses to continue. The error wraps
+// [feed.ErrNotFound].
 //
 // To read the new container from its own start, create a new Source and a new processor.
-// Leases of .NET's dialect have the container's rid in their ids. So the processor finds
-// none and creates new ones.
+// Since leases in .NET's dialect have the container's rid in their ids, the processor
+// finds none and creates new ones.
 type RecreatedError struct {
-	// Database and Container are the names of the database and the container.
+	// Database and Container are names.
 	Database, Container string
-	// OldRID is the rid of the container that was read. NewRID is the rid of the current
-	// container; it is empty if the service does not report it.
+	// OldRID is the rid of the container that was read, and NewRID that of the current one,
+	// or empty if the service does not report it.
 	OldRID, NewRID string
 }
 

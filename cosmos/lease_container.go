@@ -18,40 +18,40 @@ import (
 
 // LeaseOptions configures a lease container. The zero value is good for most programs.
 type LeaseOptions struct {
-	// Dialect is the format of the documents. If zero, it is .NET's, which Azure
-	// Functions and KEDA read too.
+	// Dialect is the documents' format. If zero, it is .NET's, which Azure Functions and
+	// KEDA read too.
 	Dialect lease.Dialect
-	// Create makes Open create a missing container, partitioned by /id, with time to live
-	// enabled and no default. With Entra ID this requires a right that the built-in data
-	// roles lack. If false, a missing container is an error.
+	// Create makes [Leases.Open] create a missing container, partitioned by /id, with time
+	// to live enabled and no default. With Entra ID this requires a right that the built-in
+	// data roles lack. If false, a missing container is an error.
 	Create bool
-	// Throughput is the provisioned throughput of a container that Create creates, in
-	// RU/s. If zero, it is the database's shared throughput, or the service's minimum.
+	// Throughput is the provisioned throughput for a created container, in RU/s. If zero, it
+	// shares the database's, or gets the service's minimum.
 	Throughput int32
 }
 
-// Leases is a lease container of an account. It implements [lease.Container]. It may be
-// in another account than the monitored container. Its methods are safe for concurrent
+// Leases is a lease container in an account, perhaps another one than the monitored
+// container's. It implements [lease.Container], and its methods are safe for concurrent
 // use.
 //
-// The container must be partitioned by /id or by /partitionKey, or be one of those that
-// were created without a partition key. It must not let items expire by default.
+// The container must be partitioned by /id or by /partitionKey, or have been created
+// without a partition key, and must not let items expire by default.
 //
-// All reads and writes go to the account's write region. [Options.PreferredRegions] and
-// [Options.Consistency] are ignored, because a host that takes a lease must see the
-// writes of the other hosts. If the account has several write regions, Leases uses the
-// first, until it fails. While writes fail over, hosts may use different regions for a
-// moment, and two may take one lease. That causes a redelivery.
+// Because a host that takes a lease must see what other hosts wrote, all reads and writes
+// go to the account's write region, and Options.PreferredRegions and Options.Consistency
+// are ignored. If there are several write regions, Leases uses the first, until it fails.
+// While writes fail over, hosts may use different regions for a moment and two may take
+// one lease, which causes a redelivery.
 //
-// Leases does not retry a request that the service throttles or refuses. The processor
-// does, because it tracks how long its lease lasts.
+// Leases does not retry a request that the service throttles or refuses, but the
+// processor does, because it knows how long its lease lasts.
 type Leases struct {
 	address
 	options LeaseOptions
 }
 
-// Leases returns the lease container with that name. The container is first requested
-// when it is opened.
+// Leases returns the lease container with that name, which is first requested when it is
+// opened.
 func (a *Account) Leases(database, container string, o LeaseOptions) *Leases {
 	return &Leases{address{a, database, container}, o}
 }

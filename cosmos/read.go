@@ -33,8 +33,8 @@ const (
 // Accounts with several write regions do not support a start at a time. All versions and
 // deletes mode supports only a start from now or from a continuation.
 //
-// The page's Charge is the sum over all attempts, including the request that finds the
-// partition, if there was one.
+// The page's Charge covers all attempts, including the request that finds the partition,
+// if there was one.
 func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	began := time.Now()
 	p, err := s.known(ctx)

@@ -12,27 +12,26 @@ import (
 // SourceOptions configures how a container's feed is read. The zero value is good for
 // most programs.
 type SourceOptions struct {
-	// Dialect is the dialect of the leases for which the feed is read. A processor
-	// refuses a Source whose dialect differs from its lease container's.
+	// Dialect is the dialect of the leases for which the feed is read. A processor refuses a
+	// Source whose dialect isn't its lease container's.
 	//
-	// The dialect decides which capabilities a read announces, as its hosts do. .NET's
-	// dialect announces support of merged partitions. JavaHandleChanges announces none.
-	// JavaLatestVersion also announces that a start at a time stays valid after a merge.
+	// The dialect decides which capabilities a read announces, as that dialect's own hosts
+	// do: .NET's announces that it can read merged partitions, JavaHandleChanges nothing,
+	// and JavaLatestVersion also that a start at a time stays valid after a merge.
 	Dialect lease.Dialect
-	// SessionToken is the session token of a write, or the tokens of several partitions,
-	// separated by commas. With session consistency, reads return that write and all
-	// earlier ones. If empty, a read returns at least what earlier reads of this Source
-	// returned.
+	// SessionToken is a write's session token, or several partitions' tokens, separated by
+	// commas. With session consistency, reads then return that write and all earlier ones.
+	// If empty, a read returns at least what this Source's earlier reads returned.
 	SessionToken string
 }
 
-// Source is the change feed of a container. It implements [feed.Source]. Its methods are
+// Source is a container's change feed. It implements [feed.Source], and its methods are
 // safe for concurrent use.
 //
-// A Source belongs to the container that it finds at its first use. If that container is
-// deleted and recreated, every method returns *[RecreatedError] from then on.
+// A Source belongs to the container that it finds at its first use. Once that is deleted
+// and recreated, every method returns a [*RecreatedError].
 //
-// A read without changes returns at once. [feed.Request.Wait] has no effect, because
+// A read without changes returns at once, whatever its [feed.Request.Wait], because
 // Cosmos DB cannot wait.
 type Source struct {
 	address
@@ -51,8 +50,8 @@ type Source struct {
 	sessions map[string]string
 }
 
-// Source returns the feed of a container. The container is first requested when the
-// Source is used.
+// Source returns a container's feed. The container is first requested when the Source is
+// used.
 func (a *Account) Source(database, container string, o SourceOptions) *Source {
 	return &Source{
 		address: address{a, database, container}, options: o,
@@ -60,12 +59,12 @@ func (a *Account) Source(database, container string, o SourceOptions) *Source {
 	}
 }
 
-// Dialect returns the dialect of the leases that the source reads for. A processor and an
-// estimator refuse a lease container of another dialect.
+// Dialect returns the dialect of the leases that the source reads for. Processors and
+// estimators refuse a lease container in another one.
 func (s *Source) Dialect() lease.Dialect { return s.options.Dialect }
 
-// Identity returns the identity of the container. It requests the container once. It
-// returns [feed.ErrNotFound], or an error that names a missing right.
+// Identity returns the container's identity, which it requests once. The error is
+// [feed.ErrNotFound], or names a missing right.
 func (s *Source) Identity(ctx context.Context) (feed.Identity, error) {
 	p, err := s.known(ctx)
 	if err != nil {
@@ -87,8 +86,8 @@ func (s *Source) ContainerID(ctx context.Context) (feed.ContainerID, error) {
 	return feed.ContainerID{Account: account, RID: p.rid}, err
 }
 
-// SplitRange divides a range into parts that are equal in the hashes of the keys, for
-// [feed.SplitRange]. It also returns the errors of Identity.
+// SplitRange divides a range into parts with equal shares of the key hashes, for
+// [feed.SplitRange]. It also returns the errors of [Source.Identity].
 func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
 	p, err := s.known(ctx)
 	if err != nil {

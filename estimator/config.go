@@ -14,32 +14,33 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config configures an [Estimator]. The zero value of a field means its default. No
-// duration may be longer than 365 days. [New] copies the Config.
+// Config configures an Estimator. A zero field means its default, and no duration may be
+// longer than 365 days. New copies the Config.
 type Config struct {
-	// Processor is the name of the processor, as in its own configuration. It is empty for
-	// an Azure Functions trigger without a lease prefix, which has no name.
+	// Processor is the processor's name, as in its own configuration. Leave it empty for an
+	// Azure Functions trigger without a lease prefix, which has no name.
 	Processor string
 	// Source and Leases are the processor's monitored container and its lease container.
 	// They are required.
 	Source feed.Source
 	Leases lease.Container
 
-	// Concurrency is the number of leases to read at a time. If zero, 8 is used.
+	// Concurrency is how many leases are read at a time. If zero, 8 is used.
 	Concurrency int
 	// RequestTimeout limits one request to the source or to the lease store. If zero, 10
 	// s is used.
 	RequestTimeout time.Duration
 
-	// Interval is the time from one measurement of Run to the next. If zero, 5 s is used.
+	// Interval is how often Run measures. If zero, 5 s is used.
 	Interval time.Duration
-	// Handler receives each report of Run. The next measurement begins after it has
-	// returned. Run passes its error to OnError, and does not repeat the report.
+	// Handler receives each of Run's reports, and the next measurement waits until it has
+	// returned. If it returns an error, OnError gets the error and the report isn't
+	// repeated.
 	Handler func(ctx context.Context, r Report) error
-	// OnError receives errors of Run, which continues with the next measurement. If a
-	// lease cannot be read, only its Lag has the error.
+	// OnError receives what goes wrong in Run, which then continues with the next
+	// measurement. An error in reading one lease is not passed here, but is in its [Lag].
 	OnError func(err error)
-	// Metrics exports the last report of Run as gauges.
+	// Metrics exports Run's last report as gauges.
 	Metrics metric.MeterProvider
 }
 

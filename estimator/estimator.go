@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Estimator measures the lag of one processor. [New] returns one. It is safe for
+// Estimator measures how far one processor lags. Create it with [New]. It is safe for
 // concurrent use.
 type Estimator struct {
 	cfg     Config
@@ -30,8 +30,8 @@ type opened struct {
 	container string
 }
 
-// New returns an estimator. It does no I/O. Its error is a [*changefeed.ConfigError]
-// with a field of [Config].
+// New returns an estimator, without any I/O. Its error is a [*changefeed.ConfigError]
+// that names the field of [Config].
 func New(cfg Config) (*Estimator, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -40,14 +40,14 @@ func New(cfg Config) (*Estimator, error) {
 	return &Estimator{cfg: cfg, opening: make(chan struct{}, 1)}, nil
 }
 
-// Current measures once. It yields the lags in the order of the leases' ranges, each as
-// soon as it and all earlier ones are read. It lists the leases when the loop begins. A
-// lease that cannot be read has [Lag.Err].
+// Current measures once and yields the lags one by one, for a caller that doesn't want to
+// wait for the slowest lease as [Estimator.Report] does. The leases are listed when the
+// loop begins, and their lags come in the order of their ranges. A lease that cannot be
+// read has [Lag.Err].
 //
-// An error ends the loop. It is [feed.ErrNotFound] if the processor has no leases or a
-// container does not exist. It is a [*lease.DialectError] if the leases are in another
-// dialect. It is a [*changefeed.ConfigError] if the monitored container is its own lease
-// container.
+// An error ends the loop: [feed.ErrNotFound] if the processor has no leases or a
+// container does not exist, a [*lease.DialectError] if the leases are in another dialect,
+// and a [*changefeed.ConfigError] if the monitored container is its own lease container.
 func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 	return func(yield func(Lag, error) bool) {
 		m, err := e.list(ctx)
@@ -63,11 +63,11 @@ func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 	}
 }
 
-// Report measures once and returns the lags of all leases. It returns the same errors as
-// [Estimator.Current].
+// Report measures once and returns every lease's lag with the total, for a scaler or a
+// command. The errors are those of [Estimator.Current].
 //
 // If the processor has no leases, Report returns [feed.ErrNotFound] and a report with
-// Time and no Lags. Its Total.Reference is 1, so that a scaler starts the first host.
+// Time but no Lags, whose Total.Reference is 1 so that a scaler starts the first host.
 // With any other error the report is zero.
 func (e *Estimator) Report(ctx context.Context) (Report, error) {
 	m, err := e.list(ctx)

@@ -9,52 +9,51 @@ import (
 // Unknown is the value of a number or duration that cannot be determined.
 const Unknown = -1
 
-// Lag is the lag of one lease.
+// Lag tells how far the processor is behind on one lease.
 type Lag struct {
 	// LeaseToken names the lease.
 	LeaseToken string
-	// Range holds the lease's keys. It is zero if neither the document nor the engine has
+	// Range holds the lease's keys, or is zero if neither the document nor the engine has
 	// it.
 	Range feed.Range
-	// Partition is the physical partition that holds the lease's range. It is empty if
-	// the range is in several partitions, or the partition is unknown.
+	// Partition is the physical partition that holds the lease's range, or empty if there
+	// are several or it is unknown.
 	Partition string
-	// Owner is the owner text of the host that holds the lease. It is empty for a free
-	// lease.
+	// Owner is the owner text of the lease's host, or empty for a free lease.
 	Owner string
-	// Continuation is the checkpointed position. It is empty before the first checkpoint.
+	// Continuation is the checkpointed position, or empty before the first checkpoint.
 	Continuation feed.Continuation
-	// Start is where reading of the lease resumes: after Continuation, or else at the start
-	// in its document. It is [feed.Now] if the document has none, since the configuration of
-	// the hosts then decides.
+	// Start is where a host would resume: after Continuation, or else at the start in the
+	// lease's document. If that has none, Start is [feed.Now], although the hosts'
+	// configuration decides.
 	Start feed.Start
-	// Modified is the time of the lease's last write, by its container's clock.
+	// Modified is when the lease was last written, by its container's clock.
 	Modified time.Time
 
-	// LSNs is the number of unread transactions in the partition, or [Unknown]. After a
-	// merge it may be too high or too low, because the merged partition goes on from the
-	// higher LSN of its parents, until all positions from before the merge are passed. It is
-	// Unknown if the source does not report the end of the feed. An empty page that does
-	// not advance, or has no LSN or End, counts as the end.
+	// LSNs is the number of unread transactions in the partition, or [Unknown] if the source
+	// does not report where its feed ends. After a merge it may be too high or too low,
+	// because the merged partition goes on from its parents' higher LSN; it is right again
+	// once all positions from before the merge are passed. An empty page that does not
+	// advance, or has no LSN or End, counts as the end.
 	LSNs int64
 	// Age is the time since the oldest unread change was written, in whole seconds of the
-	// engine's clock. It is 0 if no change is unread, and may be [Unknown].
+	// engine's clock: 0 if nothing is unread, or [Unknown].
 	Age time.Duration
-	// Oldest is the time of the oldest unread change. It is zero if no change is unread,
-	// or the time is unknown.
+	// Oldest is when the oldest unread change was written, or zero if nothing is unread or
+	// the time is unknown.
 	Oldest time.Time
 	// Unstarted reports whether the lease has neither a position nor a start.
 	Unstarted bool
-	// Splitting reports whether the lease's partition was split or merged, and the lease
-	// has not been replaced and deleted yet.
+	// Splitting reports whether the lease's partition was split or merged but no host has
+	// replaced the lease yet.
 	Splitting bool
-	// Shadowed reports whether another lease contains the range of this one. No host uses
-	// a shadowed lease. If the other lease is Splitting, this one is to replace it.
-	// Otherwise this one is left over, for instance from a create that arrived late. The
-	// lag of such a lease grows for good, so it does not count in the totals.
+	// Shadowed reports whether another lease contains the range of this one. No host uses a
+	// shadowed lease. If the other one is Splitting, this one is to replace it; otherwise it
+	// is left over, for instance from a create that arrived late, and since its lag grows
+	// for good, the totals leave it out.
 	Shadowed bool
-	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread changes are
-	// lost, or if the feed ends before the position. It is a *lease.DialectError if the
+	// Err tells why the lag could not be read: a *feed.HistoryLostError if unread changes
+	// are lost or the feed ends before the position, and a *lease.DialectError if the
 	// container was recreated after the position was written.
 	Err error
 	// Charge is the cost of the read, in request units.
@@ -64,8 +63,9 @@ type Lag struct {
 // Known reports whether the lag is known.
 func (l Lag) Known() bool { return l.LSNs != Unknown }
 
-// Reference returns the lag of the .NET estimator: 1 if the lag is unknown, or the lease
-// has no position.
+// Reference returns what the .NET estimator would report, which is 1 if the lag is
+// unknown or the lease has no position. Use it to compare the two, or for a scaler that
+// expects .NET's number.
 func (l Lag) Reference() int64 {
 	if !l.Known() || l.Continuation == "" {
 		return 1

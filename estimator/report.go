@@ -5,47 +5,48 @@ import (
 	"time"
 )
 
-// Report is the lag of all leases at one time.
+// Report is the lag of all leases at one moment.
 type Report struct {
-	// Time is the time of listing the leases, by the lease container's clock. If it has
-	// no clock, this host's clock is used.
+	// Time is when the leases were listed, by the lease container's clock, or by this host's
+	// if it has none.
 	Time time.Time
-	// Lags holds the lags of all leases, in the order of their ranges.
+	// Lags holds a Lag for each lease, in the order of their ranges.
 	Lags []Lag
-	// Unreadable holds the ids of lease documents that cannot be decoded. They do not
-	// count in any number.
+	// Unreadable holds the ids of lease documents that cannot be decoded, and that count
+	// nowhere.
 	Unreadable []string
 	// Total is the sum of Lags.
 	Total Total
 }
 
-// Total is the lag of several leases together.
+// Total is the lag of several leases together; see the package comment for how it is
+// added up.
 type Total struct {
 	// Leases counts the leases. Owned counts those that have an owner.
 	Leases, Owned int
 	// LeftOver counts the leases that are shadowed by a lease that is not being replaced;
 	// see [Lag.Shadowed]. Except for Charge, they count in no other number.
 	LeftOver int
-	// LSNs is the sum, over the physical partitions, of the largest known lag of a lease
-	// of the partition. It is [Unknown] if the lag of no lease is known.
+	// LSNs adds up the largest known lag in each physical partition. It is [Unknown] if no
+	// lease's lag is known.
 	LSNs int64
-	// Age is the largest age among the leases. It is [Unknown] if the age of no lease is
-	// known.
+	// Age is the largest age among the leases, or [Unknown] if no lease's age is known.
 	Age time.Duration
 	// Unknown counts the leases whose lag is unknown. Failed counts those among them that
 	// could not be read.
 	Unknown, Failed int
 	// Splitting counts the leases that are being replaced after a split or a merge.
 	Splitting int
-	// Reference is the number that the .NET estimator pushes: the sum of [Lag.Reference],
+	// Reference is the number that the .NET estimator pushes: all [Lag.Reference] together,
 	// or 1 without leases.
 	Reference int64
-	// Charge is the cost of the measurement, in request units. It includes the listing if
-	// the lease store reports charges.
+	// Charge is what the measurement cost in request units, including the listing if the
+	// lease store reports charges.
 	Charge float64
 }
 
-// Sum returns the total of lags.
+// Sum returns the total of lags, for a program that has collected them from
+// [Estimator.Current] or shows only some leases.
 func Sum(lags []Lag) Total {
 	t := Total{LSNs: Unknown, Age: Unknown}
 	largest := map[string]int64{}

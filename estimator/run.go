@@ -8,8 +8,8 @@ import (
 )
 
 // Run measures at once and then in every interval, and passes each report to
-// [Config.Handler] and [Config.Metrics]. It returns nil when ctx ends. It may be called
-// once. A second call returns [changefeed.ErrUsed].
+// [Config.Handler] and [Config.Metrics], until ctx ends. Then it returns nil. A second
+// call returns [changefeed.ErrUsed].
 //
 // Run passes errors to [Config.OnError]. After a failed measurement the gauges have no
 // values. For a processor without leases Run calls OnError with [feed.ErrNotFound], and

@@ -21,7 +21,7 @@ const (
 	Create
 	// Replace is a write of an existing item.
 	Replace
-	// Delete is a delete of the item, by a request or by its time to live.
+	// Delete means that the item was deleted, by a request or by its time to live.
 	Delete
 )
 
@@ -39,30 +39,29 @@ func (o Op) String() string {
 	return "upsert"
 }
 
-// Change is one entry of a change feed.
+// Change is one entry in a change feed.
 //
-// Current and Previous are slices of the buffer of the page that returned them. Do not
-// write to them. The buffer is never reused, so a handler may keep the slices. A slice
-// that is kept keeps the whole page in memory.
+// Current and Previous are slices of their page's buffer, so do not write to them. A
+// handler may keep them because the buffer is never reused, but one slice keeps the whole
+// page in memory; copy what you keep for long.
 type Change struct {
-	// Op is the operation. It is always Upsert in latest version mode.
+	// Op is the operation, always Upsert in latest version mode.
 	Op Op
 	// Expired reports whether the item's time to live caused the delete.
 	Expired bool
-	// LSN is the position of the transaction that made the change. It is positive, and it
-	// rises within a partition and its ancestors. All changes of one transaction share
-	// it. Do not compare LSNs of different partitions.
+	// LSN is the position of the transaction that made the change, and all changes in one
+	// transaction share it. It is positive and rises within a partition and its ancestors,
+	// but says nothing beside an LSN from another partition.
 	LSN int64
-	// Time is the time of the write, in UTC and whole seconds (_ts).
+	// Time is when the item was written, in UTC and whole seconds (_ts).
 	Time time.Time
-	// Current is the item after the change, with its system properties. It is nil for a
-	// delete.
+	// Current is the item after the change, with its system properties, or nil for a delete.
 	Current json.RawMessage
-	// Previous is the item before the change. It is set only in all versions and deletes
-	// mode, and only if the engine keeps it.
+	// Previous is the item before the change, in all versions and deletes mode and if the
+	// engine keeps it. Otherwise it is nil.
 	Previous json.RawMessage
-	// DeletedID and DeletedKey name the item of a delete. They are zero for every other
-	// change, because Current contains both.
+	// DeletedID and DeletedKey name a deleted item. They are zero otherwise, because Current
+	// contains both.
 	DeletedID  string
 	DeletedKey PartitionKey
 }
@@ -71,9 +70,9 @@ type Change struct {
 // "id" that is a string.
 var ErrNoID = errors.New("the change has no id")
 
-// ID returns the id of the item that changed. For a delete it is DeletedID, or the id in
-// Previous if DeletedID is empty. Each call scans Current, because most handlers do not
-// need the id. The error wraps [ErrNoID].
+// ID returns the id of the item that changed: for a delete DeletedID or, if that is
+// empty, the id in Previous. Each call scans Current, since most handlers do not need the
+// id, so call it once. The error wraps [ErrNoID].
 func (c Change) ID() (string, error) {
 	if c.Current == nil && c.DeletedID != "" {
 		return c.DeletedID, nil

@@ -2,21 +2,22 @@ package feed
 
 import "context"
 
-// ContainerID identifies a container, whichever endpoint of its account is used. Two
-// ContainerIDs are equal if and only if they identify the same container.
+// ContainerID identifies a container, whichever of its account's endpoints is used. Two
+// ContainerIDs are equal exactly if they mean the same container, which can't be said of
+// two [Identity] values.
 type ContainerID struct {
-	// Account is the engine's own name of the account. It is the same at every endpoint.
+	// Account is the engine's own name for the account, the same at every endpoint.
 	Account string
-	// RID is the engine's own id of the container (_rid). Containers of different
-	// accounts may have the same RID.
+	// RID is the engine's own id for the container (_rid), which a container in another
+	// account may have, too.
 	RID string
 }
 
-// Identifier is an optional interface of a [Source] and of a lease store. It returns the
-// id of the container that is read or written. Without it, a processor cannot detect that
-// its leases are in the container that it monitors.
+// Identifier is what a Source and a lease store should implement, too, if they can,
+// because a processor compares the two ids to refuse leases in the container that it
+// monitors. Without it, nobody notices.
 type Identifier interface {
-	// ContainerID returns the id of the container. It may send a request to the engine.
-	// It is safe for concurrent use.
+	// ContainerID returns the id of the container that is read or written. It may send a
+	// request to the engine, and is safe for concurrent use.
 	ContainerID(ctx context.Context) (ContainerID, error)
 }

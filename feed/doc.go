@@ -1,15 +1,16 @@
 // Package feed reads the change feed of a container. It defines the values that every
 // engine and every reader share: [Change], [Page], [Partition], [Range] and [Start].
 //
-// A monitored container has physical partitions. Each partition owns a range of effective
-// partition keys (EPK). Each has a feed of its own, which is ordered by LSN. A [Source]
-// is an engine's feed. It returns the container's identity, its partitions, and one page
-// of a range's feed.
+// A monitored container has physical partitions. Each owns a range of effective partition
+// keys (EPK) and has a feed of its own, ordered by LSN. A [Source] is an engine's access
+// to these feeds: it returns the container's identity, its partitions, and one page at a
+// time.
 //
 // # Reading
 //
-// A [Reader] follows a container, a range of it, or one partition key. It follows splits
-// and merges, and it uses no leases. This is the pull model.
+// A [Reader] is the pull model: your loop asks for pages of a container, a range of keys
+// or one partition key. It follows splits and merges, but uses no leases, so you store
+// the position yourself.
 //
 //	reader, err := feed.NewReader(source, feed.ReaderConfig{Start: feed.Beginning()})
 //	if err != nil {
@@ -26,22 +27,22 @@
 // [SplitRange] divides a container, or a range of it, among several workers. Each worker
 // has a reader and a position of its own.
 //
-// Use the processor in package changefeed if several hosts share the work, or if no
-// change may be lost when a host crashes. It uses leases.
+// If several hosts share the work, or no change may be lost when one crashes, use the
+// processor in package changefeed instead, because its leases do both.
 //
 // # Positions
 //
-// A [Continuation] is the position in one partition's feed after a page. It is opaque: a
-// program may store it, compare it for equality and pass it back to the source. A [Start]
-// is a continuation, the beginning, a time, or now.
+// A [Continuation] is the position after a page in one partition's feed. A program may
+// store it, compare it for equality and pass it back, but not look inside. A [Start] is a
+// continuation, the beginning, a time, or now.
 //
-// An LSN is informational. A program may use LSNs to recognise a change of one key that
-// is delivered again. Do not compare LSNs of different partitions.
+// LSNs are good for one thing: to recognise that a key's change is delivered again. Each
+// partition counts its own, so comparing those of two partitions means nothing.
 //
-// [Reader.Position] returns the position of everything that the reader follows, as one
-// text. The text survives restarts, splits and merges. A reader of another container
-// refuses it with a [PositionError], even if that container was recreated under the same
-// name. The text is JSON on one line:
+// [Reader.Position] returns the position in everything that the reader follows, as one
+// text that survives restarts, splits and merges. A reader of another container refuses
+// it with a [PositionError], even if that container was recreated under the same name.
+// The text is JSON on one line:
 //
 //	{"version":1, "rid":"Gis8AYAAAAE=", "mode":"latest version", "key":["ada"],
 //	 "range":{"min":"","max":"FF"},
@@ -51,30 +52,29 @@
 // The members are:
 //
 //   - version is the version of the format. A reader accepts versions up to its own.
-//   - rid is the engine's own id of the container.
+//   - rid is the engine's own id for the container.
 //   - mode is "latest version" or "all versions and deletes".
 //   - key is the partition key, or a prefix of it. Without it, all keys are followed.
 //   - range is the range of keys that the reader follows.
 //   - cursors are the positions in the parts of the range, in order and without gaps.
 //     With a key, they may leave out ranges that hold no item of that key.
 //
-// A cursor has a continuation, or a start if the part has not been read yet. The start is
-// "beginning" or a time.
+// A cursor has a continuation or, until the part has been read, a start: "beginning" or a
+// time.
 //
 // # Splits and merges
 //
-// When a partition is split or merged, its ID is retired. A read of the retired partition
-// returns a [GoneError], and [Source.Partitions] returns the partitions that replaced it.
-// A continuation of the retired partition stays valid. Each replacement is read from it,
-// within the old range.
+// When a partition is split or merged, its ID is retired. Reading it returns a
+// [GoneError], and [Source.Partitions] returns what replaced it. Its continuation stays
+// valid, because each replacement can be read from there, within the old range.
 //
 // # Engines
 //
-// An implementation of [Source] must pass the conformance suite, package feedtest. The
-// cases of that suite are the contract of a source.
+// An implementation of [Source] must pass the conformance suite, package feedtest, whose
+// cases are the contract.
 //
 // # Concurrency
 //
-// A Source is safe for concurrent use. A Reader is not. The other types are values. Only
-// a loop over [Reader.Pages] starts goroutines, and all of them end with the loop.
+// A Source is safe for concurrent use, but a Reader is not. The other types are values.
+// Only a loop over [Reader.Pages] starts goroutines, and they all end with the loop.
 package feed

@@ -1,14 +1,15 @@
 package feed
 
-// Mode selects the versions of an item that a change feed returns.
+// Mode selects which versions a change feed returns.
 type Mode int
 
 const (
-	// LatestVersion returns each item once, at its last write. It returns no deletes and
-	// no expired items.
+	// LatestVersion returns each item once, at its last write, but neither deletes nor
+	// expired items. It is what most programs want, because it reaches back to the
+	// beginning.
 	LatestVersion Mode = iota
-	// AllVersionsAndDeletes (AVAD) returns every version and every delete within the
-	// container's retention.
+	// AllVersionsAndDeletes (AVAD) returns every version and every delete, but only within
+	// the container's retention. Reach for it when intermediate versions or deletes matter.
 	AllVersionsAndDeletes
 )
 

@@ -2,30 +2,30 @@ package feed
 
 import "time"
 
-// Page is the result of one read.
+// Page is what one read returns.
 type Page struct {
-	// Changes of one partition key are in LSN order. So is a whole page, unless its reader
-	// has reached different LSNs for different keys of a merged partition. A page contains
-	// whole transactions, so it may have more changes than the request's MaxItems.
+	// Changes with the same partition key are in LSN order. So is the whole page, unless its
+	// reader has reached different LSNs for different keys in a merged partition. There may
+	// be more changes than the request's MaxItems, because transactions are never cut.
 	Changes []Change
-	// Continuation is the position after the page. It is never empty, even if the page
-	// has no changes or the read started from now.
+	// Continuation is the position after the page. Even a page without changes, or one that
+	// was read from now, has one.
 	Continuation Continuation
 	// Range is the part of the key space that the page belongs to. A [Reader] sets it; a
 	// [Source] leaves it zero.
 	Range Range
-	// LSN is the LSN of Continuation. End is the last LSN of the partition. Each is -1 if
-	// the source cannot report it.
+	// LSN is Continuation's LSN, and End the partition's last one. Each is -1 if the source
+	// cannot report it.
 	LSN, End int64
-	// Unused is the number of LSNs between those of the page's first change and of End
-	// that no transaction has, because a restore of the source left them out. The lag
-	// does not count them.
+	// Unused counts the LSNs between the page's first change and End that no transaction
+	// has, because a restore left them out. Without it, the lag would count them.
 	Unused int64
-	// Bytes is the size of the page's buffer in bytes.
+	// Bytes is the size of the page's buffer.
 	Bytes int
-	// Charge is the cost of the read in request units (RU).
+	// Charge is what the read cost in request units (RU).
 	Charge float64
-	// SessionToken is the session token of the response. It is empty if there is none.
+	// SessionToken is the response's session token, or empty. Pass it on to read at least
+	// what the page has seen.
 	SessionToken string
 	// Diagnostics describes the request.
 	Diagnostics Diagnostics
@@ -33,8 +33,8 @@ type Page struct {
 
 // Diagnostics describes a request for logs and support cases.
 type Diagnostics struct {
-	// Elapsed is the duration of the request, including retries inside the source.
+	// Elapsed is how long the request took, including retries inside the source.
 	Elapsed time.Duration
-	// ActivityID identifies the request to the service. It is empty if there is none.
+	// ActivityID identifies the request to the service, or is empty.
 	ActivityID string
 }

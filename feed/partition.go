@@ -1,13 +1,13 @@
 package feed
 
-// Partition is a physical partition of a container. The live partitions of a container
-// cover the whole key space without overlaps.
+// Partition is a container's physical partition. The live ones cover the whole key space
+// without overlaps.
 type Partition struct {
-	// ID names the partition. A container never reuses an ID.
+	// ID names the partition, and is never reused within the container.
 	ID string
-	// Range is the range of the partition's keys.
+	// Range holds the partition's keys.
 	Range Range
-	// Parents are the IDs of all ancestors, not only of the direct ones. So a reader that
+	// Parents are the IDs of all ancestors, not only the direct ones, so that a reader that
 	// missed several splits recognises the partition that replaced its own.
 	Parents []string
 }

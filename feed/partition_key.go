@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Undefined is the component of a PartitionKey for a property that the document does not
-// have.
+// Undefined is the component of a [PartitionKey] for a property that the document does
+// not have.
 var Undefined = undefined{}
 
 type undefined struct{}
@@ -16,14 +16,14 @@ type undefined struct{}
 // MarshalJSON returns {}, the protocol's form of the undefined component.
 func (undefined) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
 
-// PartitionKey is the value of a logical partition key. It has one component for each key
-// path of the container, or fewer for a prefix of a hierarchical key. A component is a
-// string, a bool, nil, [Undefined], or a number. A number may have any Go integer or
-// float type; engines convert it to a float64.
+// PartitionKey is a logical partition key, for instance PartitionKey{"ada"}. It has one
+// component for each of the container's key paths, or fewer for a prefix of a
+// hierarchical key. A component is a string, a bool, nil, [Undefined], or a number of any
+// Go integer or float type, which engines convert to a float64.
 type PartitionKey []any
 
-// String returns the key as a JSON array, as in the protocol's header. An undefined
-// component is {}.
+// String returns the key as a JSON array, as in the protocol's header, with {} for an
+// undefined component.
 func (k PartitionKey) String() string {
 	b, err := json.Marshal([]any(k))
 	if err != nil {
@@ -34,8 +34,8 @@ func (k PartitionKey) String() string {
 
 var errPartitionKey = errors.New("a partition key is a JSON array of strings, numbers, true, false, null or {}")
 
-// ParsePartitionKey parses a text that [PartitionKey.String] returned. Every number
-// becomes a float64.
+// ParsePartitionKey parses what [PartitionKey.String] returned. Every number becomes a
+// float64.
 func ParsePartitionKey(s string) (PartitionKey, error) {
 	if text, is := plainKey(s); is {
 		return PartitionKey{text}, nil

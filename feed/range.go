@@ -1,7 +1,7 @@
 package feed
 
-// MinEPK and MaxEPK are the bounds of the whole key space. Every effective partition key
-// is at least MinEPK and less than MaxEPK.
+// MinEPK and MaxEPK bound the whole key space: every effective partition key is at least
+// MinEPK and less than MaxEPK.
 const (
 	MinEPK = ""
 	MaxEPK = "FF"
@@ -15,7 +15,7 @@ type Range struct {
 	Min, Max string
 }
 
-// Full returns the range of a whole container.
+// Full returns the range that holds every key.
 func Full() Range { return Range{Min: MinEPK, Max: MaxEPK} }
 
 // IsZero reports whether r is the zero Range, which means every key.
@@ -45,14 +45,14 @@ func (r Range) Overlaps(other Range) bool {
 	return r.Min < other.Max && other.Min < r.Max
 }
 
-// Intersect returns the range of keys that lie in both ranges. It is empty if they do not
+// Intersect returns the keys that lie in both ranges, an empty range if they do not
 // overlap.
 func (r Range) Intersect(other Range) Range {
 	return Range{Min: max(r.Min, other.Min), Max: min(r.Max, other.Max)}
 }
 
-// Cut divides r at borders, which must be inside r and in order. It returns
-// len(borders)+1 ranges.
+// Cut divides r into len(borders)+1 ranges, at borders that must be inside r and in
+// order.
 func (r Range) Cut(borders []string) []Range {
 	parts := make([]Range, 0, len(borders)+1)
 	low := r.Min

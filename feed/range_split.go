@@ -5,15 +5,14 @@ import (
 	"fmt"
 )
 
-// SplitRange divides r into n ranges, in order and without gaps. The ranges are equal in
-// the hashes of the keys. Each can have a worker with a [Reader] of its own. The zero
-// Range means every key.
+// SplitRange divides r, or every key if r is zero, into n ranges, so that n workers can
+// each have a [Reader] of their own. The ranges get equal shares of the key hashes, and
+// come in order and without gaps.
 //
-// The parts are not partitions. There may be more parts than partitions, and one part may
-// cover several partitions; its reader reads all of them. [Source.Partitions] returns the
-// partitions.
+// The parts are not partitions (which [Source.Partitions] returns). There may be more of
+// them than partitions, and a part may cover several; its reader then reads them all.
 //
-// All changes of one partition key are in one part, in their order. The error wraps
+// All changes with one partition key are in one part, in their order. The error wraps
 // [ErrUnsupported] if s cannot divide ranges.
 func SplitRange(ctx context.Context, s Source, r Range, n int) ([]Range, error) {
 	if n < 1 {

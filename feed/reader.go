@@ -9,17 +9,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/follow"
 )
 
-// Reader follows a range of a container's feed without leases. This is the pull model. It
-// lists the partitions that hold the range, keeps a cursor for each of them, and reads
-// them in turn. When a partition is split or merged, the Reader cuts its cursor at the
-// borders of the new partitions. Each piece resumes from the same continuation. So no
-// change is lost or repeated.
+// Reader follows a container's feed, or a range of it, without leases (the pull model).
+// It lists the partitions that hold the range, keeps a cursor for each, and reads them in
+// turn. When a partition is split or merged, its cursor is cut at the borders of the new
+// ones and each piece resumes from the same continuation, so that no change is lost or
+// repeated.
 //
-// Read with a loop over [Reader.Pages], or page by page with [Reader.Next]. An error does
-// not move a Reader, and the caller may continue after any error. No goroutine runs after
-// the end of a loop or between two calls.
+// Read with a loop over [Reader.Pages]; reach for [Reader.Next] when your own code
+// decides when to read the next page. An error does not move a Reader, and you may
+// continue after any error. No goroutine outlives a loop or a call.
 //
-// A Reader is not safe for concurrent use. For several workers, use [SplitRange].
+// A Reader is not safe for concurrent use; give several workers a Reader each, with
+// [SplitRange].
 type Reader struct {
 	source Source
 	cfg    ReaderConfig
@@ -40,46 +41,43 @@ type Reader struct {
 // ReaderConfig configures a [Reader]. The zero value follows the whole container in
 // latest version mode, from now.
 type ReaderConfig struct {
-	// Range is the range of keys to follow. If zero, the Reader follows all keys.
+	// Range holds the keys to follow. If zero, the Reader follows all.
 	Range Range
 	// Key limits the feed to one logical partition key, or to a prefix of a hierarchical
 	// key. If nil, the Reader follows all keys.
 	Key PartitionKey
-	// Start is the position of the first read. If zero, it is now. A continuation
-	// ([After]) applies to every partition. That is correct only if it comes from a read
-	// of the same keys, because each partition counts its own LSNs.
+	// Start is where the first read begins. If zero, it is now. A continuation ([After])
+	// must come from a read of the same keys, because it applies to every partition and each
+	// counts its own LSNs.
 	Start Start
-	// Position is a text of [Reader.Position] from which the Reader resumes. With it,
-	// Start is ignored, and Range, Key and Mode may be zero. If they are set, they must
-	// equal the values of the reader that returned the text.
+	// Position is what an earlier [Reader.Position] returned, and the Reader resumes there.
+	// Start is then ignored. Range, Key and Mode may be zero, or must equal the earlier
+	// reader's.
 	Position string
-	// Mode is the mode of the feed. If zero, it is latest version mode.
+	// Mode is the feed's mode. If zero, it is latest version mode.
 	Mode Mode
-	// MaxItems is a hint for the number of changes in a page. If zero, the source's
-	// default of 100 is used.
+	// MaxItems is a hint for how many changes a page should have. If zero, 100 is used.
 	MaxItems int
 	// Follow makes a loop over [Reader.Pages] wait for changes at the end of the feed. If
-	// false, the loop ends there, even while others go on to write.
+	// false, the loop ends there, even while others continue to write.
 	Follow bool
-	// Parallel is the number of parts of the range that Pages reads at the same time. It
-	// is also the maximum number of pages that Pages holds besides the one in the loop's
-	// body. If zero, it is 1.
+	// Parallel is how many parts of the range Pages reads at the same time, and how many
+	// pages it holds at most besides the one in the loop's body. If zero, 1 is used. Raise
+	// it when reading, rather than the loop's body, takes the time.
 	Parallel int
-	// Wait is the maximum time to wait at the end of the feed. It may not exceed 365
-	// days.
+	// Wait is the longest wait at the end of the feed, up to 365 days.
 	//
-	// Next waits that long for changes before it returns an empty page. The time is
-	// divided among the parts of the range. While Next waits for one part, it finds a
-	// change in another part only at the next call. If zero, Next returns at once.
+	// Next waits that long for changes before it returns an empty page, or returns at once
+	// if Wait is zero. The time is divided among the parts of the range: while Next waits
+	// for one, it finds a change in another only at the next call.
 	//
-	// Pages with Follow pauses between the reads of an idle part. The pause grows from a
-	// twentieth of Wait, just after changes, to the whole of Wait. If zero, Pages uses 5
-	// s.
+	// Pages with Follow pauses between two reads of an idle part, from a twentieth of Wait
+	// just after changes up to the whole. If zero, Pages uses 5 s.
 	Wait time.Duration
-	// OnHistoryLost is called if the feed of a part of the range no longer reaches back to the
-	// reader's position, or ends before it. If it returns true, the Reader resumes at the oldest
-	// position, and the changes in between are lost. If it returns false or is nil, Next returns
-	// the error and the position does not move.
+	// OnHistoryLost decides what happens if a part's feed no longer reaches back to the
+	// reader's position, or ends before it. If it returns true, the Reader resumes at the
+	// oldest position, and the changes in between are lost. If it returns false or is nil,
+	// Next returns the error and the position does not move.
 	OnHistoryLost func(Range, *HistoryLostError) bool
 }
 
@@ -116,8 +114,7 @@ const maxReroutes = 8
 // maxWait is the maximum [ReaderConfig.Wait]. Sums with longer durations might overflow.
 const maxWait = 365 * 24 * time.Hour
 
-// NewReader returns a reader of s. It sends no request. It returns an error if cfg is not
-// valid.
+// NewReader returns a reader of s, or an error if cfg is not valid. It sends no request.
 func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 	r := &Reader{source: s, cfg: cfg}
 	if s == nil {
@@ -146,14 +143,14 @@ func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 	return r, nil
 }
 
-// Next reads one page of one part of the range. It returns the page and that part. The
-// page may be empty. Its continuation belongs to that part only; [Reader.Position]
-// returns the position of the whole range. At the end of the feed, Next waits up to
-// [ReaderConfig.Wait] for changes.
+// Next reads one page, which may be empty, from one part of the range, and returns it
+// with that part. The page's continuation belongs to the part only; [Reader.Position] is
+// for the whole range. At the end of the feed, Next waits up to [ReaderConfig.Wait] for
+// changes.
 //
-// It returns the errors of [Source.Read] and of ctx. It returns an error that wraps a
-// *GoneError if partitions change faster than the reader can follow. An error does not
-// move the reader, and the next call reads the next part.
+// Next returns the errors of [Source.Read] and of ctx, and one that wraps a [*GoneError]
+// if partitions change faster than the reader can follow. An error does not move the
+// reader, and the next call reads the next part.
 func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 	if r.paging {
 		return Page{}, Range{}, errPaging
@@ -190,10 +187,10 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 // errPaging is returned by Next and Pages while a loop over Pages runs.
 var errPaging = errors.New("reader: a loop over Pages is running")
 
-// Drained reports whether the reader has reached the end of the feed: the last read of
-// each part returned no changes. With Next, it stays true until the next page with
-// changes, error, split or merge. In a loop over Pages, it stays true until a part has
-// changes again.
+// Drained reports whether the reader has reached the end of the feed, because the last
+// read of each part returned no changes. With [Reader.Next], that holds until the next
+// page with changes, error, split or merge; in a loop over [Reader.Pages], until a part
+// has changes again.
 func (r *Reader) Drained() bool {
 	for _, c := range r.cursors {
 		if !c.end {

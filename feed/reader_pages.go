@@ -27,25 +27,24 @@ const defaultWait = 5 * time.Second
 //	}
 //
 // [Page.Range] is the part of the range that the page belongs to. In the loop's body,
-// [Reader.Position] returns the position after this page and all earlier ones. Pages that
-// the reader has prefetched do not count. A caller may leave the loop at any time;
-// another loop resumes from the same position.
+// [Reader.Position] is the position after this page and all earlier ones, regardless of
+// pages read ahead. You may leave the loop at any time; another loop resumes there.
 //
-// Without [ReaderConfig.Follow] the loop ends at the end of the feed that it saw first, so it
-// ends even if changes are written faster than it reads. It returns everything that was
-// written before its first read of each part, and perhaps some later changes. Its pages are
-// never empty. From a source that does not return [Page.End], the loop ends when the last read
-// of each part returned no changes.
+// Without [ReaderConfig.Follow] the loop ends at the end of the feed that it saw first,
+// even if changes are written faster than it reads. It returns everything written before
+// its first read of each part, and perhaps some later changes, but no empty pages. If the
+// source does not report [Page.End], the loop ends when the last read of each part
+// returned no changes.
 //
-// With Follow the loop does not end. It returns an empty page each time it has read all
-// parts again and none had changes. So the body can store the position of an idle feed.
+// With Follow the loop does not end. Whenever it has read all parts again and none had
+// changes, it returns an empty page, so that the body can store an idle feed's position.
 //
 // The loop reads [ReaderConfig.Parallel] parts at the same time, also while the body
-// runs. The pages of one part arrive in order, and all changes of a key are in one part.
+// runs. Each part's pages arrive in order, and all changes of a key are in one part.
 //
-// A throttled read is repeated after the time that the source requests. Any other error
-// is passed to the body, with the part in Page.Range, and ends the loop. So does the end
-// of ctx.
+// A throttled read is repeated after the time that the source requests. Any other error,
+// and the end of ctx, is passed to the body, with the part in [Page.Range], and ends the
+// loop.
 func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		if r.paging {

@@ -12,11 +12,11 @@ import (
 )
 
 // PositionError reports that the position given to a [Reader] belongs to another
-// container. A retry has no effect. A container that was deleted and recreated under the
-// same name is another container.
+// container, which may have had the same name before it was deleted and recreated. A
+// retry has no effect; start a Reader without the position.
 type PositionError struct {
-	// Made is the rid of the container that the position was created for. Read is the rid
-	// of the source's container.
+	// Made is the rid of the container where the position was taken, and Read that of the
+	// source's.
 	Made, Read string
 }
 
@@ -55,11 +55,10 @@ type positionCursor struct {
 // time. A start from now has no form, because begin resolves it to a continuation.
 const startBeginning = "beginning"
 
-// Position returns the reader's position after all pages that it has returned. The text
-// is the value of a later [ReaderConfig.Position]. It is JSON with its version, the
-// container's rid, and a continuation for each part of the range. Partitions may be split
-// and merged before the text is used. Before the first Next, Position sends the same
-// first requests as Next, so it resolves a start from now.
+// Position returns the reader's position after all pages that it has returned, as a text
+// for a later reader's [ReaderConfig.Position]. Partitions may be split and merged before
+// that. The package comment describes the text. Before the first Next, Position sends the
+// same first requests as Next, so that a start from now is resolved then.
 func (r *Reader) Position(ctx context.Context) (string, error) {
 	if err := r.begin(ctx); err != nil {
 		return "", err

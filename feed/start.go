@@ -2,13 +2,13 @@ package feed
 
 import "time"
 
-// Continuation is a position in a feed: everything up to and including it was read. It is
-// opaque and compared only as text. On Cosmos DB it is the ETag of the read that returned
-// it. The embedded store uses the same form, a decimal LSN in double quotes. The empty
-// Continuation is not a position.
+// Continuation is a position in a feed: everything up to and including it was read. Store
+// it and pass it back, but do not look inside or compare it other than as text. On Cosmos
+// DB it is the ETag of the read that returned it, and the embedded store uses the same
+// form, a decimal LSN in double quotes. The empty Continuation is not a position.
 type Continuation string
 
-// StartKind is the kind of a [Start].
+// StartKind is the kind of a [Start], for a [Source] that has to tell them apart.
 type StartKind int
 
 // The kinds of Start.
@@ -26,14 +26,14 @@ type Start struct {
 	after Continuation
 }
 
-// Now returns a start with the first change committed after the request was served.
+// Now starts with the first change committed after the request was served.
 func Now() Start { return Start{} }
 
-// Beginning returns a start with the first change that the container still has.
+// Beginning starts with the first change that the container still has.
 func Beginning() Start { return Start{kind: StartBeginning} }
 
-// At returns a start with the changes whose timestamp (_ts, in whole seconds) is at or
-// after t's second. A time before the creation of the container means the beginning.
+// At starts with the changes whose timestamp (_ts, in whole seconds) is at or after t's
+// second. A time before the container was created means the beginning.
 //
 // A source may treat a future time as now, because a continuation cannot hold a time. A
 // time whose year in UTC is not 0 to 9999 is replaced by the nearest time in those years,
@@ -54,13 +54,13 @@ var (
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
-// After returns a start with the first change after position c.
+// After starts with the first change after position c.
 func After(c Continuation) Start { return Start{kind: StartContinuation, after: c} }
 
-// AfterSince returns a start after c that leaves out changes older than t's second, as
-// [At] does. It is for a feed that started at a time and resumes after a merge of
-// partitions. On one side of the merge, c may be newer than t; on the other side it may
-// be older. So Cosmos DB needs both.
+// AfterSince starts after c and also leaves out changes older than t's second, as [At]
+// does. Engines use it when a feed that started at a time resumes after partitions were
+// merged: since c may be newer than t on one side of the merge but older on the other,
+// Cosmos DB needs both.
 func AfterSince(c Continuation, t time.Time) Start {
 	s := At(t)
 	s.kind, s.after = StartContinuation, c
@@ -70,8 +70,7 @@ func AfterSince(c Continuation, t time.Time) Start {
 // Kind returns the kind of the start.
 func (s Start) Kind() StartKind { return s.kind }
 
-// Time returns the time of an [At] start, in UTC and whole seconds. It is zero for
-// others.
+// Time returns an [At] start's time, in UTC and whole seconds, and zero for others.
 func (s Start) Time() time.Time {
 	if s.kind != StartTime {
 		return time.Time{}
@@ -79,8 +78,8 @@ func (s Start) Time() time.Time {
 	return s.at
 }
 
-// Since returns the time of an [AfterSince] start, in UTC and whole seconds. It is zero
-// for others.
+// Since returns an [AfterSince] start's time, in UTC and whole seconds, and zero for
+// others.
 func (s Start) Since() time.Time {
 	if s.kind != StartContinuation {
 		return time.Time{}
@@ -88,7 +87,7 @@ func (s Start) Since() time.Time {
 	return s.at
 }
 
-// Continuation returns the position of an [After] or [AfterSince] start. It is empty for
+// Continuation returns the position of an [After] or [AfterSince] start, and is empty for
 // others.
 func (s Start) Continuation() Continuation { return s.after }
 

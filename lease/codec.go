@@ -11,13 +11,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Codec encodes and decodes the lease documents of one processor in one [Dialect]. The
-// adapter of a document store uses it for the ids and the bodies of the documents:
+// Codec encodes and decodes one processor's lease documents in one [Dialect]. Only an
+// adapter for a document store needs it, to make the documents' ids and bodies:
 //
 //	lease id    prefix + ".." + lease token
 //	marker id   prefix + ".info"
 //
-// The prefix is the concatenation of these texts:
+// The prefix joins these texts:
 //
 //	DotNet              processor, account host in lower case, "_", database rid, "_", container rid
 //	JavaHandleChanges   processor, account host as typed, "_", database name, "_", container name
@@ -34,14 +34,14 @@ type Codec struct {
 	prefixes []string
 }
 
-// NewCodec returns the codec for the documents of one processor.
+// NewCodec returns the codec for one processor's documents.
 //
 // partitionKeyField reports whether the lease container is partitioned by /partitionKey
 // instead of /id. The documents then have that member, which only .NET's dialect
 // supports.
 //
 // NewCodec returns an error if a document id would contain a character that document
-// stores refuse. It returns a [*DialectError] if the dialect does not support the key or
+// stores refuse, and a [*DialectError] if the dialect does not support the key or
 // partitionKeyField.
 func NewCodec(d Dialect, k Key, partitionKeyField bool) (Codec, error) {
 	c := Codec{dialect: d, key: k, keyed: partitionKeyField}
@@ -95,40 +95,41 @@ func (d Dialect) prefix(k Key) (string, error) {
 	return prefix, nil
 }
 
-// Processor returns the processor's name, with which the ids of its documents begin.
+// Processor returns the processor's name, with which its documents' ids begin.
 func (c Codec) Processor() string { return c.key.Processor }
 
 // Dialect returns the codec's dialect.
 func (c Codec) Dialect() Dialect { return c.dialect }
 
-// LeasePrefix returns the prefix of the ids of this processor's leases. No other document
-// has it. If the account's host is in lower case, DotNet and JavaLatestVersion have the
-// same prefix.
+// LeasePrefix returns the prefix that the ids of this processor's leases have, and no
+// other document's. If the account's host is in lower case, [DotNet] and
+// [JavaLatestVersion] have the same one.
 func (c Codec) LeasePrefix() string { return c.prefix + separator }
 
-// Prefixes returns the lease prefixes of this processor in all dialects. The codec's own
-// LeasePrefix is the first. A listing must read all of them, so that leases of another
-// dialect are noticed; see [Codec.List].
+// Prefixes returns this processor's lease prefixes in all dialects, the codec's own
+// LeasePrefix first. A listing must read them all so that leases in another dialect are
+// noticed; see [Codec.List].
 func (c Codec) Prefixes() []string { return slices.Clone(c.prefixes) }
 
-// LeaseID returns the id of the document of the lease named token.
+// LeaseID returns the document id for the lease named token.
 func (c Codec) LeaseID(token string) string { return c.prefix + separator + token }
 
 // MarkerID returns the id of the marker, the document that marks the store as
 // initialised.
 func (c Codec) MarkerID() string { return c.prefix + ".info" }
 
-// LockID returns the id of the lock. Hosts of other implementations hold that document
-// while they create the first leases. Hosts of this one do not need it. A program that
-// creates or converts leases must hold it if such hosts may be running.
+// LockID returns the id of the lock, a document that other implementations' hosts hold
+// while they create the first leases. Ours do not need it, but a program that creates or
+// converts leases must hold it if such hosts may be running.
 func (c Codec) LockID() string { return c.prefix + ".lock" }
 
 // isLease reports whether the document id belongs to one of this processor's leases.
 func (c Codec) isLease(id string) bool { return strings.HasPrefix(id, c.LeasePrefix()) }
 
-// List adds a document of the lease container to a listing, if it is a lease, the marker,
-// an unreadable lease, or a lease of another dialect. It ignores other documents.
-// modified is the document's _ts.
+// List adds a document to a listing if it is a lease, the marker, an unreadable lease, or
+// a lease in another dialect, and ignores any other. Implement [Store.List] by calling it
+// for every document whose id begins with one of [Codec.Prefixes]. modified is the
+// document's _ts.
 func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) {
 	if id == c.MarkerID() {
 		l.Initialized = modified
@@ -151,7 +152,7 @@ func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) 
 	l.Leases = append(l.Leases, found)
 }
 
-// Marker returns the document of the marker, whose id is [Codec.MarkerID].
+// Marker returns the marker's document, whose id is [Codec.MarkerID].
 func (c Codec) Marker() []byte {
 	w := writer{}
 	w.text("id", c.MarkerID())
@@ -173,9 +174,9 @@ func (c Codec) Lock() []byte {
 	return w.end()
 }
 
-// PartitionKey returns the partition key of the lease's document. That is its id, or the
-// member partitionKey of a document that was read with a different one. .NET wrote a
-// random partitionKey before version 3.59.
+// PartitionKey returns the document's partition key: its id, unless the document was read
+// with another value in its member partitionKey. (.NET wrote random ones before version
+// 3.59.)
 func (c Codec) PartitionKey(l Lease) string {
 	if l.document.partitionKey != "" && c.keyed {
 		return l.document.partitionKey
@@ -192,9 +193,9 @@ func (c Codec) id(l Lease) string {
 	return c.LeaseID(l.Token)
 }
 
-// New returns the lease that Create must write for l. It has an ID and no ETag, and it is
-// stamped by [Codec.Stamped]. New returns a [*DialectError] if the dialect cannot
-// represent l.
+// New returns the lease that [Store.Create] must write for l: with an ID, without an
+// ETag, and stamped by [Codec.Stamped]. New returns a [*DialectError] if the dialect
+// cannot represent l.
 func (c Codec) New(l Lease) (Lease, error) {
 	if err := c.check(l); err != nil {
 		return Lease{}, err
@@ -203,15 +204,15 @@ func (c Codec) New(l Lease) (Lease, error) {
 	return c.Stamped(l), nil
 }
 
-// PropertyContainer is the rid of the monitored container. A host of this implementation
-// writes it to every lease in the dialect [JavaHandleChanges]. The ids of these leases
-// contain only the container's name. Without the property no host could detect that their
-// positions belong to a deleted container of the same name. A Java host drops the
-// property with its next write.
+// PropertyContainer is the monitored container's rid, which our hosts write to every
+// lease in the dialect [JavaHandleChanges]. Since the ids of these leases contain only
+// the container's name, no host could otherwise detect that the positions belong to a
+// deleted container with the same name. A Java host drops the property with its next
+// write.
 const PropertyContainer = "container"
 
-// Stamped returns l with the properties that every write adds. In [JavaHandleChanges]
-// that is [PropertyContainer]; in the other dialects there are none.
+// Stamped returns l with the properties that every write adds: [PropertyContainer] in
+// [JavaHandleChanges], and none in the other dialects.
 func (c Codec) Stamped(l Lease) Lease {
 	rid := c.key.Identity.ContainerRID
 	if c.dialect != JavaHandleChanges || rid == "" || l.Properties[PropertyContainer] == rid {
@@ -247,10 +248,10 @@ func (c Codec) check(l Lease) error {
 	return nil
 }
 
-// Encode returns the lease's document. The members are in the order in which the
-// dialect's own hosts write them. The member "properties" is added if those hosts do not
-// have it. Unknown members that were read come last. It leaves out the store's system
-// properties (_etag, _ts and so on). A new lease gets its id from its token.
+// Encode returns the lease's document, without the store's system properties (_etag, _ts
+// and so on). The members come in the order in which the dialect's own hosts write them,
+// then "properties" if those hosts do not have it, and last the unknown members that were
+// read. A new lease gets its id from its token.
 func (c Codec) Encode(l Lease) []byte {
 	switch c.dialect {
 	case JavaHandleChanges:

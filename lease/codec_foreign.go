@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// OtherHosts returns the account hosts, sorted, of which ids contains leases of the same
-// processor and monitored container, without the host of the codec's own ids. If there are
-// any, the processor's hosts use several endpoints, for instance localhost and 127.0.0.1. They
-// don't see each other's leases, so each group of them delivers every change.
+// OtherHosts returns the account hosts, sorted, under which ids has leases of the same
+// processor and monitored container, apart from the codec's own host. If there are any,
+// the processor's hosts reach the account at several endpoints, for instance localhost
+// and 127.0.0.1, and since they don't see each other's leases, each group delivers every
+// change.
 //
-// An id has the processor's name and the host without anything between them, so "orders1" at
-// 27.0.0.1 and "orders" at 127.0.0.1 have the same ids. OtherHosts is silent where an id may
-// belong to a processor with another name, because a warning about healthy leases is worse
-// than none: the id ends in the own host or in another one that it returns, or what follows
-// the name is no host. It also takes a single word other than localhost for a part of a name.
+// In an id nothing separates the processor's name from the host, so "orders1" at 27.0.0.1
+// and "orders" at 127.0.0.1 have the same ids. Because a warning about healthy leases is
+// worse than none, OtherHosts is silent wherever an id may belong to a processor with
+// another name: if it ends in the own host or in another one that is returned, if no host
+// follows the name, or if what follows is a single word other than localhost.
 func (c Codec) OtherHosts(ids []string) []string {
 	found, own := map[string]bool{}, strings.ToLower(c.key.Identity.AccountHost)
 	for _, id := range ids {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrLost is the cause of a context that ended because the host no longer trusts its
-// lease. A checkpoint after that returns it.
+// ErrLost is the cause of a handler's context that ended because the host no longer
+// trusts its lease (see [context.Cause]), and what a checkpoint after that returns.
+// Another host may already process the same changes.
 var ErrLost = errors.New("lease lost")
 
 // ConflictError reports that a compare-and-set found another document than the expected
-// one.
+// one. Decide by Current whether to try again.
 type ConflictError struct {
 	// Current is the stored document.
 	Current Lease
@@ -24,8 +25,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("lease %s was changed by another write; its owner is %s", e.Current.Token, owner)
 }
 
-// Conflict returns the error of a write of l that found current. If current has no range,
-// it gets the range of l.
+// Conflict returns the error for a write of l that found current instead. If current has
+// no range, it gets l's.
 func (l Lease) Conflict(current Lease) *ConflictError {
 	if current.Range.IsZero() && current.Token == l.Token {
 		current.Range = l.Range

@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// Dialect is the format of lease documents. It decides which hosts can share a lease
-// store: .NET's processor and the two kinds of Java's processor use different ids and
-// members. A store has one dialect, and all hosts of a processor use the same one. The
-// zero Dialect is [DotNet].
+// Dialect is the format of lease documents. It decides which hosts can share leases,
+// since .NET's processor and Java's two kinds use different ids and members. Keep the
+// zero value, [DotNet], unless Java hosts share the work or are to be replaced. All hosts
+// of a processor use the same dialect.
 type Dialect int
 
 // The dialects.
 const (
-	// DotNet is the dialect of the .NET processor. Azure Functions and KEDA read it too.
-	// A lease is for a whole partition or for a range of keys. Its position is the feed's
+	// DotNet is the .NET processor's dialect, which Azure Functions and KEDA read too. A
+	// lease is for a whole partition or for a range of keys, and its position is the feed's
 	// own text.
 	DotNet Dialect = iota
-	// JavaHandleChanges is the dialect of Java hosts built with handleChanges. A lease is
-	// for a whole partition, by its id, and has no range. The dialect supports neither
-	// merges of partitions nor all versions and deletes.
+	// JavaHandleChanges is for Java hosts built with handleChanges. A lease is for a whole
+	// partition, by its id, and has no range, which is why neither merges of partitions nor
+	// all versions and deletes are supported.
 	//
-	// Its ids contain the names of the database and the container instead of their rids.
-	// So leases survive when the container is deleted and recreated; see
-	// PropertyContainer.
+	// Since its ids contain the names of the database and the container instead of their
+	// rids, leases survive when the container is deleted and recreated; see
+	// [PropertyContainer].
 	JavaHandleChanges
-	// JavaLatestVersion is the dialect of Java hosts built with
-	// handleLatestVersionChanges or handleAllVersionsAndDeletesChanges. Every lease is
-	// for a range of keys. Its position is wrapped together with the start.
+	// JavaLatestVersion is for Java hosts built with handleLatestVersionChanges or
+	// handleAllVersionsAndDeletesChanges. Every lease is for a range of keys, and its
+	// position is wrapped together with the start.
 	JavaLatestVersion
 )
 
 // dialects are the names that [ParseDialect] accepts.
 var dialects = []string{DotNet: "dotnet", JavaHandleChanges: "java-handle-changes", JavaLatestVersion: "java-latest-version"}
 
-// ParseDialect returns the dialect with the name that [Dialect.Name] returns. The empty
-// name is DotNet.
+// ParseDialect returns the dialect whose [Dialect.Name] is given, or [DotNet] for an
+// empty name.
 func ParseDialect(name string) (Dialect, error) {
 	if name == "" {
 		return DotNet, nil
@@ -71,7 +71,7 @@ func (d Dialect) String() string {
 
 // DialectError reports that a lease container cannot be used with its dialect.
 type DialectError struct {
-	// Found describes the state of the container. Remedy describes what to do.
+	// Found describes the container's state, and Remedy what to do.
 	Found, Remedy string
 }
 

@@ -1,29 +1,30 @@
-// Package lease holds what hosts share: the [Lease] documents of a processor, the interfaces
-// of the containers that store them ([Container] and [Store]), and the form in which they are
-// stored ([Codec]).
+// Package lease holds what hosts share: a processor's [Lease] documents, the interfaces
+// of the containers that store them ([Container] and [Store]), and the form in which they
+// are stored ([Codec]).
 //
-// Most programs only pass a Container from an engine to the processor, for example that
-// of store.DB.Leases or of cosmos.Account.Leases. A program that shows or repairs leases
-// opens the Store of one processor and lists them:
+// Most programs only pass an engine's Container (from store.DB.Leases or
+// cosmos.Account.Leases, say) to the processor. A program that shows or repairs leases
+// opens one processor's Store and lists them:
 //
 //	identity, err := source.Identity(ctx) // of the monitored container
 //	leases, err := container.Open(ctx, lease.Key{Processor: "mailer", Identity: identity})
 //	listing, err := leases.List(ctx)
 //
 // Reach for the other names when you write an engine of your own. It implements Container
-// and Store, and if it stores JSON documents, it uses Codec. Its test calls package
-// leasetest, the conformance suite.
+// and Store, uses Codec if it stores JSON documents, and calls package leasetest, the
+// conformance suite, in its test.
 //
 // Except for the two interfaces, the package is pure: it has no I/O, no clock and no
 // goroutine.
 //
 // # What hosts do with leases
 //
-// A host changes a lease document only by compare-and-set on its ETag, so there is no lock,
-// no leader and no table of owners. A lease is absent, free (it has no owner) or owned; how
-// long an owned lease stays live depends on its age by the store's clock. A host that needs
-// a lease of another one marks it as wanted ([PropertyWanted]), and the owner hands it over
-// after its batch. The owner writes the position with each checkpoint and each renewal.
+// A host changes a lease document only by compare-and-set on its ETag, so there is no
+// lock, no leader and no table of owners. A lease is absent, free (it has no owner) or
+// owned; how long an owned lease stays live depends on its age by the store's clock. A
+// host that needs another one's lease marks it as wanted ([PropertyWanted]), and the
+// owner hands it over after its batch. The owner writes the position with each checkpoint
+// and each renewal.
 //
 // If the source refuses the start time, the lease also gets a bound ([PropertyBound]): it is
 // read from the beginning, and changes older than the bound are not delivered.
@@ -34,7 +35,6 @@
 //
 // # Documents
 //
-// A [Codec] encodes and decodes the documents for stores of JSON documents. It supports
-// three [Dialect] values: one of the .NET processor and two of Java's. Package leasetest
-// is the conformance suite of [Container] and [Store].
+// If a store holds JSON documents, its [Codec] encodes and decodes the leases, in one of
+// three [Dialect] values: the .NET processor's, or one of Java's two.
 package lease

@@ -8,13 +8,12 @@ import (
 
 const startBeginning = "beginning"
 
-// Start returns the start of the next read of the lease. The read starts after the
-// lease's continuation. If there is none, it starts at the start in the lease's
-// properties. If that is missing too, Start returns configured. A start that cannot be
-// parsed, because another implementation wrote it, counts as absent.
+// Start returns where the lease's next read starts: after its continuation, or else at
+// the start in its properties, or else at configured. A start that cannot be parsed,
+// because another implementation wrote it, counts as absent.
 //
-// In [JavaLatestVersion] the document contains a start beside the position. If that start
-// is a time, Start returns the position together with the time; see [feed.AfterSince].
+// In [JavaLatestVersion] the document has a start beside the position. If that is a time,
+// Start returns the two together; see [feed.AfterSince].
 func (l Lease) Start(configured feed.Start) feed.Start {
 	written, known := stateStart(l.document.state)
 	if l.Continuation != "" {

@@ -8,9 +8,9 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// Container is a handle to a container. All handles to one container are the same
-// pointer. After the container is deleted, its methods return errors that wrap
-// feed.ErrNotFound. A Container is safe for concurrent use.
+// Container is a handle to a container, the same pointer whenever you ask for it. Once
+// the container is deleted, its methods return errors that wrap feed.ErrNotFound. A
+// Container is safe for concurrent use.
 type Container engine.Container
 
 func (c *Container) engine() *engine.Container { return (*engine.Container)(c) }
@@ -25,60 +25,59 @@ func (c *Container) Properties(ctx context.Context) (storetype.ContainerProperti
 // "localhost", as it is for a server in front of the store.
 func (c *Container) Identity() feed.Identity { return c.engine().Identity() }
 
-// Create writes a new item. key is its logical partition key. If key is nil, Create reads
-// it from the body. Otherwise it must equal the body's key. All writes check ctx before
-// they queue. A queued write is carried out even if ctx ends.
+// Create writes a new item. If key is nil, it is read from the body; otherwise it must
+// equal the body's key. Like all writes, Create checks ctx only before it queues, and a
+// queued write is carried out even if ctx ends.
 //
-// Create returns [storetype.ErrConflict] if the logical partition has an item with that id. It
-// returns a *[storetype.UniqueKeyError] if another item has the same values in a unique key. It
-// returns a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if body, id, key or ttl
-// are not valid. It returns a *feed.ThrottledError if the provisioned throughput is used up, and
-// an error that wraps feed.ErrNotFound if the container was deleted.
+// The errors are [storetype.ErrConflict] if the logical partition has an item with that
+// id, a *[storetype.UniqueKeyError] if another item has the same values in a unique key,
+// a *[storetype.BadRequestError] or a *[storetype.TooLargeError] if body, id, key or ttl
+// are not valid, a *feed.ThrottledError if the provisioned throughput is used up, and one
+// that wraps feed.ErrNotFound if the container was deleted.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.engine().Create(ctx, key, body, o)
 }
 
-// Upsert creates or replaces an item. It returns the same errors as
-// [Container.Create], but an existing item is not a conflict.
+// Upsert creates or replaces an item. Its errors are those of [Container.Create], but an
+// existing item is no conflict.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.engine().Upsert(ctx, key, body, o)
 }
 
-// Replace replaces the item with the given id. The body must have the same id and the
-// same key. Replace returns an error that wraps feed.ErrNotFound if the item does not
-// exist.
+// Replace replaces the item with the given id; the body must have the same id and key. If
+// there is no such item, the error wraps feed.ErrNotFound.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.engine().Replace(ctx, key, id, body, o)
 }
 
-// Delete deletes the item with the given id. It returns an error that wraps
-// feed.ErrNotFound if the item does not exist.
+// Delete deletes the item with the given id. If there is none, the error wraps
+// feed.ErrNotFound.
 func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o storetype.WriteOptions) (storetype.Result, error) {
 	return c.engine().Delete(ctx, key, id, o)
 }
 
-// Change replaces an item with the result of change. The read and the write are one
-// atomic operation. The function change is called at most once, under the conditions of
-// [storetype.Operation].Change.
+// Change replaces an item with what the function change makes of it. Reach for it rather
+// than [Container.Read] and [Container.Replace] when the new document depends on the old
+// one, because the read and the write are atomic. The function is called at most once,
+// under the conditions of [storetype.Operation].Change.
 //
-// Change returns an error that wraps feed.ErrNotFound if the item does not exist. It
-// returns an error of the function unchanged. Otherwise it returns the same errors as
+// The function's own error is returned unchanged; the others are those of
 // [Container.Replace].
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o storetype.WriteOptions) (storetype.Result, error) {
 	return c.engine().Change(ctx, key, id, change, o)
 }
 
-// Read returns the item with the given id. It returns an error that wraps
-// feed.ErrNotFound if the item does not exist or has expired. It returns [storetype.ErrNotModified]
-// or [storetype.ErrPreconditionFailed] if a condition of o does not hold. It returns a
+// Read returns the item with the given id. Its errors are one that wraps feed.ErrNotFound
+// if the item does not exist or has expired, [storetype.ErrNotModified] or
+// [storetype.ErrPreconditionFailed] if a condition in o does not hold, and a
 // *feed.ThrottledError if the provisioned throughput is used up.
 func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o storetype.ReadOptions) (storetype.Result, error) {
 	return c.engine().Read(ctx, key, id, o)
 }
 
 // Batch carries out up to 100 operations on one logical partition, either all or none.
-// All writes of a batch have the same LSN. Each operation reads the effects of earlier
-// ones. If key is nil, the first operation must have a body, which gives the key.
+// Each reads the effects of earlier ones, and all writes get the same LSN, so that a feed
+// never shows half a batch. If key is nil, the first operation's body gives the key.
 //
 // Batch returns a *[storetype.BatchError] that names the operation that failed. It returns a
 // *[storetype.TooLargeError] whose What is "batch", alone or wrapped in a *BatchError, above one of
@@ -88,9 +87,9 @@ func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []stor
 	return c.engine().Batch(ctx, key, ops)
 }
 
-// Items returns a page of the items of a container, read from one snapshot. An item that
-// exists from the first page to the last is returned exactly once. Writes, splits and
-// merges between the pages do not change that.
+// Items returns a page of the container's items, read from one snapshot. An item that
+// exists from the first page to the last is returned exactly once, whatever is written,
+// split or merged between the pages.
 //
 // Items returns a *feed.GoneError if Partition is not live, a *[storetype.BadRequestError] if the
 // request is not valid, and a *feed.ThrottledError if the provisioned throughput is used
@@ -100,45 +99,45 @@ func (c *Container) Items(ctx context.Context, r storetype.ItemsRequest) (storet
 	return page.ItemsPage, err
 }
 
-// VisitItems calls visit for each item of a page, until visit returns false or an error.
-// It allocates nothing per item, so it suits filters. The argument body is as
-// [storetype.Item].Body, but it is valid only during the call and must not be changed. A snapshot
-// stays open during the visit, so visit must return soon. An error of visit is returned
-// unchanged.
+// VisitItems calls visit for each item in a page until it returns false or an error,
+// which is returned unchanged. Reach for it instead of [Container.Items] to filter many
+// items, because nothing is allocated for each. The argument body is as
+// [storetype.Item].Body, but valid only during the call, and must not be changed. Since a
+// snapshot stays open meanwhile, visit must return soon.
 //
-// The returned page has no Items. Its Continuation is the position after the last visited
-// item. A visit ends with its physical partition, so call VisitItems again until the
-// continuation is empty.
+// The returned page has no Items, and its Continuation is the position after the last
+// visited one. Because a visit ends with its physical partition, call VisitItems again
+// until the continuation is empty.
 func (c *Container) VisitItems(ctx context.Context, r storetype.ItemsRequest, visit func(body []byte) (more bool, err error)) (storetype.ItemsPage, error) {
 	page, err := c.engine().VisitItems(ctx, engine.ItemsRequest{ItemsRequest: r}, func(v *engine.VisitedItem) (bool, error) { return visit(v.Body) })
 	return page.ItemsPage, err
 }
 
-// Feed returns a page of changes of any part of the container. It accepts more selections
-// than the Read of [DB.Source] does. A Range or a Key may cover several live partitions.
-// Without Partition.ID, Range and Key, the whole container is selected.
+// Feed returns a page of changes from any part of the container. Use it to read a feed
+// without caring for partitions: unlike the Read of [DB.Source], it accepts a Range or a
+// Key that covers several, and selects the whole container without Partition.ID, Range
+// and Key.
 //
-// The page has changes of the selected partitions from one snapshot: those of one
-// partition after those of another, and each partition's sorted by LSN. It never divides a
-// transaction. Each partition counts its own LSNs, so the continuation has an LSN for each
-// range of keys. It is valid for the whole selection: later pages return every later
-// change and no earlier one, also after splits and merges. It is also valid for any part
-// of the selection, and for the Read of DB.Source there.
+// The page comes from one snapshot and has whole transactions, one partition's after
+// another's, each partition's sorted by LSN. Because each partition counts its own LSNs,
+// the continuation has one for each range of keys. With it, later pages return every
+// later change and no earlier one, also after splits and merges, for the whole selection
+// or any part, and in the Read of [DB.Source] too.
 //
 // If the selection is in several partitions, the page's End is -1, and its LSN is -1 unless
 // the continuation has the same LSN for all keys.
 //
-// Feed returns the same errors as Read. It returns a *feed.GoneError only for a
-// Partition.ID that is not live. A page of n partitions may need n seeks. Partitions
-// without changes since the continuation need none.
+// The errors are those of Read, with a *feed.GoneError only for a Partition.ID that is
+// not live. A page over n partitions may need n seeks, but none for partitions without
+// changes since the continuation.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (feed.Page, error) {
 	page, err := c.engine().Feed(ctx, r)
 	return page.Page, err
 }
 
-// KeyRange returns the range of effective partition keys of a logical partition key, or
-// of a prefix of a hierarchical key. It returns a *[storetype.BadRequestError] if the key does not
-// fit the container.
+// KeyRange returns the effective partition keys that belong to a logical partition key,
+// or to a prefix of a hierarchical one. It returns a *[storetype.BadRequestError] if the
+// key does not fit the container.
 func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
 	return c.engine().KeyRange(key)
 }
@@ -148,17 +147,16 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return c.engine().Partitions(ctx)
 }
 
-// PartitionStats returns the statistics of all live partitions at one moment, sorted by
-// range. The first call after an open, a split or a merge reads the index of the
-// partitions that are not counted yet. It reads about a million items a second. Other
-// calls are cheap. No call is charged.
+// PartitionStats returns statistics for all live partitions at one moment, sorted by
+// range. Calls are cheap and not charged, except that the first one after an open, a
+// split or a merge counts the new partitions' items, about a million a second.
 func (c *Container) PartitionStats(ctx context.Context) ([]storetype.PartitionStats, error) {
 	return c.engine().PartitionStats(ctx)
 }
 
-// Split divides the partition id in two at the effective partition key at (hexadecimal).
-// If at is empty, the middle of the range is used. Readers and writers continue
-// meanwhile. The ID id is retired and never used again.
+// Split divides the partition with the given ID in two at an effective partition key
+// (hexadecimal), or in the middle of its range if at is empty. Readers and writers
+// continue meanwhile. The ID is retired and never used again.
 //
 // Split returns the two new partitions. It returns a *feed.GoneError if the partition is
 // not live, and a *[storetype.BadRequestError] if at is not inside its range.

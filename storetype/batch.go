@@ -2,7 +2,7 @@ package storetype
 
 import "fmt"
 
-// OpKind is the kind of an operation of a batch.
+// OpKind is the kind of an operation in a batch.
 type OpKind int
 
 // The kinds of operations.
@@ -12,23 +12,22 @@ const (
 	OpReplace
 	OpDelete
 	OpRead
-	// OpChange replaces an item with the result of [Operation].Change.
+	// OpChange replaces an item with what [Operation].Change returns.
 	OpChange
 )
 
-// Operation is an operation of a batch.
+// Operation is one operation in a batch.
 type Operation struct {
 	// Kind must be set.
 	Kind OpKind
-	// ID is the id of the item. OpCreate and OpUpsert ignore it and read the id from the
-	// body.
+	// ID is the item's id. OpCreate and OpUpsert ignore it and read the id from the body.
 	ID string
-	// Body is the document of OpCreate, OpUpsert and OpReplace.
+	// Body is the document for OpCreate, OpUpsert and OpReplace.
 	Body []byte
-	// Change is the function of OpChange. It receives the old document, system properties
-	// included, and returns the new one. All writes wait while it runs, so it must be
-	// quick, must not call the store, and must not keep old. The operation fails with its
-	// error, which is returned unchanged.
+	// Change makes OpChange's new document from the old one, whose system properties are
+	// included. Because all writes wait while it runs, it must be quick and must not call
+	// the store; nor may it keep old. If it returns an error, the operation fails with it
+	// unchanged.
 	Change func(old []byte) ([]byte, error)
 	// IfMatch and IfNoneMatch are as in [WriteOptions] and [ReadOptions].
 	IfMatch, IfNoneMatch string
@@ -36,10 +35,9 @@ type Operation struct {
 	NoBody, ExactCharge bool
 }
 
-// BatchError reports which operation of a batch failed. No operation of the batch was
-// applied.
+// BatchError reports which operation in a batch failed. None was applied.
 type BatchError struct {
-	// Index is the index of the operation in the batch, from 0.
+	// Index is the operation's index in the batch, from 0.
 	Index int
 	// Err is the operation's error. For an [OpChange] it may be the function's error.
 	Err error
@@ -48,7 +46,7 @@ type BatchError struct {
 	Partition string
 	End       int64
 	Charge    float64
-	// Charges has the part of each operation in Charge.
+	// Charges has each operation's part in Charge.
 	Charges []float64
 }
 

@@ -13,16 +13,16 @@ var (
 	ErrConflict = errors.New("already exists")
 	// ErrPreconditionFailed is returned if IfMatch or IfNoneMatch does not hold.
 	ErrPreconditionFailed = errors.New("precondition failed")
-	// ErrNotModified is returned by a read if the item still has the ETag of IfNoneMatch.
+	// ErrNotModified is returned by a read if the item still has the ETag in IfNoneMatch.
 	ErrNotModified = errors.New("not modified")
 	// ErrClosed is returned after the store was closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrFull is returned if a container has used all of its 2^28 resource ids of
-	// documents. Ids of deleted documents are not used again.
+	// ErrFull is returned if a container has used all of its 2^28 document ids (_rid). Those
+	// of deleted documents are not used again.
 	ErrFull = errors.New("the container has no document ids (_rid) left")
 )
 
-// BadRequestKind is the reason of a [BadRequestError].
+// BadRequestKind is why a request is not valid.
 type BadRequestKind int
 
 // The kinds of [BadRequestError].
@@ -41,7 +41,7 @@ const (
 	KeyMismatch
 	// BadTTL means that a time to live is neither -1 nor between 1 and 2^31-1 seconds.
 	BadTTL
-	// BadProperties means that the properties of a database or container are not valid.
+	// BadProperties means that a database's or container's properties are not valid.
 	BadProperties
 	// BadContinuation means that this store did not write the continuation.
 	BadContinuation
@@ -51,7 +51,7 @@ const (
 	BadRange
 )
 
-// String returns the text of the kind in error messages.
+// String returns the kind's text in error messages.
 func (k BadRequestKind) String() string {
 	switch k {
 	case BadBody:
@@ -76,13 +76,14 @@ func (k BadRequestKind) String() string {
 	return "bad request"
 }
 
-// BadRequestError reports that a request is not valid. Sending it again does not help.
+// BadRequestError reports that a request is not valid, so that sending it again does not
+// help.
 type BadRequestError struct {
 	Kind BadRequestKind
-	// Detail describes the defect and its position.
+	// Detail says what is wrong, and where.
 	Detail string
 
-	// Err is the error from which the defect was learned, or nil.
+	// Err is the error that revealed the defect, or nil.
 	Err error
 }
 
@@ -95,8 +96,8 @@ func (e *BadRequestError) Unwrap() error { return e.Err }
 type TooLargeError struct {
 	// The field What is "document", "partition key", "batch" or "extra properties".
 	What string
-	// Size is the size of the request, and Limit the largest allowed one, in bytes. For a
-	// batch of too many operations, they are numbers of operations.
+	// Size is the request's size and Limit the largest allowed one, in bytes, or in
+	// operations for a batch with too many.
 	Size, Limit int
 }
 
@@ -104,10 +105,10 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s is too large: %d, at most %d", e.What, e.Size, e.Limit)
 }
 
-// UniqueKeyError reports that two items of one logical partition have the same values in
-// a unique key of their container. It wraps [ErrConflict].
+// UniqueKeyError reports that two items in one logical partition have the same values in
+// one of their container's unique keys. It wraps [ErrConflict].
 type UniqueKeyError struct {
-	// Container is the container's name, and Paths are the paths of the unique key.
+	// Container is the container's name, and Paths are the unique key's.
 	Container string
 	Paths     []string
 	// ID is the item that was written, and Other the item that has the values.
@@ -128,7 +129,7 @@ func (e *UniqueKeyError) Unwrap() error { return ErrConflict }
 type FormatError struct {
 	// Dir is the store's directory.
 	Dir string
-	// Found is the format of the directory, and Known the format that this release reads.
+	// Found is the directory's format, and Known the one that this release reads.
 	Found, Known int
 }
 
@@ -140,11 +141,11 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("open store %s: it has format %d, and this release reads format %d only; %s", e.Dir, e.Found, e.Known, remedy)
 }
 
-// LockedError reports that a process, perhaps this one, has a directory open.
+// LockedError reports that a process, perhaps this one, has the directory open.
 type LockedError struct {
 	// Dir is the store's directory.
 	Dir string
-	// PID is the id of the process, or 0 if it is unknown.
+	// PID is the process's id, or 0 if unknown.
 	PID int
 }
 
@@ -155,9 +156,9 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("open store %s: it is in use by process %d", e.Dir, e.PID)
 }
 
-// DiskError reports that the disk is full or fails, so that it refuses writes. Reads are
-// served. The store retries and resumes writes when the disk accepts them. The write that
-// returned the first DiskError may later prove to be stored. Later writes that return it
+// DiskError reports that the disk is full or fails, and refuses writes. Reads are still
+// served, and the store retries until the disk accepts writes again. The write that
+// returned the first DiskError may later prove to be stored; later ones that return it
 // are not stored.
 type DiskError struct {
 	// Dir is the store's directory. It is empty in memory.
@@ -176,8 +177,8 @@ func (e *DiskError) Error() string {
 // Unwrap returns the disk's error.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// CorruptError reports that stored data differs from the data that was written. Either a
-// file is damaged, or DB.Check found a broken invariant.
+// CorruptError reports that stored data differs from what was written: either a file is
+// damaged, or DB.Check found a broken invariant.
 type CorruptError struct {
 	// Dir is the store's directory. It is empty in memory.
 	Dir string

@@ -16,7 +16,8 @@ import (
 
 const keySpace = uint64(1) << 63
 
-// EPK returns the effective partition key of a key, or of a key's prefix.
+// EPK returns the effective partition key for a key, or for a key's prefix. Use it to
+// choose where to split.
 func EPK(key feed.PartitionKey) string {
 	var b strings.Builder
 	for _, component := range key {

@@ -23,8 +23,8 @@ type Leases struct {
 	etag   int
 }
 
-// NewLeases returns an empty lease container. now returns the service's time, which sets the
-// time of writes and of listings. If nil, time.Now is used.
+// NewLeases returns an empty lease container. now is its clock, which stamps writes and
+// listings. If nil, time.Now is used.
 func NewLeases(now func() time.Time) *Leases {
 	if now == nil {
 		now = time.Now

@@ -1,8 +1,9 @@
-// Package memory is an engine in memory: a container with a change feed, and a lease
-// container. It is for examples, and for tests of handlers that need no document store.
-// It has partitions, splits, merges, transactions and both feed modes, but no time to live
-// and no files. Changes have documents in the form in which Azure Cosmos DB stores them:
-// without white space, and with canonical numbers, for example 1 for 1.0.
+// Package memory is an engine in memory, a container with a change feed and a lease
+// container, for examples and for tests of handlers that need no document store. There
+// are partitions, splits, merges, transactions and both feed modes, but no time to live
+// and no files. If you need those, use package changefeedtest, which opens complete
+// stores. Changes have their documents as Azure Cosmos DB stores them: without white
+// space, and with canonical numbers (1 for 1.0).
 //
 // [NewSource] returns an empty container, and [NewLeases] an empty lease container:
 //
@@ -15,8 +16,7 @@
 // [Source.Split] and [Source.Merge] change the partitions while a processor reads them.
 // [Source.Commit] writes several items in one transaction.
 //
-// All methods are safe for concurrent use, also inside a testing/synctest bubble. Package
-// store is a complete engine, and package changefeedtest opens stores for tests.
+// All methods are safe for concurrent use, also inside a testing/synctest bubble.
 package memory
 
 import (
@@ -34,14 +34,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/canonical"
 )
 
-// Options configure a Source. The zero value of a field is its default.
+// Options configure a [Source]. A zero field means its default.
 type Options struct {
-	// Container is the name of the container. If empty, "items" is used.
+	// Container is the container's name. If empty, "items" is used.
 	Container string
-	// Partitions is the number of partitions. If zero, 1 is used.
+	// Partitions is how many partitions there are at first. If zero, 1 is used.
 	Partitions int
-	// Now returns the service's time, which sets the time of changes. If nil, time.Now is
-	// used.
+	// Now is the clock that stamps changes. If nil, time.Now is used.
 	Now func() time.Time
 	// RefuseTimesAfterMerge makes reads of merged partitions and of their children refuse
 	// start times, as Azure Cosmos DB does.
@@ -49,9 +48,9 @@ type Options struct {
 }
 
 // Source is a container in memory: the partitions that divide its keys, and their change
-// feeds. It implements [feed.Source]. As in Azure Cosmos DB, each partition has an LSN
-// counter of its own, so two partitions use the same LSNs. A new partition continues the
-// counter of its parent. After a merge it continues the higher of two counters.
+// feeds. It implements [feed.Source]. As in Azure Cosmos DB, each partition counts its
+// own LSNs, so that two partitions use the same ones. A new partition goes on counting
+// from its parent, and after a merge from the higher one.
 type Source struct {
 	options  Options
 	identity feed.Identity
@@ -136,8 +135,8 @@ func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Ra
 	return divide(r, n), ctx.Err()
 }
 
-// LSN returns the LSN of a live partition's last transaction. If the partition does not
-// exist, or has no transaction yet, LSN returns 0.
+// LSN returns the LSN of a live partition's last transaction, or 0 if there is no such
+// partition or transaction.
 func (s *Source) LSN(id string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +156,7 @@ func (s *Source) Upsert(key feed.PartitionKey, document string) error {
 	return err
 }
 
-// Delete deletes an item. It returns an error that wraps [feed.ErrNotFound] if there is no
-// such item.
+// Delete deletes an item. If there is none, the error wraps [feed.ErrNotFound].
 func (s *Source) Delete(key feed.PartitionKey, id string) error {
 	_, err := s.Commit(key, Write{ID: id})
 	return err
@@ -171,10 +169,10 @@ type Write struct {
 	Document json.RawMessage
 }
 
-// Commit carries out a transaction on the items of one partition key, all writes or none,
-// and returns its LSN in the key's partition. It returns an error that wraps
-// [feed.ErrNotFound] if an item to delete does not exist. A number that no float64 can
-// hold, such as 1e400, is an error, too.
+// Commit carries out all writes or none, as a transaction on items with one partition
+// key, and returns its LSN in the key's partition. The error wraps [feed.ErrNotFound] if
+// an item to delete does not exist. A number that no float64 can hold, such as 1e400, is
+// an error, too.
 func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +236,8 @@ func (s *Source) wake() {
 
 var errPartition = errors.New("no such partition, or no neighbour")
 
-// Split divides a live partition at an effective partition key, and returns the IDs of the
-// new partitions. If at is empty, the middle of the range is used.
+// Split divides a live partition at an effective partition key (see [EPK]), or in the
+// middle if at is empty, and returns the new IDs.
 func (s *Source) Split(id, at string) (children []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,8 +268,7 @@ func (s *Source) Split(id, at string) (children []string, err error) {
 	return []string{a.ID, b.ID}, nil
 }
 
-// Merge merges a live partition with its right neighbour, and returns the ID of the new
-// partition.
+// Merge merges a live partition with its right neighbour, and returns the new one's ID.
 func (s *Source) Merge(left, right string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -246,6 +246,12 @@ func (o *faultOptions) add(cmd *cobra.Command) error {
 	if !(f.Probability > 0 && f.Probability <= 1) {
 		return &usageError{fmt.Errorf("--probability is %v: it must be above 0 and at most 1", f.Probability)}
 	}
+	if f.Container != "" && f.Database == "" {
+		return &usageError{errors.New("--container needs --database")}
+	}
+	if f.Partition != "" && f.Container == "" {
+		return &usageError{errors.New("--partition needs --database and --container")}
+	}
 	f.DelayMS, f.RetryAfterMS = o.delay.Milliseconds(), o.retryAfter.Milliseconds()
 	if o.keys != "" {
 		r, err := parseRange(o.keys)

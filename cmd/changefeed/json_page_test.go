@@ -30,6 +30,7 @@ var jsonTables = map[string]string{
 	"A lease of leases ls":            "internal/leases/table.go Row",
 	"leases check --json":             "internal/leases/damage.go Report",
 	"A finding of leases check":       "internal/leases/damage.go Finding",
+	"A range of leases check":         "internal/leases/damage.go Keys",
 	"leases export and leases import": "internal/leases/file.go File",
 	"The container of leases export":  "internal/leases/file.go fileIdentity",
 	"partitions ls --json":            "internal/admin/client.go PartitionList",

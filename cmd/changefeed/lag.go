@@ -2,13 +2,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/lag"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cosmos"
 )
@@ -16,9 +17,8 @@ import (
 // lagOptions are the flags of `changefeed lag`.
 type lagOptions struct {
 	leasesOptions
-	watch    bool
-	interval time.Duration
-	metrics  string
+	watch   bool
+	metrics string
 }
 
 func lagCommand() *cobra.Command {
@@ -42,7 +42,8 @@ The total counts each partition once, with the largest lag among its leases.
 
 With --watch the command measures until it is interrupted. --metrics exports the figures to
 Prometheus. Without --watch it exits with 1 if a lease could not be read, or if the processor has no
-leases. In the latter case "reference" is 1, so that a scaler starts the first host.`,
+leases. In the latter case it prints "reference" as 1 with --json, so that a scaler starts the first
+host.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -50,14 +51,14 @@ leases. In the latter case "reference" is 1, so that a scaler starts the first h
 	o.which(flags)
 	o.addExpiration(flags)
 	flags.BoolVar(&o.watch, "watch", false, "measure repeatedly, until interrupted")
-	flags.DurationVar(&o.interval, "interval", 5*time.Second, "`time` between two measurements of --watch")
+	o.watches(flags)
 	flags.BoolVar(&o.json, "json", false, "print JSON; with --watch, one object per line")
 	metrics.Add(flags, &o.metrics)
 	return cmd
 }
 
 // run connects to the account, finds the processor's leases, and shows the lag.
-func (o *lagOptions) run(cmd *cobra.Command) (err error) {
+func (o *lagOptions) run(cmd *cobra.Command) error {
 	switch {
 	case o.interval <= 0:
 		return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", o.interval)}
@@ -67,28 +68,27 @@ func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 	if err := metrics.Check(o.metrics); err != nil {
 		return &usageError{err}
 	}
-	ctx := cmd.Context()
-	c, err := o.open(cmd)
-	if err != nil {
-		return err
+	if o.watch {
+		o.watched(cmd, "measurements")
 	}
-	defer func() { err = errors.Join(err, c.connection.Close()) }()
-	s, err := c.Survey(ctx, c.choice)
-	if err != nil {
-		return err
-	}
-	provider, stop, err := metrics.Start(ctx, o.metrics, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	defer stop()
-	d := s.Codec.Dialect()
-	return lag.Run(ctx, lag.Config{
-		Processor:  s.Processor,
-		Source:     c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
-		Leases:     c.connection.Leases.Leases(cmp.Or(o.leaseDatabase, o.database), o.leases, cosmos.LeaseOptions{Dialect: d}),
-		Expiration: o.expiration,
-		Watch:      o.watch, Interval: o.interval, JSON: o.json, Terminal: terminalOf(cmd.OutOrStdout()), Metrics: provider,
-		Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(),
+	err := o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
+		provider, stop, err := metrics.Start(ctx, o.metrics, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer stop()
+		d := s.Codec.Dialect()
+		return lag.Run(ctx, lag.Config{
+			Processor:  s.Processor,
+			Source:     c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
+			Leases:     c.connection.Leases.Leases(cmp.Or(o.leaseDatabase, o.database), o.leases, cosmos.LeaseOptions{Dialect: d}),
+			Expiration: o.expiration,
+			Watch:      o.watch, Interval: o.interval, JSON: o.json, Terminal: terminalOf(cmd.OutOrStdout()), Metrics: provider,
+			Out: cmd.OutOrStdout(), Outage: o.outage,
+		})
 	})
+	if choice, is := errors.AsType[*leases.ChoiceError](err); is && choice.None && o.json {
+		return errors.Join(lag.Config{Processor: o.processor, Watch: o.watch, JSON: true, Out: cmd.OutOrStdout()}.None(), err)
+	}
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/storetype"
 )
 
 // handled runs a processor on the account until it has handled all existing orders.
@@ -164,7 +165,7 @@ func TestLagCountsOnlyTheWritesOfItsPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLag(`\n2 +2 +free +- +[1-9]\d* +\S+ +"2;7F:3"\n1 lease, 0 live; `)
-	if code, out, errOut := a.run("leases", "ls"); code != exitOK || !strings.Contains(out, ` "2;7F:3" `) {
+	if code, out, errOut := a.run("leases", "ls"); code != exitOK || !strings.Contains(out, ` "2;7F:3"`) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 	if code, out, errOut := a.run("leases", "check"); code != exitOK {
@@ -355,6 +356,22 @@ func TestLagOfAProcessorWithoutLeasesIsShownAndFails(t *testing.T) {
 	code, out, _ = command(t, append(args, "--json")...)
 	if m := measured(t, out); code != exitFailed || m.Total.Reference != 1 || m.Total.Leases != 0 || m.Total.Lag != nil {
 		t.Errorf("%d: %s", code, out)
+	}
+}
+
+// A scaler asks before the first host has created a marker, too. Nothing was printed then.
+func TestLagPrintsJSONBeforeTheFirstHost(t *testing.T) {
+	dir := shop(t, 0)
+	checkStore(t, dir, func(db *store.DB) {
+		if _, err := db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, more := range [][]string{{"--json"}, {"--json", "--watch"}} {
+		code, out, errOut := command(t, append([]string{"lag", "--data", dir, "--database", "shop", "--container", "orders", "--processor", "mailer"}, more...)...)
+		if m := measured(t, out); code != exitFailed || m.Processor != "mailer" || m.Total.Reference != 1 || m.Leases == nil || m.Total.Lag != nil || !strings.Contains(errOut, "there are no leases of shop/orders") {
+			t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
+		}
 	}
 }
 

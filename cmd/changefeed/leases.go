@@ -28,6 +28,10 @@ type leasesOptions struct {
 	expiration            time.Duration
 	json, dryRun, yes     bool
 	force, all            bool
+	// outage prints the failures of a command that watches the leases, every interval. It
+	// is nil for all other commands.
+	outage   *connect.Outage
+	interval time.Duration
 	// made describes the leases that a conversion creates. It is nil for all other
 	// commands.
 	made *leases.Made
@@ -123,23 +127,49 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 
 // with opens the lease container, reads the processor's leases, and calls f with both.
 func (o *leasesOptions) with(cmd *cobra.Command, f func(ctx context.Context, c *opened, s leases.Survey) error) (err error) {
-	c, err := o.open(cmd)
+	var c *opened
+	ctx := cmd.Context()
+	err = o.outage.WhileThrottled(ctx, o.interval, func() (err error) {
+		c, err = o.open(cmd)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.connection.Close()) }()
-	s, err := c.Survey(cmd.Context(), c.choice)
+	var s leases.Survey
+	err = o.outage.WhileThrottled(ctx, o.interval, func() (err error) {
+		s, err = c.Survey(ctx, c.choice)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return f(cmd.Context(), c, s)
+	return f(ctx, c, s)
+}
+
+// watches adds the flag --interval of a command that watches the leases.
+func (o *leasesOptions) watches(flags *pflag.FlagSet) {
+	flags.DurationVar(&o.interval, "interval", 5*time.Second, "`time` between two rounds of --watch")
+}
+
+// watched makes the command wait for an account that throttles it or cannot be reached, and
+// report that about subject.
+func (o *leasesOptions) watched(cmd *cobra.Command, subject string) {
+	o.outage = connect.NewOutage(subject, func(line string) { cmd.PrintErrln("changefeed: " + line) })
+}
+
+// asks adds the flags of a command that changes leases after it has asked. all is that of
+// changes.
+func (o *leasesOptions) asks(cmd *cobra.Command, all string) *cobra.Command {
+	addYes(cmd, &o.yes)
+	return o.changes(cmd, all)
 }
 
 // changes adds the flags that all commands which change leases have. all is the help text
 // of --all. If it is empty, the command has no such flag.
 func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the changes and make none")
-	addYes(cmd, &o.yes)
 	cmd.Flags().BoolVar(&o.force, "force", false, "change leases that a live host owns; the host continues until its next write, and changes are delivered again")
 	if all != "" {
 		cmd.Flags().BoolVar(&o.all, "all", false, all)

@@ -46,7 +46,7 @@ The exit status is 0 if no damage was found, or if none is left after the repair
 	cmd.Flags().StringVar(&mode, "mode", "", modeHelp+" (default: the mode of most leases)")
 	cmd.Flags().StringVar(&covered, "range", "", "the part `MIN-MAX` of the container that the processor covers, if its hosts are configured with a range (default: everything)")
 	cmd.Flags().StringVar(&start, "start", "beginning", "`start` of a lease that fills a hole: beginning, marker (the time when the marker was created, for processors that start at now), or a time")
-	return o.changes(cmd, "")
+	return o.asks(cmd, "")
 }
 
 // kindLines returns the help text about the kinds of damage, one line for each.

@@ -22,7 +22,6 @@ import (
 
 func (o *leasesOptions) list() *cobra.Command {
 	var watch bool
-	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the leases: their ranges, owners and positions",
@@ -36,12 +35,15 @@ POSITION is where reading resumes. LSNs of different partitions cannot be compar
 shows how many changes are unread.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if interval <= 0 {
-				return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", interval)}
+			if o.interval <= 0 {
+				return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", o.interval)}
+			}
+			if watch {
+				o.watched(cmd, "listings")
 			}
 			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
 				if watch {
-					return o.watch(ctx, cmd, c, s, interval)
+					return o.watch(ctx, cmd, c, s)
 				}
 				return o.show(cmd, s)
 			})
@@ -49,7 +51,7 @@ shows how many changes are unread.`,
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON; with --watch, one object per line")
 	cmd.Flags().BoolVar(&watch, "watch", false, "list repeatedly, until interrupted")
-	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "`time` between two lists of --watch")
+	o.watches(cmd.Flags())
 	return cmd
 }
 
@@ -63,35 +65,29 @@ func (o *leasesOptions) show(cmd *cobra.Command, s leases.Survey) error {
 
 // watch prints the leases every interval until ctx ends. A failed read is reported, and
 // the next one follows.
-func (o *leasesOptions) watch(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, interval time.Duration) error {
+func (o *leasesOptions) watch(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey) error {
 	out := cmd.OutOrStdout()
-	choice := c.choice
-	choice.Processor = &s.Processor // later lists may have another processor, too
-	for {
-		if err := o.showAgain(cmd, s); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
+	choice, processor := c.choice, s.Processor
+	choice.Processor = &processor // later lists may have another processor, too
+	for err := error(nil); ; s, err = c.Survey(ctx, choice) {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		var err error
-		for s, err = c.Survey(ctx, choice); err != nil; s, err = c.Survey(ctx, choice) {
-			if ctx.Err() != nil {
-				return nil
-			}
-			cmd.PrintErrf("changefeed: %s; retrying in %s\n", connect.Text(err), interval)
-			select {
-			case <-time.After(interval):
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		if !o.json && terminalOf(out) == nil {
-			if _, err := fmt.Fprintln(out); err != nil {
+		case err != nil:
+			o.outage.Failed("", err)
+		default:
+			o.outage.Worked("")
+			if err := o.showAgain(cmd, s); err != nil {
 				return err
 			}
+			if !o.json && terminalOf(out) == nil {
+				if _, err := fmt.Fprintln(out); err != nil {
+					return err
+				}
+			}
+		}
+		if connect.Sleep(ctx, o.interval) != nil {
+			return nil
 		}
 	}
 }
@@ -125,7 +121,7 @@ func (o *leasesOptions) release() *cobra.Command {
 		Short:       "Release leases without redelivery",
 		Long: `Release makes leases free. It asks a live host of this project, as another host would. That host
 finishes its current batch, checkpoints and releases the lease. The command waits for it. No change
-is delivered twice. An expired lease is freed at once.
+is delivered twice. An expired lease is freed at once. Since no position moves, it asks nothing.
 
 Hosts of .NET and Java do not release leases on request. If a live one owns a lease, the command
 fails and names the lease.
@@ -196,7 +192,7 @@ Stop the hosts first: a lease that a live host owns is not changed.`,
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`start`: beginning, now, a time, or after:LSN")
-	return o.changes(cmd, "reset all leases")
+	return o.asks(cmd, "reset all leases")
 }
 
 func (o *leasesOptions) remove() *cobra.Command {
@@ -222,7 +218,7 @@ again.`,
 			})
 		},
 	}
-	return o.changes(cmd, "delete all leases, and the marker")
+	return o.asks(cmd, "delete all leases, and the marker")
 }
 
 func (o *leasesOptions) export() *cobra.Command {
@@ -317,5 +313,5 @@ positions. Leases that a live host owns are not changed.`,
 			return o.carryOut(cmd.Context(), cmd, o.moving(cmd.Context(), cmd, c, s, "import", plan))
 		},
 	}
-	return o.changes(cmd, "")
+	return o.asks(cmd, "")
 }

@@ -90,7 +90,7 @@ processor name (Java's lease prefix) or another lease container.`,
 	cmd.Flags().StringVar(&processor, "to-processor", "", "processor `name` of the new leases (default: the same)")
 	cmd.Flags().StringVar(&container, "to-leases", "", "`name` of the new leases' container (default: the same)")
 	cmd.Flags().StringVar(&database, "to-lease-database", "", "`name` of the database of the new leases' container (default: the same)")
-	return o.changes(cmd, "")
+	return o.asks(cmd, "")
 }
 
 // target returns the lease container for the new leases: the named container, or c if no

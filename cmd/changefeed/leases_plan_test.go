@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/store"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -131,23 +132,56 @@ func TestLeasesAreListedRepeatedly(t *testing.T) {
 	})
 }
 
+// A lease without a position was once said to skip an unknown number of changes.
+func TestAResetToTheBeginningSkipsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		l := whole(s.live[0], 0)
+		l.Continuation = ""
+		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(l)) })
+		time.Sleep(long)
+		for to, want := range map[string]string{
+			"beginning": "it skips no changes; what 1 lease delivers again is unknown: there is no position yet",
+			"now":       "what 1 lease skips is unknown: there is no position yet",
+		} {
+			if code, out, errOut := s.run("reset", l.Token, "--to", to, "--dry-run"); code != exitOK || !strings.Contains(out, "\n"+want) {
+				t.Errorf("%s: status %d: %s%s", to, code, out, errOut)
+			}
+		}
+	})
+}
+
 // After splits and merges, the tokens of leases and the bounds of ranges have 32 digits. The
-// list must be readable in a terminal of 120 columns even so.
+// list must be readable in a terminal of 120 columns even so, with long names of hosts and
+// the position after a merge.
 func TestALongListOfLeasesFitsATerminal(t *testing.T) {
 	s := leasesOf(t)
 	l := part(s.live[0].Range.Min, s.live[1].Range.Max, 1234567)
 	s.edit(func(db *store.DB) {
 		s.drop(db, s.codec.LeaseID(s.live[0].ID))
 		s.drop(db, s.codec.LeaseID(s.live[1].ID))
-		l.Owner = "orders-worker-7d9f-x2k4q/0123abcd"
-		s.put(db, s.codec.Encode(l))
+		l.Owner = "mailer-shop-orders-production-7d9f6c8b5-x2k4q/0123abcd"
+		s.put(db, s.codec.Encode(protocol.Wanted(l, "mailer-shop-orders-production-7d9f6c8b5-zz9pl/0123abcd")))
+		merged := whole(s.live[2], 10)
+		merged.Continuation = `"1234567;3FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF:7654321"`
+		s.put(db, s.codec.Encode(merged))
 	})
 	for _, args := range [][]string{{"leases", "ls"}, {"lag"}} {
 		_, out, _ := command(t, append(args, "--data", s.dir, "--database", "shop", "--container", "orders")...)
+		column := map[string]int{}
 		for line := range strings.SplitSeq(out, "\n") {
 			if len(line) > 120 && !strings.Contains(line, "not read") {
 				t.Errorf("%q", line)
 			}
+			for _, text := range []string{"WANTED BY", "mailer-s...8b5-zz9pl", "OWNER", "mailer-s...8b5-x2k4q", "POSITION", "LSN 1234567", `"1234567;3FFFFFFF...`} {
+				if at := strings.Index(line, text); at >= 0 {
+					column[text] = at
+				}
+			}
+		}
+		if column["OWNER"] == 0 || column["OWNER"] != column["mailer-s...8b5-x2k4q"] || column["POSITION"] != column["LSN 1234567"] || column["POSITION"] != column[`"1234567;3FFFFFFF...`] ||
+			column["WANTED BY"] != column["mailer-s...8b5-zz9pl"] {
+			t.Errorf("%v: the columns begin at %v:\n%s", args, column, out)
 		}
 	}
 	// The short name is good for commands, too.

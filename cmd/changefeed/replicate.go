@@ -62,15 +62,16 @@ changefeed server it also gets as many partitions as the source. Like its source
 partition key; with --key it has one. An existing target is not changed.
 
 After a signal the status is 0 if the copy has caught up at least once in this run. Otherwise it is
-130 (SIGINT) or 143 (SIGTERM). Replicate reports failed connections and retries them, from the
-first request on.
+130 (SIGINT) or 143 (SIGTERM). Replicate waits for an account that cannot be reached, from the first
+request on. It says so when that begins, once a minute, and when it ends.
 
 Deletes are copied only with --mode avad, from a container that retains all versions. Replicate
 first copies the existing documents, and then every later version and delete.
 
 Each side has its own credentials: --from-key-file, --from-connection-string, COSMOS_FROM_KEY and
-so on, and the same with "to". Without credentials, Microsoft Entra ID is used. A side without a URL
-uses the account of COSMOS_ENDPOINT, or the embedded store of --data. System properties are not
+so on, and the same with "to". A side without a URL uses the account of COSMOS_ENDPOINT, or the
+embedded store of --data. A side with the URL of that account uses its credentials, too, unless it
+has its own. Without credentials, Microsoft Entra ID is used. System properties are not
 copied. A document's "ttl" starts again when it is copied. Nor is the order kept in which documents
 were first written, by which reads and queries without ORDER BY return them: the target has the order
 in which replicate has written them. Members keep their order and their
@@ -89,6 +90,9 @@ write 1.0 as 1 and 12.50 as 12.5.`,
 	o.flags = flags
 	o.source, o.target, o.lease = connect.NewAccount("from-"), connect.NewAccount("to-"), connect.NewAccount("lease-")
 	o.environment = connect.NewAccount("")
+	for _, a := range []*connect.Account{o.source, o.target, o.lease} {
+		a.Like(o.environment)
+	}
 	flags.StringVar(&o.from, "from", "", "`container` to copy: [URL/]DATABASE/CONTAINER")
 	flags.StringVar(&o.to, "to", "", "`container` to copy into: [URL/]DATABASE/CONTAINER")
 	flags.StringVar(&o.data, "data", "", "`directory` of an embedded store that has both containers")

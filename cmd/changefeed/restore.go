@@ -118,8 +118,8 @@ type restoredPartition struct {
 	ID   string `json:"id"`
 	Min  string `json:"min"`
 	Max  string `json:"max"`
-	Last int64  `json:"lastLSN"`
-	Next int64  `json:"nextLSN"`
+	Last int64  `json:"lsn"`
+	Next int64  `json:"nextLsn"`
 }
 
 func restorationJSON(dir string, r engine.Restoration, done bool) restoration {

@@ -138,7 +138,7 @@ func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	if out := call(exitFailed, "split", "0"); !strings.Contains(out, "there is no partition \"0\" now; the live partitions are 6") {
 		t.Errorf("a partition that is gone: %s", out)
 	}
-	if out := call(exitFailed, "ls", "--key", "b3RoZXI="); !strings.Contains(out, "use the --key") {
+	if out := call(exitFailed, "ls", "--key", "b3RoZXI="); !strings.Contains(out, "rejects the key") {
 		t.Errorf("another key: %s", out)
 	}
 	if out := call(exitFailed, "ls", "--endpoint", strings.Replace(endpoint, "http:", "https:", 1)); !strings.Contains(out, "use http://") {

@@ -39,7 +39,8 @@ func tailCommand() *cobra.Command {
 		Use:   "tail --database NAME --container NAME",
 		Short: "Print the change feed of a container, one JSON object per line",
 		Long: `Tail prints the change feed of a container, of an account or of an embedded store (--data). It ends
-at the end of the feed. With --follow it waits there for new changes until it is interrupted.
+at the end of the feed. With --follow it waits there for new changes until it is interrupted, and,
+once it has read the feed, for an account that cannot be reached.
 
 In latest version mode a line is the document as it was last written. In all versions and deletes
 mode it is an object with current, previous and metadata, as in the protocol of Azure Cosmos DB. The
@@ -183,7 +184,8 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	if err != nil {
 		return err
 	}
-	reader, err := feed.NewReader(source, cfg)
+	outage := connect.NewOutage("requests", func(line string) { _, _ = fmt.Fprintln(errOut, "changefeed: "+line) })
+	reader, err := feed.NewReader(watchedSource{source, outage}, cfg)
 	if err != nil && cfg.Position != "" { // an error must be about the position, because the rest of the configuration is valid
 		return fmt.Errorf("--position: the position in %s is damaged: %w; restore the file, or delete it to start at --from", o.position, err)
 	}
@@ -191,26 +193,60 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 		return err
 	}
 	lines := &lineWriter{w: bufio.NewWriterSize(out, 1<<16), keyPaths: paths, mode: cfg.Mode}
-	position, printed := positionFile{name: o.position}, false
-	for page, err := range reader.Pages(ctx) {
-		if err != nil {
-			if o.follow && ctx.Err() != nil { // --follow ends when ctx ends, which is not an error
-				err = nil
-			}
-			if err != nil && !printed {
-				return o.otherContainer(err) // nothing was printed, so there is no new position to save
-			}
-			return errors.Join(err, position.keep(context.WithoutCancel(ctx), reader, 0))
-		}
-		printed = true
-		if err := lines.page(page); err != nil {
-			return fmt.Errorf("print: %w", err)
-		}
-		if err := position.keep(ctx, reader, positionInterval); err != nil {
+	for {
+		unread, err := o.print(ctx, reader, lines)
+		switch {
+		case ctx.Err() != nil && o.follow: // --follow ends when ctx ends, which is not an error
 			return err
+		case unread == nil || err != nil || !o.follow || lines.pages == 0 || !connect.Temporary(unread):
+			return errors.Join(o.otherContainer(unread), err)
+		}
+		outage.Failed("", unread)
+		if connect.Sleep(ctx, max(o.interval, time.Second)) != nil {
+			return nil
 		}
 	}
-	return position.keep(ctx, reader, 0)
+}
+
+// print prints the feed from the reader's position, and saves the position. unread is the
+// error by which reading ended, and err any other.
+func (o *tailOptions) print(ctx context.Context, reader *feed.Reader, lines *lineWriter) (unread, err error) {
+	position := positionFile{name: o.position}
+	for page, err := range reader.Pages(ctx) {
+		if err != nil {
+			unread = err
+			break
+		}
+		if err := lines.page(page); err != nil {
+			return nil, fmt.Errorf("print: %w", err)
+		}
+		if err := position.keep(ctx, reader, positionInterval); err != nil {
+			return nil, err
+		}
+	}
+	if lines.pages == 0 && unread != nil { // there is no new position
+		return unread, nil
+	}
+	return unread, position.keep(context.WithoutCancel(ctx), reader, 0)
+}
+
+// watchedSource is a source whose reads an outage watches. It reports throttled reads,
+// which the reader repeats by itself. The command reports all others.
+type watchedSource struct {
+	feed.Source
+	outage *connect.Outage
+}
+
+// Read implements [feed.Source].
+func (s watchedSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	page, err := s.Source.Read(ctx, r)
+	switch {
+	case err == nil:
+		s.outage.Worked("")
+	case connect.Throttled(err):
+		s.outage.Failed("", err)
+	}
+	return page, err
 }
 
 // otherContainer adds the remedy to an error about a position of another container. It
@@ -239,10 +275,12 @@ type lineWriter struct {
 	keyPaths []string
 	mode     feed.Mode
 	line     bytes.Buffer
+	pages    int // the number of pages
 }
 
 // page writes all changes of a page, and flushes them.
 func (l *lineWriter) page(p feed.Page) error {
+	l.pages++
 	for _, c := range p.Changes {
 		text := c.Current
 		if l.mode == feed.AllVersionsAndDeletes {

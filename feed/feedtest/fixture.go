@@ -1,15 +1,15 @@
-// Package feedtest is the conformance suite of [feed.Source]. It has a case for every
-// sentence of the interface's contract.
+// Package feedtest is the conformance suite for [feed.Source], with a case for every
+// sentence in its contract. Use it when you write an engine of your own.
 //
-// The test of an engine calls [Run] with a function that creates a new, empty container:
+// The engine's test calls [Run] with a function that creates a new, empty container:
 //
 //	func TestSourceConforms(t *testing.T) { feedtest.Run(t, newFixture) }
 //
 // If the engine can run in a synctest bubble, its test also calls [RunInBubble] with the
 // same function. The cases that measure time run only there.
 //
-// A [Fixture] holds the functions that change the container. A function that the engine
-// does not support is nil. The cases that need it are skipped, and the skip names it.
+// A [Fixture] holds the functions that change the container. Leave one nil if the engine
+// does not support it. The cases that need it are then skipped, and the skip names it.
 //
 // For an engine's lease container, use package leasetest.
 package feedtest
@@ -26,10 +26,10 @@ import (
 
 // Container describes the container that a case needs.
 type Container struct {
-	// KeyPaths are the partition key paths. They are {"/pk"}, or {"/tenant", "/user"} for
+	// KeyPaths are the partition key paths: {"/pk"}, or {"/tenant", "/user"} for
 	// hierarchical keys.
 	KeyPaths []string
-	// Partitions is the initial number of physical partitions. It is at least 1.
+	// Partitions is how many physical partitions there are at first, at least 1.
 	Partitions int
 	// AllVersions reports whether the container keeps all versions and deletes. The
 	// retention must be at least an hour.
@@ -40,7 +40,7 @@ type Container struct {
 }
 
 // New creates a new, empty container for one case. It calls t.Skip if the engine has no
-// containers as c describes. It calls t.Cleanup to close its resources.
+// such container as c describes, and closes its resources by t.Cleanup.
 type New func(t *testing.T, c Container) Fixture
 
 // Fixture is a container under test. When one of its functions returns, the feed must
@@ -48,9 +48,9 @@ type New func(t *testing.T, c Container) Fixture
 type Fixture struct {
 	// Source is the container's feed.
 	Source feed.Source
-	// Upsert creates or replaces a document with the partition key key.
+	// Upsert creates or replaces a document with the given partition key.
 	Upsert func(ctx context.Context, key feed.PartitionKey, doc json.RawMessage) error
-	// Transaction upserts several documents of one partition key in one transaction.
+	// Transaction upserts several documents with one partition key in one transaction.
 	Transaction func(ctx context.Context, key feed.PartitionKey, docs []json.RawMessage) error
 	// Delete deletes the document with the partition key and id.
 	Delete func(ctx context.Context, key feed.PartitionKey, id string) error
@@ -58,9 +58,8 @@ type Fixture struct {
 	// partitions.
 	Split func(ctx context.Context, partition string) error
 	Merge func(ctx context.Context, a, b string) error
-	// Beyond returns a position that is at least one transaction after the given end of a
-	// partition's feed. A reader has such a position after an older copy of the data was
-	// restored.
+	// Beyond returns a position at least one transaction after the end of a partition's
+	// feed, such as a reader has after an older copy of the data was restored.
 	Beyond func(end feed.Continuation) feed.Continuation
 	// Drop deletes the container.
 	Drop func(ctx context.Context) error
@@ -86,8 +85,8 @@ type testCase struct {
 	run       func(s *suite)
 }
 
-// Run runs every case of the suite in a subtest, on a new container from create. It skips
-// the cases that measure time.
+// Run runs every case in a subtest, on a new container from create, except those that
+// measure time.
 func Run(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -95,8 +94,8 @@ func Run(t *testing.T, create New) {
 	}
 }
 
-// RunInBubble runs every case of the suite in a subtest, on a new container from create.
-// Each subtest runs in a synctest bubble of its own.
+// RunInBubble runs every case in a subtest, on a new container from create and in a
+// synctest bubble of its own.
 func RunInBubble(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {

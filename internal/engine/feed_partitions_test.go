@@ -230,3 +230,15 @@ func BenchmarkFeed(b *testing.B) {
 		}
 	}
 }
+
+// at returns the LSN of the keys from key up to the next border.
+func (p position) at(key string) int64 {
+	lsn := p.lsn
+	for _, s := range p.steps {
+		if s.border > key {
+			break
+		}
+		lsn = s.lsn
+	}
+	return lsn
+}

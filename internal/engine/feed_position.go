@@ -27,18 +27,6 @@ type step struct {
 	lsn    int64
 }
 
-// at returns the LSN of the keys from key up to the next border.
-func (p position) at(key string) int64 {
-	lsn := p.lsn
-	for _, s := range p.steps {
-		if s.border > key {
-			break
-		}
-		lsn = s.lsn
-	}
-	return lsn
-}
-
 // only returns the LSN of a position that has the same LSN for all keys, and otherwise -1.
 func (p position) only() int64 {
 	if len(p.steps) > 0 {

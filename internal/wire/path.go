@@ -67,10 +67,6 @@ func (p Path) Type() string {
 	return p.Types[len(p.Types)-1]
 }
 
-// IsFeed reports whether p addresses the list of all resources of a type, as
-// /dbs/shop/colls does.
-func (p Path) IsFeed() bool { return len(p.Types) > len(p.IDs) }
-
 // Shape returns the path with every id replaced by "*", such as /dbs/*/colls.
 func (p Path) Shape() string {
 	if len(p.Types) == 0 {

@@ -1,16 +1,17 @@
-// Package leasetest is the conformance suite of [lease.Container] and [lease.Store]. It
-// has a case for every sentence of their contract.
+// Package leasetest is the conformance suite for [lease.Container] and [lease.Store],
+// with a case for every sentence in their contract. Use it when you write a lease
+// container of your own.
 //
-// The test of an implementation calls [Run] with a function that creates a new, empty
-// lease container:
+// The implementation's test calls [Run] with a function that creates a new, empty lease
+// container:
 //
 //	func TestLeasesConform(t *testing.T) { leasetest.Run(t, newFixture) }
 //
 // If the container can run in a synctest bubble, its test also calls [RunInBubble] with
 // the same function.
 //
-// A function that the implementation does not support is nil in its [Fixture]. The cases
-// that need it are skipped, and the skip names it.
+// Leave a [Fixture]'s function nil if the implementation does not support it. The cases
+// that need it are then skipped, and the skip names it.
 //
 // For an engine's change feed, use package feedtest.
 package leasetest
@@ -24,8 +25,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// New creates a new, empty lease container for one case. It calls t.Cleanup to close its
-// resources.
+// New creates a new, empty lease container for one case, and closes its resources by
+// t.Cleanup.
 type New func(t *testing.T) Fixture
 
 // Fixture is a lease container under test. Container is required.
@@ -35,10 +36,9 @@ type Fixture struct {
 	// Advance advances the container's clock by d. It may be nil for [RunInBubble], where
 	// the suite sleeps instead.
 	Advance func(d time.Duration)
-	// Document returns the stored JSON document of an id. Replace replaces or creates
-	// that document, and Remove deletes it, past the Store, as another implementation
-	// would. They may be nil if the container stores no documents. Then the cases that
-	// need them are skipped.
+	// Document returns the stored JSON document with an id. Replace replaces or creates it,
+	// and Remove deletes it, past the Store, as another implementation would. They may be
+	// nil if the container stores no documents.
 	Document func(ctx context.Context, id string) ([]byte, error)
 	Replace  func(ctx context.Context, id string, document []byte) error
 	Remove   func(ctx context.Context, id string) error
@@ -57,7 +57,7 @@ type testCase struct {
 	run   func(s *suite)
 }
 
-// Run runs every case of the suite in a subtest, on a new container from make.
+// Run runs every case in a subtest, on a new container from make.
 func Run(t *testing.T, make New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -65,8 +65,7 @@ func Run(t *testing.T, make New) {
 	}
 }
 
-// RunInBubble runs every case of the suite in a subtest, on a new container from make.
-// Each subtest runs in a synctest bubble of its own.
+// RunInBubble is [Run] with each subtest in a synctest bubble of its own.
 func RunInBubble(t *testing.T, make New) {
 	t.Helper()
 	for _, c := range cases() {

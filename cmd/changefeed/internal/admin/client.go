@@ -121,7 +121,7 @@ func (c *Client) call(ctx context.Context, method string, body, answer any, path
 		return &strangerError{fmt.Errorf("%s is %w", c.endpoint, err)}
 	}
 	if got.StatusCode >= http.StatusMultipleChoices {
-		return c.refusal(got.StatusCode, reply)
+		return c.refusal(got, reply)
 	}
 	if answer == nil {
 		return nil
@@ -149,20 +149,23 @@ func (e *NotFoundError) Error() string { return e.message }
 
 // StatusError reports an answer whose HTTP status is a failure.
 type StatusError struct {
-	Status  int
+	Status int
+	// Request is the request that was answered.
+	Request *http.Request
 	message string
 }
 
 func (e *StatusError) Error() string { return e.message }
 
 // refusal returns the error for an answer with a failure status.
-func (c *Client) refusal(status int, body []byte) error {
+func (c *Client) refusal(answer *http.Response, body []byte) error {
+	status := answer.StatusCode
 	var e wire.ErrorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Message == "" {
 		if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
 			return fmt.Errorf("%s requires TLS; use https:// in --endpoint", c.endpoint)
 		}
-		unexplained := &StatusError{status, fmt.Sprintf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)}
+		unexplained := &StatusError{status, answer.Request, fmt.Sprintf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)}
 		if status < http.StatusInternalServerError { // otherwise a proxy may answer while the server is down
 			return &strangerError{unexplained}
 		}
@@ -172,10 +175,8 @@ func (c *Client) refusal(status int, body []byte) error {
 	switch status {
 	case http.StatusNotFound:
 		return &NotFoundError{message}
-	case http.StatusUnauthorized:
-		return fmt.Errorf("the server rejects the key; use the --key that it printed when it started (%s)", message)
 	case http.StatusForbidden:
 		return fmt.Errorf("the server rejects the request: %s", message)
 	}
-	return &StatusError{status, message}
+	return &StatusError{status, answer.Request, message}
 }

@@ -63,13 +63,24 @@ func (c *Client) Faults(ctx context.Context) (Faults, error) {
 	if err := c.call(ctx, http.MethodGet, nil, &all, "faults"); err != nil {
 		return all, err
 	}
+	for i := range all.Faults {
+		all.Faults[i].normalize()
+	}
 	return all, c.call(ctx, http.MethodGet, nil, &all, "frozen")
+}
+
+// normalize omits the probability of a fault that always applies, as docs/json.md has it.
+func (f *Fault) normalize() {
+	if f.Probability == 1 {
+		f.Probability = 0
+	}
 }
 
 // SetFault sets a fault, and returns it with its ID.
 func (c *Client) SetFault(ctx context.Context, f Fault) (Fault, error) {
 	var set Fault
 	err := c.call(ctx, http.MethodPost, f, &set, "faults")
+	set.normalize()
 	return set, err
 }
 

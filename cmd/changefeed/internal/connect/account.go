@@ -37,6 +37,10 @@ type Account struct {
 	getenv func(string) string
 	flags  *pflag.FlagSet
 	url    string // flag whose URL is the endpoint, if it is not --{prefix}endpoint
+	// like is another account of the command, or nil. Its credentials are used if both are
+	// one account and this one has no key. Then shared reports it.
+	like   *Account
+	shared bool
 
 	endpoint, key, keyFile, connection, certificate, data string
 
@@ -57,8 +61,17 @@ func variables(prefix string) string {
 	return "COSMOS_" + strings.ToUpper(strings.ReplaceAll(prefix, "-", "_"))
 }
 
+// Like makes a use the key and the certificate of another account if both have the same
+// endpoint, and a has no key of its own. So one pair of variables names an account for all
+// flags of a command.
+func (a *Account) Like(other *Account) { a.like = other }
+
 func (a *Account) names() names {
-	return names{prefix: a.prefix, url: a.url, flagless: a.flags == nil}
+	n := names{prefix: a.prefix, url: a.url, flagless: a.flags == nil}
+	if a.shared {
+		n.key = a.like.names().keys()
+	}
+	return n
 }
 
 // SetEndpoint sets the endpoint to a URL that the user gave in another flag. Error texts
@@ -164,7 +177,30 @@ func (a *Account) Settings(warnings io.Writer) (Settings, error) {
 	if s.Key, of.key, err = a.keyText(warnings); err != nil {
 		return Settings{}, err
 	}
+	if s.Key == "" {
+		if err := a.share(&s, warnings); err != nil {
+			return Settings{}, err
+		}
+	}
 	return s, s.complete(of)
+}
+
+// share adds the credentials of the account that a is like to s, if that has the same
+// endpoint.
+func (a *Account) share(s *Settings, warnings io.Writer) error {
+	if a.like == nil || !a.like.Given() {
+		return nil
+	}
+	other, err := a.like.Settings(warnings)
+	switch {
+	case err != nil && sameAccount(a.like.getenv(a.like.env+"ENDPOINT"), s.Endpoint):
+		return err
+	case err != nil || other.Data != "" || !sameAccount(other.Endpoint, s.Endpoint):
+		return nil // the other account is not used
+	}
+	a.shared = true
+	s.Key, s.Certificate = other.Key, cmp.Or(s.Certificate, other.Certificate)
+	return nil
 }
 
 // connected returns s with the endpoint and key of a connection string. from is the flag

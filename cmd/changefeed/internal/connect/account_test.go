@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -76,6 +77,46 @@ func TestAFlagWinsOverTheEnvironmentAndAKeyMayComeFromEither(t *testing.T) {
 	got, err := settings(t, "lease-", map[string]string{"COSMOS_LEASE_KEY": keyA, "COSMOS_KEY": keyB}, "--lease-endpoint", a)
 	if err != nil || got != (Settings{Endpoint: a, Key: keyA}) {
 		t.Errorf("the lease account: %v, %v", got, err)
+	}
+}
+
+// A side of a copy whose URL is that of COSMOS_ENDPOINT once did without COSMOS_KEY.
+func TestAnAccountUsesTheCredentialsOfTheSameAccountUnderAnotherName(t *testing.T) {
+	const a, b = "https://a.documents.azure.com:443/", "https://b.documents.azure.com"
+	env := map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA, "COSMOS_CERTIFICATE": "a.crt"}
+	for _, c := range []struct {
+		more map[string]string
+		args []string
+		want Settings
+		keys string
+	}{
+		{nil, []string{"--from-endpoint", "https://A.documents.azure.com"}, Settings{Endpoint: "https://A.documents.azure.com", Key: keyA, Certificate: "a.crt"}, "COSMOS_KEY or COSMOS_KEY_FILE"},
+		{nil, []string{"--from-endpoint", a, "--from-certificate", "b.crt"}, Settings{Endpoint: a, Key: keyA, Certificate: "b.crt"}, "COSMOS_KEY or COSMOS_KEY_FILE"},
+		{nil, []string{"--from-endpoint", a, "--from-key", keyB}, Settings{Endpoint: a, Key: keyB}, "--from-key-file, --from-key or COSMOS_FROM_KEY"},
+		{map[string]string{"COSMOS_FROM_KEY": keyB}, []string{"--from-endpoint", a}, Settings{Endpoint: a, Key: keyB}, "--from-key-file, --from-key or COSMOS_FROM_KEY"},
+		{nil, []string{"--from-endpoint", b}, Settings{Endpoint: b}, "--from-key-file, --from-key or COSMOS_FROM_KEY"},
+		{map[string]string{"COSMOS_KEY": "?"}, []string{"--from-endpoint", b}, Settings{Endpoint: b}, "--from-key-file, --from-key or COSMOS_FROM_KEY"},
+		{map[string]string{"COSMOS_KEY": "?"}, []string{"--from-endpoint", a}, Settings{}, ""},
+	} {
+		getenv := func(name string) string { return cmp.Or(c.more[name], env[name]) }
+		from, environment := NewAccount("from-"), NewAccount("")
+		from.getenv, environment.getenv = getenv, getenv
+		from.Like(environment)
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		from.Add(flags)
+		if err := flags.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		got, err := from.Settings(io.Discard)
+		if c.keys == "" {
+			if err == nil || !strings.Contains(err.Error(), "COSMOS_KEY is invalid") {
+				t.Errorf("%v: %v, %v", c.args, got, err)
+			}
+			continue
+		}
+		if err != nil || got != c.want || from.names().keys() != c.keys {
+			t.Errorf("%v: %#v, key of %s, %v", c.args, got, from.names().keys(), err)
+		}
 	}
 }
 

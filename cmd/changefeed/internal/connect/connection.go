@@ -42,6 +42,7 @@ func (f *Flags) Add(flags *pflag.FlagSet) {
 func (f *Flags) AddLeases(flags *pflag.FlagSet) {
 	f.lease = NewAccount("lease-")
 	f.lease.Add(flags)
+	f.lease.Like(f.monitored)
 }
 
 // Connection holds the accounts that a command works with. The caller of [Flags.Open]

@@ -14,6 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -34,7 +35,27 @@ func Status(err error) int {
 	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return answer.StatusCode
 	}
+	if answer, ok := errors.AsType[*admin.StatusError](err); ok {
+		return answer.Status
+	}
 	return 0
+}
+
+// requestOf returns the request whose answer err is. It returns nil if err is no answer.
+func requestOf(err error) *http.Request {
+	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok && answer.RawResponse != nil {
+		return answer.RawResponse.Request
+	}
+	if answer, ok := errors.AsType[*admin.StatusError](err); ok {
+		return answer.Request
+	}
+	return nil
+}
+
+// wrongKey reports whether an account rejects the key that a request was signed with. The
+// answers to tokens of Microsoft Entra ID have other texts, which explain more.
+func wrongKey(err error) bool {
+	return Status(err) == http.StatusUnauthorized && strings.Contains(err.Error(), "wrong key is being used")
 }
 
 // answeredError is an error of azcore for an answer. Its text is only the answer's status
@@ -72,6 +93,13 @@ func speaksTLS(text string) bool {
 // the service in it is shortened to its message, ranges have their short names, and the remedies
 // that [Advice] gives in the words of the command are left out.
 func Text(err error) string {
+	if wrongKey(err) { // every request has this text, instead of the payload that the service names
+		account := "the account"
+		if r := requestOf(err); r != nil {
+			account = "account " + r.URL.Host
+		}
+		return view.OneLine(account + " rejects the key: it belongs to another account, or was replaced")
+	}
 	text := shortened(err.Error(), err)
 	return view.OneLine(view.NamesIn(text).In(text))
 }
@@ -174,6 +202,8 @@ func Advice(err error) string {
 	)
 	n := namesOf(err)
 	switch {
+	case Status(err) == http.StatusUnauthorized:
+		return "; check " + n.keys() + " (on this machine the default is the local emulators' key)"
 	case errors.As(err, &way) && way.Op == "proxyconnect":
 		return "; the proxy of HTTPS_PROXY or HTTP_PROXY failed: check it, or add the account's host to NO_PROXY"
 	case errors.As(err, &authority):
@@ -192,8 +222,6 @@ func Advice(err error) string {
 		return "; the host does not exist: check the spelling of " + n.endpointName()
 	case strings.Contains(err.Error(), entra):
 		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or use " + n.keys() + "."
-	case Status(err) == http.StatusUnauthorized:
-		return "; the account rejects the key: it belongs to another account, or was replaced; check " + n.keys() + " (on this machine the default is the local emulators' key)"
 	}
 	return ""
 }
@@ -201,10 +229,7 @@ func Advice(err error) string {
 // flagOf returns the flags to check for an error whose text already contains the remedy.
 // It returns "" if there are no such flags.
 func flagOf(err error, n names) string {
-	switch {
-	case Status(err) == http.StatusUnauthorized:
-		return "; check " + n.keys() + " (on this machine the default is the local emulators' key)"
-	case Status(err) == http.StatusForbidden:
+	if Status(err) == http.StatusForbidden {
 		return ""
 	}
 	return "; check " + n.endpoints()

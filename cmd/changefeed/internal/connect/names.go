@@ -16,6 +16,8 @@ type names struct {
 	prefix string
 	// url is the flag whose URL the account has, if that is not --{prefix}endpoint.
 	url string
+	// key is everything that may hold the key, if that is another account's.
+	key string
 	// flagless reports that the command has no flags for the account, but only variables.
 	flagless bool
 }
@@ -44,7 +46,10 @@ func (n names) endpoints() string {
 // keys returns everything that may hold the key.
 func (n names) keys() string {
 	variable := variables(n.prefix) + "KEY"
-	if n.flagless {
+	switch {
+	case n.key != "":
+		return n.key
+	case n.flagless:
 		return variable + " or " + variable + "_FILE"
 	}
 	return n.flag("key-file") + ", " + n.flag("key") + " or " + variable
@@ -78,8 +83,8 @@ func namesOf(err error) names {
 	if named, ok := errors.AsType[*namedError](err); ok {
 		return named.names
 	}
-	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok && answer.RawResponse != nil && answer.RawResponse.Request != nil {
-		n, _ := answer.RawResponse.Request.Context().Value(namesKey{}).(names)
+	if r := requestOf(err); r != nil {
+		n, _ := r.Context().Value(namesKey{}).(names)
 		return n
 	}
 	return names{}

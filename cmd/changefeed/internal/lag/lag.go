@@ -40,8 +40,10 @@ type Config struct {
 	Terminal *os.File
 	// Metrics receives the gauges of the measurements. If nil, there are none.
 	Metrics metric.MeterProvider
-	// Out receives the measurements. Log receives the errors of a run with Watch.
-	Out, Log io.Writer
+	// Out receives the measurements.
+	Out io.Writer
+	// Outage receives the errors of a run with Watch.
+	Outage *connect.Outage
 }
 
 // FailedError reports that some leases could not be read.
@@ -84,21 +86,23 @@ func Run(ctx context.Context, c Config) error {
 	defer stop()
 	var unwritten error
 	cfg.Handler = func(_ context.Context, r estimator.Report) error {
+		c.Outage.Worked("")
 		if unwritten = c.show(r); unwritten != nil {
 			stop()
 		}
 		return nil
 	}
-	cfg.OnError = func(err error) {
-		// If this text cannot be written, the run still continues, because the
-		// measurements go to Out.
-		_, _ = fmt.Fprintf(c.Log, "changefeed: %s; retrying in %s\n", connect.Text(err), c.Interval)
-	}
+	cfg.OnError = func(err error) { c.Outage.Failed("", err) }
 	e, err := estimator.New(cfg)
 	if err != nil {
 		return err
 	}
 	return errors.Join(e.Run(ctx), unwritten)
+}
+
+// None shows the report of a processor that has no leases and no marker.
+func (c Config) None() error {
+	return c.show(estimator.Report{Time: time.Now(), Total: estimator.Sum(nil)})
 }
 
 // failure returns a *FailedError if some leases of a report could not be read. Otherwise

@@ -64,7 +64,7 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		rows = append(rows, []string{
-			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(protocol.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Start), remark(*l),
+			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(view.HostName(protocol.Instance(l.Owner)), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Start), remark(*l),
 		})
 	}
 	if err := view.Table(w, rows); err != nil {

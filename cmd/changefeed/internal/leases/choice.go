@@ -50,7 +50,11 @@ func (m *Made) by(g group, all []group) bool {
 
 // ChoiceError reports that a [Choice] matches no leases, or the leases of several
 // processors.
-type ChoiceError struct{ reason string }
+type ChoiceError struct {
+	// None reports whether the Choice matches no leases.
+	None   bool
+	reason string
+}
 
 func (e *ChoiceError) Error() string { return e.reason }
 
@@ -161,7 +165,7 @@ func (c *Container) choose(groups []group, choice Choice) (group, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
-		return group{}, &ChoiceError{reason: fmt.Sprintf("there are no leases of %s/%s in %s%s%s", c.Identity.Database, c.Identity.Container, c.Name, named(choice), others(groups))}
+		return group{}, &ChoiceError{None: true, reason: fmt.Sprintf("there are no leases of %s/%s in %s%s%s", c.Identity.Database, c.Identity.Container, c.Name, named(choice), others(groups))}
 	}
 	return group{}, &ChoiceError{reason: fmt.Sprintf("several processors have leases of %s/%s in %s; choose one%s", c.Identity.Database, c.Identity.Container, c.Name, others(fit))}
 }

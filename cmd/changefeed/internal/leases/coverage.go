@@ -117,9 +117,11 @@ func (f *finder) overlaps() {
 				if !a.Range.Overlaps(b.Range) || a.AncestorOf(b.Lease) || b.AncestorOf(a.Lease) || f.reported(a, b) {
 					continue
 				}
-				f.found(Overlap, []string{a.Token, b.Token}, fmt.Sprintf("leases %s and %s both cover %s", a.Token, b.Token, a.Range.Intersect(b.Range)), func() error {
-					return f.disentangle(a, b)
-				})
+				shared := a.Range.Intersect(b.Range)
+				f.foundAt(Finding{
+					Kind: Overlap, Tokens: []string{a.Token, b.Token}, Ranges: []Keys{Keys(shared)},
+					Text: fmt.Sprintf("leases %s and %s both cover %s", a.Token, b.Token, shared),
+				}, func() error { return f.disentangle(a, b) })
 				again = true
 				break
 			}
@@ -194,7 +196,7 @@ func gaps(items []Item, r feed.Range) []feed.Range {
 func (f *finder) holes() {
 	mode, _ := f.mode()
 	for _, gap := range f.gaps() {
-		f.found(Hole, nil, fmt.Sprintf("no lease covers %s: no host reads its changes", gap), func() error {
+		f.foundAt(Finding{Kind: Hole, Ranges: []Keys{Keys(gap)}, Text: fmt.Sprintf("no lease covers %s: no host reads its changes", gap)}, func() error {
 			switch {
 			case f.uncertain():
 				return fmt.Errorf("first repair the documents that cannot be read or are of another dialect: they may cover it")

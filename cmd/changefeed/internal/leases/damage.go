@@ -90,11 +90,20 @@ type Finding struct {
 	Kind Kind `json:"kind"`
 	// Tokens are the tokens of the damaged leases.
 	Tokens []string `json:"leases,omitempty"`
+	// Ranges are the keys that no lease or several leases cover. For other damage they are
+	// the ranges of the damaged leases, as far as they are known.
+	Ranges []Keys `json:"ranges,omitempty"`
 	// Text describes the damage.
 	Text string `json:"text"`
 	// Repairable reports whether the plan repairs it. If not, Remedy describes what to do.
 	Repairable bool   `json:"repairable"`
 	Remedy     string `json:"remedy,omitempty"`
+}
+
+// Keys is a range of keys, as in the other outputs.
+type Keys struct {
+	Min string `json:"min"`
+	Max string `json:"max"`
 }
 
 // Options are facts that [Find] cannot derive from the documents.
@@ -156,13 +165,24 @@ type finder struct {
 // add adds a finding to the report.
 func (f *finder) add(finding Finding) {
 	finding.Repairable = finding.Remedy == ""
+	if finding.Ranges == nil {
+		for _, i := range f.survey.Items {
+			if keys := Keys(i.Range); !i.Range.IsZero() && slices.Contains(finding.Tokens, i.Token) && !slices.Contains(finding.Ranges, keys) {
+				finding.Ranges = append(finding.Ranges, keys)
+			}
+		}
+	}
 	f.report.Findings = append(f.report.Findings, finding)
 }
 
 // found adds a finding to the report. repair plans its repair. If repair returns an
 // error, the error's text becomes the remedy.
 func (f *finder) found(k Kind, tokens []string, text string, repair func() error) {
-	finding := Finding{Kind: k, Tokens: tokens, Text: text}
+	f.foundAt(Finding{Kind: k, Tokens: tokens, Text: text}, repair)
+}
+
+// foundAt does what found does with a finding that has its ranges.
+func (f *finder) foundAt(finding Finding, repair func() error) {
 	if err := f.attempt(repair); err != nil {
 		finding.Remedy = err.Error()
 	}

@@ -288,6 +288,12 @@ func TestAReportForProgramsKeepsItsForm(t *testing.T) {
   "findings": [
     {
       "kind": "hole",
+      "ranges": [
+        {
+          "min": "80",
+          "max": "FF"
+        }
+      ],
       "text": "no lease covers 80-FF: no host reads its changes",
       "repairable": true
     }
@@ -329,4 +335,24 @@ func texts(plan []Step) []string {
 		all = append(all, s.Text)
 	}
 	return all
+}
+
+// Programs once had to read the keys from the text.
+func TestAFindingHasItsRanges(t *testing.T) {
+	rng := func(lower, upper string) feed.Range { return feed.Range{Min: lower, Max: upper} }
+	whole := []feed.Partition{{ID: "0", Range: feed.Full()}}
+	s := surveyOf(t, lease.DotNet, whole,
+		lease.Lease{Token: "-60", Range: rng("", "60"), Continuation: `"5"`},
+		lease.Lease{Token: "40-80", Range: rng("40", "80"), Continuation: `"5"`},
+		lease.Lease{Token: "80-FF", Range: rng("80", "FF"), PartitionID: "7", Continuation: `"5"`},
+	)
+	got := map[Kind][]Keys{}
+	for _, f := range Find(s, Options{Start: feed.Beginning()}).Findings {
+		got[f.Kind] = append(got[f.Kind], f.Ranges...)
+	}
+	for kind, want := range map[Kind]Keys{Overlap: {"40", "60"}, Orphan: {"80", "FF"}} {
+		if !slices.Equal(got[kind], []Keys{want}) {
+			t.Errorf("%s: %v, want %v", kind, got[kind], want)
+		}
+	}
 }

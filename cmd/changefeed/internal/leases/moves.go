@@ -3,6 +3,7 @@ package leases
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
@@ -23,8 +24,10 @@ type Moves struct {
 	Anew int64
 	// Unknown is the number of leases whose move cannot be measured. Err is the reason. It
 	// is nil if they have no position yet.
-	Unknown int
-	Err     error
+	// Back is the number of those that move back to the beginning, so that they skip
+	// nothing.
+	Unknown, Back int
+	Err           error
 }
 
 // move is a lease that a plan changes, and the leases that have its keys afterwards.
@@ -89,6 +92,8 @@ func (sum *Moves) add(m move, unread, left map[string]int64, whole bool) {
 		skipped, again = max(skipped, was-is), max(again, is-was)
 	}
 	switch {
+	case !known && m.back():
+		sum.Back++
 	case !known:
 		sum.Unknown++
 	case len(m.to) == 0 && whole:
@@ -99,6 +104,13 @@ func (sum *Moves) add(m move, unread, left map[string]int64, whole bool) {
 		sum.Skipped += skipped
 		sum.Again += again
 	}
+}
+
+// back reports whether a move goes back to the beginning.
+func (m move) back() bool {
+	return len(m.to) > 0 && !slices.ContainsFunc(m.to, func(s Step) bool {
+		return s.Now || s.After.Start(feed.Now()).Kind() != feed.StartBeginning
+	})
 }
 
 // unread returns the number of unread transactions of leases, by token. It omits those for
@@ -154,15 +166,18 @@ func (sum Moves) Text() string {
 	if sum.Anew > 0 {
 		parts = append(parts, "hosts that start at now (the default) skip "+transactions(sum.Anew)+", and hosts that start at the beginning deliver all changes again")
 	}
+	why := "there is no position yet, or the partition was split or merged"
+	if sum.Err != nil {
+		why = connect.Text(sum.Err)
+	}
 	if sum.Unknown > 0 {
-		why := "there is no position yet, or the partition was split or merged"
-		if sum.Err != nil {
-			why = connect.Text(sum.Err)
-		}
 		parts = append(parts, fmt.Sprintf("what %s is unknown: %s", view.Plural(sum.Unknown, "lease skips", "leases skip"), why))
 	}
 	if len(parts) == 0 {
-		return "it skips no changes"
+		parts = append(parts, "it skips no changes")
+	}
+	if sum.Back > 0 {
+		parts = append(parts, fmt.Sprintf("what %s again is unknown: %s", view.Plural(sum.Back, "lease delivers", "leases deliver"), why))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
@@ -37,7 +38,7 @@ func PositionOf(start feed.Start) string {
 		return start.Time().Format(time.RFC3339)
 	case feed.StartContinuation:
 		if lsn, ok := lsnOf(start.Continuation()); ok {
-			return "LSN " + strconv.FormatInt(lsn, 10)
+			return view.LSN(lsn)
 		}
 		return shortened(string(start.Continuation()))
 	case feed.StartNow:
@@ -45,11 +46,14 @@ func PositionOf(start feed.Start) string {
 	return "the hosts' start"
 }
 
+// maxPosition is the length of a position in a text. It is that of a time.
+const maxPosition = len("2026-11-23T15:11:28Z")
+
 func shortened(s string) string {
-	if len(s) <= 24 {
+	if len(s) <= maxPosition {
 		return s
 	}
-	return s[:20] + "..."
+	return s[:maxPosition-len("...")] + "..."
 }
 
 var errNotComparable = errors.New("cannot be compared")

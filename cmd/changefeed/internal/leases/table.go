@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ type Listing struct {
 	Time        time.Time `json:"time"`
 	Processor   string    `json:"processor"`
 	Dialect     string    `json:"dialect"`
-	Initialised time.Time `json:"initialised,omitzero"`
+	Initialised time.Time `json:"initialisedAt,omitzero"`
 	Locked      time.Time `json:"locked,omitzero"`
 	Leases      []Row     `json:"leases"`
 	// Unreadable are the ids of documents that cannot be decoded or are of another
@@ -84,7 +85,8 @@ func WriteJSON(w io.Writer, v any) error {
 // Write writes the listing as a table, below lines about the processor and the container.
 func (l Listing) Write(w io.Writer) error {
 	var head strings.Builder
-	fmt.Fprintf(&head, "processor %q, in %s\n", l.Processor, l.dialect)
+	mode, several := l.mode()
+	fmt.Fprintf(&head, "processor %q, in %s%s\n", l.Processor, l.dialect, mode)
 	if l.Initialised.IsZero() {
 		head.WriteString("not initialised: there is no marker\n")
 	} else {
@@ -103,14 +105,46 @@ func (l Listing) Write(w io.Writer) error {
 		_, err := io.WriteString(w, "no leases\n")
 		return err
 	}
-	rows := [][]string{{"LEASE", "RANGE", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
-	for _, r := range l.Leases {
-		rows = append(rows, []string{
-			view.LeaseName(r.Lease), rangeText(r), string(r.State), cmp.Or(protocol.Instance(r.Owner), "-"), (time.Duration(r.WrittenSecondsAgo) * time.Second).String() + " ago",
-			r.Position, r.Mode, protocol.Instance(r.WantedBy),
-		})
+	// A column that says nothing would only make the table wider than a terminal.
+	named := !slices.ContainsFunc(l.Leases, func(r Row) bool { return view.LeaseName(r.Lease) != rangeText(r) })
+	wanted := slices.ContainsFunc(l.Leases, func(r Row) bool { return r.WantedBy != "" })
+	columns := []struct {
+		head string
+		cell func(Row) string
+		left bool // the table has no such column
+	}{
+		{"LEASE", func(r Row) string { return view.LeaseName(r.Lease) }, false},
+		{"RANGE", rangeText, named},
+		{"STATE", func(r Row) string { return string(r.State) }, false},
+		{"OWNER", func(r Row) string { return cmp.Or(view.HostName(protocol.Instance(r.Owner)), "-") }, false},
+		{"WRITTEN", func(r Row) string { return (time.Duration(r.WrittenSecondsAgo) * time.Second).String() + " ago" }, false},
+		{"POSITION", func(r Row) string { return r.Position }, false},
+		{"MODE", func(r Row) string { return r.Mode }, !several},
+		{"WANTED BY", func(r Row) string { return view.HostName(protocol.Instance(r.WantedBy)) }, !wanted},
+	}
+	rows := make([][]string, 1+len(l.Leases))
+	for _, c := range columns {
+		if c.left {
+			continue
+		}
+		rows[0] = append(rows[0], c.head)
+		for i, r := range l.Leases {
+			rows[1+i] = append(rows[1+i], c.cell(r))
+		}
 	}
 	return view.Table(w, rows)
+}
+
+// mode returns the text about the mode of all leases. several reports whether they are in
+// different modes, which only their rows tell.
+func (l Listing) mode() (text string, several bool) {
+	for _, r := range l.Leases {
+		if r.Mode != l.Leases[0].Mode {
+			return "", true
+		}
+		text = ", in " + r.Mode + " mode"
+	}
+	return text, false
 }
 
 // rangeText returns the range of a lease in the table.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -121,7 +120,7 @@ func (r *replication) copyFirst(ctx context.Context) error {
 	return errors.Join(err, stop())
 }
 
-// until calls is once per second, until it returns true or ctx ends. It prints errors and
+// until calls is once per second, until it returns true or ctx ends. It reports errors and
 // continues.
 func (r *replication) until(ctx context.Context, is func(ctx context.Context) (bool, error)) error {
 	tick := time.NewTicker(time.Second)
@@ -129,10 +128,13 @@ func (r *replication) until(ctx context.Context, is func(ctx context.Context) (b
 	for {
 		yes, err := is(ctx)
 		switch {
-		case yes:
+		case err == nil:
+			r.failures.Worked(toLeases)
+		case ctx.Err() == nil && !yes:
+			r.failures.Failed(toLeases, err)
+		}
+		if yes {
 			return nil
-		case err != nil && ctx.Err() == nil:
-			r.progress.say("%s; retrying", connect.Text(err))
 		}
 		select {
 		case <-tick.C:
@@ -180,9 +182,13 @@ func (r *replication) watch(ctx context.Context, l *lag, what string, done func(
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			r.progress.say("%s; retrying", connect.Text(err))
+			r.failures.Failed(toMeasure, err)
+			continue
 		case end:
 			return nil
+		}
+		for _, member := range []string{toMeasure, toLeases, toSource} {
+			r.failures.Worked(member)
 		}
 	}
 }
@@ -221,7 +227,6 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 	if err != nil {
 		name = "host"
 	}
-	failures := &errorLog{progress: r.progress, fail: r.fail}
 	p, err := changefeed.New(changefeed.Config{
 		Processor: j.processor,
 		Instance:  fmt.Sprintf("%s-%d-%d", name, os.Getpid(), n),
@@ -238,8 +243,8 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 		AcquireInterval:    r.Expiration * 17 / 60,
 		RenewInterval:      r.Expiration * 13 / 60,
 		RequestTimeout:     min(10*time.Second, r.Expiration/3),
-		Notify:             failures.notify,
-		Logger:             slog.New(slog.DiscardHandler), // the function failures prints the errors
+		Notify:             r.failures.notify,
+		Logger:             slog.New(slog.DiscardHandler), // r.failures prints the errors
 		Metrics:            r.Metrics,
 	})
 	if err != nil {
@@ -270,7 +275,10 @@ func (r *replication) handle(run, ctx context.Context, j job, b *changefeed.Batc
 		return context.Cause(ctx)
 	}
 	err := r.writer.handle(ctx, j.rules, b)
-	if err != nil && fatal(err) {
+	switch {
+	case err == nil:
+		r.failures.Worked(toTarget)
+	case fatal(err):
 		r.fail(err)
 	}
 	return err

@@ -119,15 +119,29 @@ func (p *progress) say(format string, args ...any) {
 	_, _ = io.WriteString(p.out, text)
 }
 
-// errorLog prints errors that are retried. It prints the same error at most once in the
-// time repeat.
+// errorLog prints errors that are retried. All hosts of this process share it. Failed
+// requests are an outage, whose members are the source, the target, the leases and the
+// measurements. Of other errors it prints one text at most once in the time repeat.
 type errorLog struct {
+	*connect.Outage
 	progress *progress
 	fail     context.CancelCauseFunc
 
 	mu   sync.Mutex // guards the fields below
 	last string
 	at   time.Time
+}
+
+// The members of an outage.
+const (
+	toSource  = "source"
+	toTarget  = "target"
+	toLeases  = "leases"
+	toMeasure = "measurement"
+)
+
+func newErrorLog(p *progress) *errorLog {
+	return &errorLog{progress: p, Outage: connect.NewOutage("requests", func(line string) { p.say("%s", line) })}
 }
 
 // lostError reports that changes were lost before they were read.
@@ -141,7 +155,7 @@ func (e *lostError) Error() string {
 func (e *lostError) Unwrap() error { return e.err }
 
 // repeat is the minimum time between two lines about the same error.
-const repeat = 30 * time.Second
+const repeat = time.Minute
 
 func (t *errorLog) notify(n changefeed.Notification) {
 	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) {
@@ -159,7 +173,17 @@ func (t *errorLog) notify(n changefeed.Notification) {
 		t.fail(&lostError{n.Err})
 		return
 	}
-	t.print(n.Err)
+	if !connect.Temporary(n.Err) && connect.Status(n.Err) == 0 { // a problem that no request will solve
+		t.print(n.Err)
+		return
+	}
+	member := toTarget
+	if errors.As(n.Err, &source) {
+		member = toSource
+	} else if _, leases := errors.AsType[*changefeed.LeaseStoreError](n.Err); leases {
+		member = toLeases
+	}
+	t.Failed(member, n.Err)
 }
 
 // print prints an error that is retried, unless it was printed recently.

@@ -111,6 +111,7 @@ type replication struct {
 	leases   *cosmos.Leases
 	state    stateStore
 	progress *progress
+	failures *errorLog
 	// slots contains one element for each batch in progress. Its capacity limits them.
 	slots chan struct{}
 	// caughtUp reports whether the copy has caught up at least once in this run.
@@ -146,7 +147,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	interrupted := ctx
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	r.fail = fail
+	r.fail, r.failures.fail = fail, fail
 	unregister, err := r.instrument(cfg.Metrics)
 	if err != nil {
 		return err
@@ -177,8 +178,9 @@ func (e *UnfinishedError) Error() string { return "before the copy had caught up
 // Unwrap returns the context's error, and others if there are any.
 func (e *UnfinishedError) Unwrap() error { return e.err }
 
-// open opens both containers, and reads or creates the state of the replication.
-func open(ctx context.Context, cfg Config) (*replication, *state, error) {
+// open opens both containers, and reads or creates the state of the replication, which
+// reports its failures to failures.
+func open(ctx context.Context, cfg Config, failures *errorLog) (*replication, *state, error) {
 	source, target, err := cfg.prepare(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -203,7 +205,8 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 		target: cfg.To.Account.Bulk(cfg.To.Database, cfg.To.Container, cosmos.BulkOptions{Requests: bulkRequests}),
 		finder: lookUp{shape: r.shape, container: documents},
 	}
-	r.progress = &progress{out: cfg.Out, write: r.writer, began: time.Now()}
+	r.failures, r.progress = failures, failures.progress
+	r.progress.write, r.progress.began = r.writer, time.Now()
 	r.state = cfg.states()
 	st, err := r.state.begin(ctx, state{
 		FromRID: source.RID, ToRID: target.RID,

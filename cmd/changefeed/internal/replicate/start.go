@@ -4,17 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"slices"
-	"syscall"
 	"time"
 
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
-	"github.com/changefeed-go/changefeed/feed"
 )
 
 const (
@@ -35,23 +28,24 @@ type made struct {
 	narrow bool
 }
 
-// begin opens the replication. It prints temporary errors, such as a broken connection,
+// begin opens the replication. It reports temporary errors, such as a broken connection,
 // and tries again. After any other error it deletes what this start has created, and
 // returns the error.
 func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 	cfg.made = &made{}
-	failures := &errorLog{progress: &progress{out: cfg.Out}}
+	failures := newErrorLog(&progress{out: cfg.Out})
 	for delay := minRetryDelay; ; delay = min(2*delay, maxRetryDelay) {
-		r, st, err := open(ctx, cfg)
+		r, st, err := open(ctx, cfg, failures)
 		switch {
 		case err == nil:
+			failures.Worked("")
 			return r, st, nil
 		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || heals(err)):
 			return nil, nil, &UnfinishedError{errors.Join(ctx.Err(), cfg.undo(ctx))}
 		case !heals(err):
 			return nil, nil, errors.Join(err, cfg.undo(ctx))
 		}
-		failures.print(err)
+		failures.Failed("", err)
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
@@ -60,37 +54,12 @@ func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 	}
 }
 
-// heals reports whether err is temporary. A refused connection is: the server may be
-// starting. If its address is wrong, the line that reports the retry says where it looked.
+// heals reports whether err is temporary. If the address of a refused connection is
+// wrong, the line that reports the retry says where it looked.
 func heals(err error) bool {
-	var (
-		config    *ConfigError
-		throttled *feed.ThrottledError
-		answer    *admin.StatusError
-		request   *url.Error
-		network   net.Error
-	)
-	status := connect.Status(err)
-	if errors.As(err, &answer) {
-		status = answer.Status
-	}
-	switch {
-	case errors.As(err, &config), fatal(err), errors.Is(err, feed.ErrMisconfigured), errors.Is(err, feed.ErrUnsupported):
-		return false
-	case errors.As(err, &throttled):
-		return true
-	case status != 0:
-		return status >= http.StatusInternalServerError || slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests, statusRetryWith}, status)
-	case connect.Hopeless(err):
-		return errors.Is(err, syscall.ECONNREFUSED)
-	}
-	return errors.As(err, &request) || errors.As(err, &network) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
+	_, config := errors.AsType[*ConfigError](err)
+	return !config && !fatal(err) && connect.Temporary(err)
 }
-
-// statusRetryWith is the HTTP status by which the service reports a conflict with another
-// write.
-const statusRetryWith = 449
 
 // undo deletes the containers and the database that this start has created. It keeps
 // everything if the replication has a state already. It keeps a container that has

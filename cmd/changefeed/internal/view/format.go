@@ -17,20 +17,46 @@ import (
 // (ECMA-48: ED, CUP).
 const ClearScreen = "\x1b[2J\x1b[H"
 
-// Table writes rows as a table with aligned columns. Empty cells at the end of a row add
-// no spaces. Cells are escaped by [OneLine] before their widths are measured.
+// Table writes rows of the same length as a table with aligned columns. Empty cells at the
+// end of a row add no spaces. Cells are escaped by [OneLine] before their widths are measured.
 func Table(w io.Writer, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
 		line := make([]string, len(cells))
 		for i, cell := range cells {
 			line[i] = OneLine(cell)
 		}
-		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(line, "\t"), "\t")); err != nil {
+		// A row without its last tabs would end the columns, and those below it would begin
+		// elsewhere.
+		if _, err := fmt.Fprintln(t, strings.Join(line, "\t")); err != nil {
 			return err
 		}
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameWidth is the width of a host's name in a table.
+const nameWidth = 20
+
+// HostName returns the name of a host for a table, escaped by [OneLine]. Of a longer one it has the beginning and
+// the end, because a machine's name often ends in what tells it from others.
+func HostName(name string) string {
+	name = OneLine(name)
+	letters := []rune(name)
+	if len(letters) <= nameWidth {
+		return name
+	}
+	const head = 8
+	return string(letters[:head]) + "..." + string(letters[len(letters)-(nameWidth-head-len("...")):])
 }
 
 // Plural returns n with the noun one if n is 1, and with the noun many otherwise.
@@ -55,6 +81,9 @@ func Thousands[T int | int64](n T) string {
 	}
 	return s
 }
+
+// LSN returns the text of a position that is an LSN.
+func LSN(n int64) string { return "LSN " + strconv.FormatInt(n, 10) }
 
 // LeaseName returns a short name of a lease: its token, or the short name of the range if
 // the token is a range.

@@ -151,14 +151,18 @@ func (s screen) viewHosts(b *strings.Builder) {
 }
 
 func (s screen) viewLeases(b *strings.Builder) {
-	b.WriteString(bold.Render(fmt.Sprintf("%-9s %-17s %-8s %8s %8s", "partition", "keys", "owner", "position", "lag")) + "\n")
+	b.WriteString(bold.Render(fmt.Sprintf("%-9s %-17s %-8s %11s %8s", "partition", "keys", "owner", "position", "lag")) + "\n")
 	for _, l := range s.shown.Leases {
 		state := good.Render("caught up")
 		if l.Lag != 0 {
 			state = bar(l.Position, l.Lag)
 		}
-		b.WriteString(s.fit(fmt.Sprintf("%-9s %-17s %-8s %8s %8s  %s\n",
-			l.Token, RangeName(l.Range), cmp.Or(l.Owner, "-"), known(l.Position), known(l.Lag), state)))
+		position := "-"
+		if l.Position >= 0 {
+			position = LSN(l.Position)
+		}
+		b.WriteString(s.fit(fmt.Sprintf("%-9s %-17s %-8s %11s %8s  %s\n",
+			l.Token, RangeName(l.Range), cmp.Or(l.Owner, "-"), position, known(l.Lag), state)))
 	}
 	b.WriteByte('\n')
 }
@@ -185,7 +189,7 @@ func (s screen) wrapped(text string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// known formats a position or a lag. It returns a dash if n is unknown.
+// known formats a lag. It returns a dash if n is unknown.
 func known(n int64) string {
 	if n < 0 {
 		return "-"

@@ -130,6 +130,22 @@ func TestLiveViewFitsASmallTerminal(t *testing.T) {
 }
 
 // Texts that a reader sees together must not have one name for two ranges.
+// The demo once showed the number alone.
+func TestThePositionOfALeaseHasTheFormOfTheOtherCommands(t *testing.T) {
+	lines := screen{shown: Snapshot{Leases: []Lease{{Token: "0", Position: 20123, Lag: 7}, {Token: "1", Position: -1, Lag: -1}}}, width: 80}.View().Content
+	if !strings.Contains(lines, " LSN 20123        7  ") || !strings.Contains(lines, "           -        -  ") {
+		t.Error(lines)
+	}
+}
+
+func TestALongNameOfAHostKeepsBothEnds(t *testing.T) {
+	for name, want := range map[string]string{"": "", "host-1": "host-1", "a-name-of-20-letters": "a-name-of-20-letters", "mailer-production-7d9f6c8b5-x2k4q": "mailer-p...8b5-x2k4q"} {
+		if got := HostName(name); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestRangesAreShortUnlessTwoWouldLookAlike(t *testing.T) {
 	const a, b, c = "1FFFFFFFFFFFFFFF-3FFFFFFFFFFFFFFF", "1FFFFFFF00000000-3FFFFFFF00000000", "-1FFFFFFFFFFFFFFF"
 	for _, texts := range [][2]string{
