@@ -86,7 +86,7 @@ func (r Resume) resume(ctx context.Context, c *Container, s Survey, i Item) (tex
 			}
 			return "", err
 		}
-		if i.Lease, err = s.Codec.Decode(i.Document.Body); err != nil {
+		if i.Lease, err = s.Codec.Decode(i.Body); err != nil {
 			return "", err
 		}
 	}
