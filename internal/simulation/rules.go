@@ -261,7 +261,7 @@ var rules = []rule{{
 	text:   "A host with Config.DiscardLeases deletes the marker, and then every lease that existed. It deletes no lease that has a live owner.",
 	exempt: []string{"A listing of the host showed the lease as expired, and the store's clock was set back since."},
 }, {
-	name: "stops", judges: all{uses(judgeStopped), sends(judgeStopKept)}, mutant: "1060-stop-is-not-stored-by-the-release",
+	name: "stops", judges: all{uses(judgeStopped), sends(judgeStopKept)}, mutant: "1060-stop-is-not-stored",
 	text: "After the handler has stopped a lease, no host hands out a change of it until an operator resumes it. The owner's writes store the stop.",
 }, {
 	name: "time-to-live", judges: all{begins(judgePurge), begins(judgeServed), applied(judgePassed), atRest(judgeExpired, restExpired)},
