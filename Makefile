@@ -39,6 +39,7 @@ lint: $(GOLANGCI_BIN)
 	$(GOLANGCI_BIN) run
 	cd examples && $(GOLANGCI_BIN) run
 	cd examples/flights && $(GOLANGCI_BIN) run
+	cd sonicjson && $(GOLANGCI_BIN) run
 
 ## fmt: format the code as lint requires
 fmt: $(GOLANGCI_BIN)
@@ -122,8 +123,9 @@ memory-server:
 demo:
 	$(GO) run ./cmd/changefeed demo $(if $(SEED),--seed $(SEED))
 
-## examples: test the examples, which are modules of their own; each runs as a process against a server
+## examples: test the modules of their own: the examples, each of which runs as a process against a server, and sonicjson
 examples:
+	cd sonicjson && $(GO) vet ./... && $(GO) test ./...
 	cd examples && $(GO) vet ./... && $(GO) test ./...
 	cd examples/flights && $(GO) vet ./... && $(GO) test ./...
 

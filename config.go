@@ -102,6 +102,8 @@ type Config struct {
 
 	// Checkpoint configures when positions are written, by default after every batch.
 	Checkpoint Checkpointing
+	// Failure configures what happens after the handler has failed.
+	Failure Failure
 	// Filter selects the changes that the handler receives; checkpoints advance over the
 	// others. It is called concurrently for several leases. A panic in it, as in any
 	// function of yours, is recovered, logged with its stack, and notified as a
@@ -205,6 +207,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ExpirationInterval, defaultExpiration)
 	setDefault(&c.RequestTimeout, defaultRequest)
 	setDefault(&c.DrainTimeout, defaultDrain)
+	setDefault(&c.Failure.Delay, backoffFirst)
+	setDefault(&c.Failure.MaxDelay, max(backoffMost, c.Failure.Delay))
 	c.Range = c.Range.OrFull()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -267,6 +271,8 @@ func (c Config) validateNumbers() error {
 		{"MaxLeases", int64(c.MaxLeases), count, false},
 		{"Checkpoint.Changes", int64(c.Checkpoint.Changes), count, false},
 		{"Checkpoint.Interval", int64(c.Checkpoint.Interval), duration, false},
+		{"Failure.Delay", int64(c.Failure.Delay), duration, false},
+		{"Failure.MaxDelay", int64(c.Failure.MaxDelay), duration, false},
 	} {
 		if f.value < 0 && !(f.orOff && f.value == off) {
 			return &ConfigError{f.name, "is negative"}
@@ -278,6 +284,8 @@ func (c Config) validateNumbers() error {
 	switch {
 	case c.MaxLeases > 0 && c.MinLeases > c.MaxLeases:
 		return &ConfigError{"MinLeases", fmt.Sprintf("(%d) is more than MaxLeases (%d)", c.MinLeases, c.MaxLeases)}
+	case c.Failure.MaxDelay < c.Failure.Delay:
+		return &ConfigError{"Failure.MaxDelay", fmt.Sprintf("(%s) is less than Failure.Delay (%s)", c.Failure.MaxDelay, c.Failure.Delay)}
 	case c.Checkpoint.Manual && (c.Checkpoint.Changes != 0 || c.Checkpoint.Interval != 0):
 		return &ConfigError{"Checkpoint.Manual", "excludes Changes and Interval"}
 	}

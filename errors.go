@@ -30,7 +30,8 @@ var errNoObserver = errors.New("Config.Observer returned no observer")
 
 // HandlerError is a failure in your code: the handler, or an observer's Open or Close,
 // returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The lease is
-// kept, and the call is repeated with the same batch after a delay, except for Close.
+// kept, and the call is repeated after a delay, with the changes of the batch that are not
+// handled yet, except for Close.
 type HandlerError struct {
 	// Op is the call that failed: "handle", "open", "close", "filter" or "history lost".
 	Op string

@@ -9,7 +9,9 @@ import (
 
 // Handler handles a batch of changes. If it returns an error, panics, or calls
 // [runtime.Goexit] (as t.FailNow does), the batch was not handled, and the handler gets
-// the same changes again after a delay, until it returns nil.
+// the same changes again after a delay (Config.Failure), until it returns nil. Two errors
+// mean something else: a [BatchError] names the changes that failed, so that only these are
+// delivered again, and after [Stop] the lease waits for an operator.
 //
 // Handle is called concurrently for several leases, but one call at a time for each
 // lease. When the host may no longer trust the lease, so that another may process the
@@ -51,6 +53,10 @@ type Batch struct {
 	Range      feed.Range
 	// Mode is the mode of the processor.
 	Mode feed.Mode
+	// Attempt counts how often this host has delivered the batch, from 1. If it is greater,
+	// the handler has failed with the batch before, and Changes are those that are not
+	// handled yet; see [BatchError].
+	Attempt int
 	// Charge, SessionToken and Diagnostics describe the read that returned the changes (see
 	// [feed.Page]) or, if there were several, the last one, with Charge for all.
 	Charge       float64

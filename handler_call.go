@@ -23,10 +23,7 @@ func callUser(op string, b *queuedBatch, call func() error) error {
 	stack := callAside(func() {
 		defer func() {
 			if v := recover(); v != nil {
-				failure.Stack, failure.Err = debug.Stack(), fmt.Errorf("panic: %v", v)
-				if cause, ok := v.(error); ok {
-					failure.Err = fmt.Errorf("panic: %w", cause)
-				}
+				failure.Err = recovered(v)
 			}
 		}()
 		failure.Err = call()
@@ -37,7 +34,35 @@ func callUser(op string, b *queuedBatch, call func() error) error {
 	if failure.Err == nil {
 		return nil
 	}
+	if panicked, ok := errors.AsType[*panicError](failure.Err); ok {
+		failure.Stack = panicked.stack
+	}
 	return failure
+}
+
+// panicError is a panic of the user's code that was recovered.
+type panicError struct {
+	err   error
+	stack []byte
+}
+
+// panicked reports whether the call itself panicked, or ended by runtime.Goexit.
+func (e *HandlerError) panicked() bool {
+	_, is := e.Err.(*panicError) //nolint:errorlint // an error that wraps a panic was returned
+	return is || errors.Is(e.Err, errGoexit)
+}
+
+func (e *panicError) Error() string { return "panic: " + e.err.Error() }
+func (e *panicError) Unwrap() error { return e.err }
+
+// recovered returns the error of a panic with the value v. It is called by the deferred
+// function that recovers the panic, so the stack shows where the panic began.
+func recovered(v any) *panicError {
+	err, ok := v.(error)
+	if !ok {
+		err = fmt.Errorf("%v", v)
+	}
+	return &panicError{err, debug.Stack()}
 }
 
 // callAside runs call, which must not panic, on a goroutine of its own and waits for the end

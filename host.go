@@ -109,6 +109,12 @@ func (h *host) notify(n Notification) {
 		if user, ok := errors.AsType[*HandlerError](n.Err); ok && user.Stack != nil {
 			log = log.With("stack", string(user.Stack))
 		}
+		if n.Attempt > 0 {
+			log = log.With("attempt", n.Attempt)
+		}
+		if n.Delay > 0 {
+			log = log.With("delay", n.Delay.Round(time.Millisecond))
+		}
 		if n.final {
 			h.journal.report(log, h.clock().Mono, "problem found", n.Err)
 		} else {
@@ -118,6 +124,10 @@ func (h *host) notify(n Notification) {
 		if errors.As(n.Err, &long) {
 			log.Debug("details of the error", "details", long.Details())
 		}
+	case Stopped:
+		log.Warn("lease is stopped; `changefeed leases resume` makes it go on", "error", n.Err)
+	case Resumed:
+		log.Info("lease is resumed")
 	}
 	h.metrics.notified(n)
 	if h.cfg.Notify == nil {

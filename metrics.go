@@ -22,6 +22,12 @@ import (
 //	                                                  again after a crash or a lost lease
 //	changefeed.processor.batch.duration s             time of a call of the handler, by
 //	                                                  outcome (ok, error)
+//	changefeed.processor.batch.attempt  {attempt}     which delivery of its batch by this host
+//	                                                  a call of the handler was
+//	changefeed.processor.retry.delay    s             time from a failure of the handler to
+//	                                                  the next call
+//	changefeed.processor.stopped        {lease}       owned leases that are stopped now,
+//	                                                  because the handler returned Stop
 //	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position,
 //	                                                  renewals included
 //	changefeed.processor.leases         {lease}       leases owned now
@@ -36,12 +42,13 @@ import (
 //	                                                  leases); those of leases are counted
 //	                                                  at the end of a cycle
 //
-// Every counter is there from the start, with the value 0. A nil *metrics counts nothing. Attribute sets are created once, so that counting a
-// batch allocates nothing.
+// Every counter is there from the start, with the value 0. A nil *metrics counts nothing.
+// Attribute sets are created once, so that counting a batch allocates nothing.
 type metrics struct {
 	changes, redeliveries, checkpoints, moves, errors metric.Int64Counter
-	leases                                            metric.Int64UpDownCounter
-	duration                                          metric.Float64Histogram
+	leases, stopped                                   metric.Int64UpDownCounter
+	attempts                                          metric.Int64Histogram
+	duration, delays                                  metric.Float64Histogram
 	units                                             metric.Float64Counter
 
 	// ctx is the context of every measurement. It is not a context of the user, because
@@ -56,6 +63,10 @@ type metrics struct {
 // durationBounds are the bounds of the histogram in seconds. They cover a handler in
 // memory and a handler that works for minutes.
 var durationBounds = []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// attemptBounds are the bounds of the histogram of attempts. The first call of the handler is
+// alone in its bucket, so the rest is the share of repetitions.
+var attemptBounds = []float64{1, 2, 3, 5, 10, 20, 50, 100}
 
 // newMetrics returns the instruments of a processor, or nil if there is no provider.
 func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
@@ -78,6 +89,15 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	var err error
 	m.leases, err = meter.Int64UpDownCounter("changefeed.processor.leases", metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases owned now."))
+	errs = append(errs, err)
+	m.stopped, err = meter.Int64UpDownCounter("changefeed.processor.stopped", metric.WithUnit("{lease}"),
+		metric.WithDescription("Owned leases that the handler has stopped."))
+	errs = append(errs, err)
+	m.attempts, err = meter.Int64Histogram("changefeed.processor.batch.attempt", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Which delivery of its batch a call of the handler was."), metric.WithExplicitBucketBoundaries(attemptBounds...))
+	errs = append(errs, err)
+	m.delays, err = meter.Float64Histogram("changefeed.processor.retry.delay", metric.WithUnit("s"),
+		metric.WithDescription("Time from a failure of the handler to the next call."), metric.WithExplicitBucketBoundaries(durationBounds...))
 	errs = append(errs, err)
 	m.duration, err = meter.Float64Histogram("changefeed.processor.batch.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time of a call of the handler, by outcome."), metric.WithExplicitBucketBoundaries(durationBounds...))
@@ -104,6 +124,7 @@ func (m *metrics) zero() {
 		c.Add(m.ctx, 0, m.plain)
 	}
 	m.leases.Add(m.ctx, 0, m.plain)
+	m.stopped.Add(m.ctx, 0, m.plain)
 	m.units.Add(m.ctx, 0, m.feedUnits)
 	m.units.Add(m.ctx, 0, m.leaseUnits)
 	m.moves.Add(m.ctx, 0, m.moved(Acquired.String()))
@@ -130,21 +151,24 @@ func (m *metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(append(more, m.name)...))
 }
 
-// handled records one call of the handler: the number of changes, its duration, and its
-// error. again reports whether the handler was called with the batch before.
-func (m *metrics) handled(changes int, took time.Duration, again bool, err error) {
+// handled records a call of the handler: the number of changes that it got and that it
+// handled, its duration, the number of calls with the batch so far, and its error.
+func (m *metrics) handled(got, handled int, took time.Duration, attempt int, err error) {
 	if m == nil {
 		return
 	}
-	if again {
-		m.redeliveries.Add(m.ctx, int64(changes), m.plain)
+	if attempt > 1 {
+		m.redeliveries.Add(m.ctx, int64(got), m.plain)
+	}
+	m.attempts.Record(m.ctx, int64(attempt), m.plain)
+	if handled > 0 {
+		m.changes.Add(m.ctx, int64(handled), m.plain)
 	}
 	if err != nil {
 		m.duration.Record(m.ctx, took.Seconds(), m.failed)
 		return
 	}
 	m.duration.Record(m.ctx, took.Seconds(), m.ok)
-	m.changes.Add(m.ctx, int64(changes), m.plain)
 }
 
 // checkpointed counts one write that moved a lease's position.
@@ -161,6 +185,13 @@ func (m *metrics) read(p feed.Page) {
 	}
 }
 
+// stops adds n to the number of owned leases that are stopped.
+func (m *metrics) stops(n int64) {
+	if m != nil {
+		m.stopped.Add(m.ctx, n, m.plain)
+	}
+}
+
 // notified updates the metrics of leases, moves and errors by a notification.
 func (m *metrics) notified(n Notification) {
 	if m == nil {
@@ -173,7 +204,15 @@ func (m *metrics) notified(n Notification) {
 	case Released:
 		m.leases.Add(m.ctx, -1, m.plain)
 		event = n.Reason.String()
-	case Failed:
+	case Resumed:
+		return
+	case Stopped, Failed:
+		if n.Delay > 0 {
+			m.delays.Record(m.ctx, n.Delay.Seconds(), m.plain)
+		}
+		if _, fresh := errors.AsType[*HandlerError](n.Err); n.Event == Stopped && !fresh { // it was stopped before
+			return
+		}
 		_, throttled := errors.AsType[*feed.ThrottledError](n.Err)
 		m.errors.Add(m.ctx, 1, m.failure(origin(n.Err), throttled))
 		return

@@ -47,6 +47,10 @@ func figures(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 				for _, p := range data.DataPoints {
 					found[key(m.Name, p.Attributes)] = p.Value
 				}
+			case metricdata.Histogram[int64]: // the sum, because the values are whole numbers
+				for _, p := range data.DataPoints {
+					found[key(m.Name, p.Attributes)] = float64(p.Sum)
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					found[key(m.Name, p.Attributes)] = float64(p.Count)
@@ -97,6 +101,9 @@ func TestMetricsCountTheWorkOfAProcessor(t *testing.T) {
 			"changefeed.processor.redeliveries":            200, // the first page of 100 changes, two times
 			"changefeed.processor.batch.duration ok":       3,
 			"changefeed.processor.batch.duration error":    2,
+			"changefeed.processor.batch.attempt":           1 + 2 + 3 + 1 + 1,
+			"changefeed.processor.retry.delay":             2,
+			"changefeed.processor.stopped":                 0,
 			"changefeed.processor.checkpoints":             3,
 			"changefeed.processor.leases":                  0,
 			"changefeed.processor.moves acquired":          1,
@@ -139,4 +146,33 @@ func TestErrorsAreCountedByOrigin(t *testing.T) {
 			t.Errorf("%v is of %s", err, got)
 		}
 	}
+}
+
+// The figure of stopped leases counts the owned ones, whoever stopped them.
+func TestMetricsCountStoppedLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := metric.NewManualReader()
+		cfg := Config{
+			Source: onePartition(3), Leases: newFakeStore(), Handler: &deliveries{results: []error{Stop(errors.New("no"))}},
+			Start: fromBeginning, Metrics: metric.NewMeterProvider(metric.WithReader(reader)),
+		}
+		expect := func(when string, stopped, failures float64) {
+			t.Helper()
+			pause(20 * time.Second)
+			got := figures(t, reader)
+			if got["changefeed.processor.stopped"] != stopped || got["changefeed.processor.errors handler false"] != failures {
+				t.Errorf("%s: %v", when, got)
+			}
+		}
+		r := start(t, cfg)
+		expect("after the stop", 1, 1)
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		expect("without the lease", 0, 1)
+		start(t, cfg)
+		expect("with the stopped lease of another host", 1, 1)
+		cfg.Leases.(*fakeStore).edit("0", resume)
+		expect("after it was resumed", 0, 1)
+	})
 }

@@ -1,5 +1,7 @@
 package changefeed
 
+import "time"
+
 // Reason is why work on a lease ended. The zero value means none.
 type Reason int
 
@@ -55,6 +57,11 @@ const (
 	Released
 	// Failed: an operation failed with Err. It is retried.
 	Failed
+	// Stopped: the handler has stopped the lease with Err; see [Stop]. It is also notified,
+	// with the reason that the lease document holds, when work on a stopped lease begins.
+	Stopped
+	// Resumed: an operator has resumed the lease, and what had failed is delivered again.
+	Resumed
 )
 
 // String returns the name of the event for messages.
@@ -66,11 +73,15 @@ func (e Event) String() string {
 		return "released"
 	case Failed:
 		return "failed"
+	case Stopped:
+		return "stopped"
+	case Resumed:
+		return "resumed"
 	}
 	return "unknown"
 }
 
-// Notification reports a lease that was acquired or released, or an error. Losing a lease
+// Notification reports a lease that was acquired, released, stopped or resumed, or an error. Losing a lease
 // to balancing is not an error.
 type Notification struct {
 	Event Event
@@ -80,8 +91,15 @@ type Notification struct {
 	Reason Reason
 	// Err is set if Event is Failed, to a *HandlerError, *SourceError or *LeaseStoreError,
 	// depending on what failed. It is also set if Reason is Abandoned, to a *HandlerError if
-	// a call of the handler had not returned, and to a *LeaseStoreError otherwise.
+	// a call of the handler had not returned, and to a *LeaseStoreError otherwise. If Event
+	// is Stopped, it is the error that stopped the lease.
 	Err error
+	// Attempt is set if Event is Failed or Stopped and the handler failed with a batch: the
+	// number of times that this host has delivered it. See [Batch].
+	Attempt int
+	// Delay is set if Event is Failed and the failed call was one of the handler, or opened
+	// the observer: the time until it is repeated.
+	Delay time.Duration
 
 	// takeover is for the log, if Event is Acquired. final reports, if Event is Failed, that
 	// the operation is not retried.

@@ -31,7 +31,7 @@ type Change[T any] struct {
 }
 
 // DecodeError reports that a change could not be decoded. It comes inside a
-// [HandlerError] and, like any handler's error, stops the lease at the batch until the
+// [HandlerError] and, like any handler's error, keeps the lease at the change until the
 // handler returns nil. To skip documents that cannot be decoded, take raw batches instead
 // ([HandlerFunc]).
 type DecodeError struct {
@@ -54,96 +54,146 @@ func (e *DecodeError) Error() string {
 // Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
+// HandlerOption is an option of [Each] and [Batches].
+type HandlerOption func(*handlerOptions)
+
+type handlerOptions struct {
+	decode func(data []byte, v any) error
+}
+
+// DecodeWith makes a handler decode documents with decode instead of [json.Unmarshal]. Reach
+// for it if decoding takes much of your handler's time, or if it must be stricter. decode is
+// called concurrently, and must not write to data; v is a pointer. If decode is nil, the
+// option has no effect.
+func DecodeWith(decode func(data []byte, v any) error) HandlerOption {
+	return func(o *handlerOptions) {
+		if decode != nil {
+			o.decode = decode
+		}
+	}
+}
+
+func optionsOf(options []HandlerOption) handlerOptions {
+	o := handlerOptions{decode: json.Unmarshal}
+	for _, set := range options {
+		set(&o)
+	}
+	return o
+}
+
 // Each returns a [Handler] that calls handle with one change at a time, decoded by
-// encoding/json. If handle returns an error or a change cannot be decoded
-// ([DecodeError]), the whole batch is handled again from its first change. Errors and
-// panics name the change's item. If ctx ends, the remaining changes are not handled.
-func Each[T any](handle func(ctx context.Context, c Change[T]) error) Handler {
+// encoding/json or the decoder of [DecodeWith]. If handle returns an error or a change
+// cannot be decoded ([DecodeError]), the handler returns a [BatchError]: the next delivery
+// begins with that change, and those before it are not handled again. Errors and panics name
+// the change's item. If ctx ends, the remaining changes are not handled.
+//
+// If you wrap this handler in one that undoes all changes of a batch after an error, return
+// an error that does not wrap this one's, because that says that some changes were handled.
+func Each[T any](handle func(ctx context.Context, c Change[T]) error, options ...HandlerOption) Handler {
+	o := optionsOf(options)
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
 		for i := range b.Changes {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			c, err := decode[T](b.Changes[i])
-			if err != nil {
-				return err
-			}
-			if err := handleOne(ctx, handle, c); err != nil {
-				return fmt.Errorf("item %q at LSN %d: %w", c.ID, c.LSN, err)
+			if err := handleOne(ctx, o, handle, b.Changes[i]); err != nil {
+				return failedAt(len(b.Changes), i, err)
 			}
 		}
 		return nil
 	})
 }
 
-// handleOne calls handle with c. If handle panics, handleOne adds the ID of c's item to
-// the panic.
-func handleOne[T any](ctx context.Context, handle func(context.Context, Change[T]) error, c Change[T]) error {
-	defer namePanic(&c.Raw)
+// failedAt returns the error of a batch of n changes whose handler got as far as change i,
+// which failed with err.
+func failedAt(n, i int, err error) *BatchError {
+	failed := map[int]error{i: err}
+	for later := i + 1; later < n; later++ {
+		failed[later] = ErrNotHandled
+	}
+	return &BatchError{Errors: failed}
+}
+
+// handleOne decodes raw and calls handle with it. The error names the item, also if handle
+// panics.
+func handleOne[T any](ctx context.Context, o handlerOptions, handle func(context.Context, Change[T]) error, raw feed.Change) (err error) {
+	c, err := decode[T](o, raw)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = recovered(v)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", itemOf(&raw), err)
+		}
+	}()
 	return handle(ctx, c)
 }
 
-// namePanic is a deferred call. It recovers a panic and panics again with an error that
-// contains the ID of the changed item. The stack still shows where the first panic began.
-func namePanic(change *feed.Change) {
-	v := recover()
-	if v == nil {
-		return
-	}
-	item := fmt.Sprintf("the change at LSN %d", change.LSN)
+// itemOf names the item of a change, for messages.
+func itemOf(change *feed.Change) string {
 	if id, err := change.ID(); err == nil {
-		item = fmt.Sprintf("item %q at LSN %d", id, change.LSN)
+		return fmt.Sprintf("item %q at LSN %d", id, change.LSN)
 	}
-	if cause, ok := v.(error); ok {
-		panic(fmt.Errorf("%s: %w", item, cause))
-	}
-	panic(fmt.Errorf("%s: %v", item, v))
+	return fmt.Sprintf("the change at LSN %d", change.LSN)
 }
 
 // Batches returns a [Handler] that calls handle once for each batch, with its changes
-// decoded by encoding/json and the batch itself. Reach for it rather than [Each] when
-// several changes are cheaper together, as in a bulk write, or to call
-// [Batch.Checkpoint]. If a change cannot be decoded ([DecodeError]), handle is not
-// called.
-func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Batch) error) Handler {
+// decoded by encoding/json or the decoder of [DecodeWith], and the batch itself. Reach for
+// it rather than [Each] when several changes are cheaper together, as in a bulk write, or to
+// call [Batch.Checkpoint]. If changes cannot be decoded, handle is not called, and the
+// handler returns a [BatchError] with a [DecodeError] for each of them.
+func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Batch) error, options ...HandlerOption) Handler {
+	o := optionsOf(options)
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
 		changes := make([]Change[T], len(b.Changes))
+		var failed map[int]error
 		for i := range b.Changes {
 			var err error
-			if changes[i], err = decode[T](b.Changes[i]); err != nil {
-				return err
+			if changes[i], err = decode[T](o, b.Changes[i]); err != nil {
+				if failed == nil {
+					failed = failedAt(len(b.Changes), 0, ErrNotHandled).Errors
+				}
+				failed[i] = err
 			}
+		}
+		if failed != nil {
+			return &BatchError{Errors: failed}
 		}
 		return handle(ctx, changes, b)
 	})
 }
 
-// decode returns raw with its documents decoded into T. If an UnmarshalJSON method of T
-// panics, decode adds the item's ID to the panic.
-func decode[T any](raw feed.Change) (Change[T], error) {
-	defer namePanic(&raw)
-	c := Change[T]{Op: raw.Op, LSN: raw.LSN, Time: raw.Time, Raw: raw}
-	id, err := raw.ID()
-	if err != nil {
+// decode returns raw with its documents decoded into T. A panic of the decoder, for
+// instance in an UnmarshalJSON method of T, is an error like any other.
+func decode[T any](o handlerOptions, raw feed.Change) (c Change[T], err error) {
+	c = Change[T]{Op: raw.Op, LSN: raw.LSN, Time: raw.Time, Raw: raw}
+	if c.ID, err = raw.ID(); err != nil {
 		return c, &DecodeError{Change: raw, Err: err}
 	}
-	c.ID = id
-	if c.Current, err = decodeItem[T](raw.Current); err == nil {
-		c.Previous, err = decodeItem[T](raw.Previous)
+	defer func() {
+		if v := recover(); v != nil {
+			err = recovered(v)
+		}
+		if err != nil {
+			err = &DecodeError{ID: c.ID, Change: raw, Err: err}
+		}
+	}()
+	if c.Current, err = decodeItem[T](o, raw.Current); err == nil {
+		c.Previous, err = decodeItem[T](o, raw.Previous)
 	}
-	if err != nil {
-		return c, &DecodeError{ID: id, Change: raw, Err: err}
-	}
-	return c, nil
+	return c, err
 }
 
 // decodeItem returns the decoded item, or nil if item is empty.
-func decodeItem[T any](item json.RawMessage) (*T, error) {
+func decodeItem[T any](o handlerOptions, item json.RawMessage) (*T, error) {
 	if item == nil {
 		return nil, nil
 	}
 	v := new(T)
-	if err := json.Unmarshal(item, v); err != nil {
+	if err := o.decode(item, v); err != nil {
 		return nil, err
 	}
 	return v, nil

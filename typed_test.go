@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,15 @@ func TestDecodeErrorNamesTheItemAndKeepsItsBytes(t *testing.T) {
 	if calls != 1 {
 		t.Errorf("%d calls; want one call of each and no call of batches", calls)
 	}
+	partial, ok := errors.AsType[*BatchError](handlers["batches"].Handle(t.Context(), flights(bad, `{"id":"2"}`, bad)))
+	if !ok || len(partial.Errors) != 3 || !errors.Is(partial.Errors[1], ErrNotHandled) {
+		t.Fatalf("batches: %v", partial)
+	}
+	for _, i := range []int{0, 2} {
+		if _, undecoded := errors.AsType[*DecodeError](partial.Errors[i]); !undecoded {
+			t.Errorf("change %d: %v", i, partial.Errors[i])
+		}
+	}
 	if err := handlers["each"].Handle(t.Context(), flights(`{"origin":"SFO"}`)); !errors.Is(err, feed.ErrNoID) {
 		t.Errorf("without an id: %v", err)
 	}
@@ -96,6 +106,72 @@ func TestBatchesPassesTheBatchAndTheError(t *testing.T) {
 	err = Each(func(context.Context, Change[flight]) error { return full }).Handle(t.Context(), b)
 	if !errors.Is(err, full) || !strings.Contains(err.Error(), `"1"`) {
 		t.Error(err)
+	}
+}
+
+// A change that was handled must not be handled again because a later one of its batch
+// failed, and no change may overtake the one that failed.
+func TestEachGoesOnWithTheChangeThatFailed(t *testing.T) {
+	for name, fail := range map[string]func(c Change[flight]) error{
+		"error": func(Change[flight]) error { return errors.New("no") },
+		"panic": func(Change[flight]) error { panic("no") },
+		"stop":  func(Change[flight]) error { return Stop(errors.New("no")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				leases := newFakeStore()
+				var handled []string
+				failures := 0
+				start(t, Config{Source: onePartition(5), Leases: leases, Start: fromBeginning, Handler: Each(func(_ context.Context, c Change[flight]) error {
+					if (c.LSN == 2 || c.LSN == 4) && failures < 2*int(c.LSN/2) {
+						failures++
+						return fail(c)
+					}
+					handled = append(handled, c.ID)
+					return nil
+				})})
+				for range 4 {
+					pause(30 * time.Second)
+					leases.edit("0", resume)
+				}
+				pause(30 * time.Second)
+				if want := []string{"0-1", "0-2", "0-3", "0-4", "0-5"}; failures != 4 || !slices.Equal(handled, want) {
+					t.Errorf("%d failures; handled %v", failures, handled)
+				}
+			})
+		})
+	}
+}
+
+func TestDecoderIsChosen(t *testing.T) {
+	var decoded []string
+	decode := DecodeWith(func(data []byte, v any) error {
+		decoded = append(decoded, string(data))
+		v.(*flight).Origin = "JFK"
+		return nil
+	})
+	b := flights(`{"id":"1"}`)
+	for name, h := range map[string]Handler{
+		"each": Each(func(_ context.Context, c Change[flight]) error {
+			if c.Current.Origin != "JFK" {
+				t.Errorf("each: %+v", c.Current)
+			}
+			return nil
+		}, decode),
+		"batches": Batches(func(_ context.Context, changes []Change[flight], _ *Batch) error {
+			if changes[0].Current.Origin != "JFK" {
+				t.Errorf("batches: %+v", changes[0].Current)
+			}
+			return nil
+		}, decode),
+	} {
+		decoded = nil
+		if err := h.Handle(t.Context(), b); err != nil || len(decoded) != 1 {
+			t.Errorf("%s: %v, decoded %q", name, err, decoded)
+		}
+	}
+	if err := Each(func(context.Context, Change[flight]) error { return nil }, DecodeWith(nil)).Handle(t.Context(), b); err != nil {
+		t.Errorf("without a decoder: %v", err)
 	}
 }
 
@@ -156,7 +232,7 @@ func TestPanicNamesItsItemAndKeepsItsStack(t *testing.T) {
 					t.Fatal("the panic was not notified")
 				}
 				failure, ok := errors.AsType[*HandlerError](failed[0].Err)
-				if !ok || !strings.Contains(failure.Error(), `item "0-3" at LSN 3: bad: `) || !errors.Is(failure, feed.ErrNoID) {
+				if !ok || !strings.Contains(failure.Error(), `item "0-3" at LSN 3: `) || !strings.Contains(failure.Error(), "panic: ") || !errors.Is(failure, feed.ErrNoID) {
 					t.Errorf("%v", failed[0].Err)
 				}
 				if ok && !strings.Contains(string(failure.Stack), "panicAsUsersCode") {

@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/protocol"
@@ -51,6 +52,9 @@ func (w *worker) begin() {
 		return
 	}
 	w.notify(Notification{Event: Acquired, LeaseToken: w.token, takeover: w.claim.takeover})
+	if stop := w.writer.stop; !stop.IsZero() {
+		w.notifyStopped(fmt.Errorf("%s (since %s)", stop.Reason, stop.At.Format(time.RFC3339)), 0)
+	}
 }
 
 // confirmDue reports whether the wait is over, so that the renewal that confirms the claim
@@ -87,6 +91,9 @@ func (w *worker) ended() {
 	if w.phase == phaseWithdrawn {
 		w.log(w.token).Info("claim of a stolen lease ended before its use", "reason", w.reason.String())
 		return
+	}
+	if !w.writer.stop.IsZero() {
+		w.metrics.stops(-1)
 	}
 	n := Notification{Event: Released, LeaseToken: w.token, Reason: w.reason, Err: w.abandoned}
 	if n.Err != nil {

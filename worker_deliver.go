@@ -2,6 +2,8 @@ package changefeed
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -9,8 +11,8 @@ import (
 )
 
 // deliverer passes a lease's batches to its handler, one at a time and in order. If the
-// handler fails, it gets the batch again after a delay, until it returns nil. Later
-// batches wait. All of the user's code for the lease (handler, observer, filter) runs on
+// handler fails, it gets the changes that failed again after a delay, until it returns nil.
+// Later batches wait. All of the user's code for the lease (handler, observer, filter) runs on
 // the deliverer's caller.
 //
 // A batch is delivered only under two conditions:
@@ -40,6 +42,7 @@ type deliverer struct {
 
 func newDeliverer(w *worker, l lease.Lease) deliverer {
 	d := deliverer{w: w, calls: newCaller(), retryDelay: w.backoff(l, "handle")}
+	d.retryDelay.first, d.retryDelay.most = w.cfg.Failure.Delay, w.cfg.Failure.MaxDelay
 	if w.cfg.Handler != nil {
 		d.observer, d.opened = plainObserver{w.cfg.Handler}, true
 	}
@@ -47,14 +50,16 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 }
 
 // step creates the observer, opens it, or delivers the next batch, if that step may be made
-// now.
-func (d *deliverer) step() {
+// now. doc is the lease, and bound the time before which changes are not delivered.
+func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 	w := d.w
-	if d.calls.busy || w.phase != phaseWorking {
+	if d.calls.busy || w.phase != phaseWorking || !w.mayDeliver() {
 		return
 	}
-	if d.opened && !d.takeNext() {
-		return
+	if d.opened && d.hand == nil {
+		if d.hand = w.nextBatch(); d.hand == nil {
+			return
+		}
 	}
 	if w.now.Mono < d.notBefore {
 		w.wake(d.notBefore)
@@ -63,33 +68,24 @@ func (d *deliverer) step() {
 	switch {
 	case d.observer == nil:
 		d.op = "open"
-		d.create()
+		d.create(doc)
 	case !d.opened:
 		d.op = "open"
-		d.open()
+		d.open(doc)
 	default:
-		d.handle()
+		d.handle(doc.Range, bound)
 	}
 }
 
-// takeNext takes the next batch with changes from the reader's queue and puts it into
-// hand. It records the pages without changes before it. It reports whether there is a
-// batch in hand.
-func (d *deliverer) takeNext() bool {
-	r, lw := &d.w.reader, &d.w.writer
-	for d.hand == nil && len(r.queue) > 0 && (len(r.queue[0].Changes) == 0 || lw.mayHandOut()) {
-		if b := r.take(); len(b.Changes) > 0 {
-			d.hand = b
-		} else {
-			lw.handled(b.pagePosition, 0)
-		}
-	}
-	return d.hand != nil
+// retryNow ends the delay before the next call.
+func (d *deliverer) retryNow() {
+	d.retryDelay.done()
+	d.notBefore = 0
 }
 
 // create creates the observer. The next step opens it if the lease is still trusted.
-func (d *deliverer) create() {
-	w, doc := d.w, d.w.writer.doc
+func (d *deliverer) create(doc lease.Lease) {
+	w := d.w
 	d.calls.start(func() func() {
 		var observer Observer
 		err := callUser("open", nil, func() (err error) {
@@ -100,7 +96,7 @@ func (d *deliverer) create() {
 		})
 		return func() {
 			if err != nil {
-				d.returned(err) // observer may be a nil pointer in an interface that is not nil
+				d.returned(err, 0) // observer may be a nil pointer in an interface that is not nil
 				return
 			}
 			d.observer = observer
@@ -109,41 +105,72 @@ func (d *deliverer) create() {
 }
 
 // open calls the observer's Open.
-func (d *deliverer) open() {
-	w, doc, observer := d.w, d.w.writer.doc, d.observer
+func (d *deliverer) open(doc lease.Lease) {
+	w, observer := d.w, d.observer
 	d.calls.start(func() func() {
 		err := callUser("open", nil, func() error { return observer.Open(w.trust.ctx, doc) })
 		return func() {
 			d.opened = err == nil
-			d.returned(err)
+			d.returned(err, 0)
 		}
 	})
 }
 
 // handle calls the handler with the batch in hand.
-func (d *deliverer) handle() {
+func (d *deliverer) handle(keys feed.Range, bound time.Time) {
 	w, b := d.w, d.hand
 	batch := &Batch{
-		LeaseToken: w.token, Range: w.writer.doc.Range, Mode: w.cfg.Mode,
+		LeaseToken: w.token, Range: keys, Mode: w.cfg.Mode, Attempt: b.attempts + 1,
 		Charge: b.Charge, SessionToken: b.SessionToken, Diagnostics: b.Diagnostics,
 		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.pagePosition) },
 	}
-	observer, bound := d.observer, w.writer.bound
+	observer := d.observer
 	d.op = "handle"
 	d.calls.start(func() func() {
 		var err error
+		handled := 0
 		if w.cfg.Filter != nil || !bound.IsZero() {
 			err = callUser("filter", b, func() error { w.applyFilter(b, bound); return nil })
 		}
 		if err == nil && len(b.Changes) > 0 {
 			batch.Changes = b.Changes
-			began, again := time.Now(), b.handed
-			b.handed = true
+			b.attempts++
+			began := time.Now()
 			err = callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
-			w.metrics.handled(len(b.Changes), time.Since(began), again, err)
+			took := time.Since(began)
+			handled, err = b.settle(err)
+			w.metrics.handled(len(batch.Changes), handled, took, b.attempts, err)
 		}
-		return func() { d.handled(b, err) }
+		return func() { d.handled(b, handled, err) }
 	})
+}
+
+// settle removes the changes that were handled by a call of the handler that returned err.
+// It returns their number, and the error of the others, or nil if there are none.
+func (b *queuedBatch) settle(err error) (handled int, _ error) {
+	if err == nil {
+		b.handled += len(b.Changes)
+		return len(b.Changes), nil
+	}
+	partial, ok := errors.AsType[*BatchError](err)
+	if failure, is := errors.AsType[*HandlerError](err); !ok || is && failure.panicked() {
+		return 0, err
+	}
+	failed := partial.failed()
+	if n := len(failed); n > 0 && (failed[0] < 0 || failed[n-1] >= len(b.Changes)) {
+		return 0, fmt.Errorf("%w (the batch has %d changes, and the BatchError has an index outside of it, so nothing counts as handled)", err, len(b.Changes))
+	}
+	handled = len(b.Changes) - len(failed)
+	b.handled += handled
+	if len(failed) == 0 {
+		return handled, nil
+	}
+	rest := make([]feed.Change, len(failed))
+	for i, index := range failed {
+		rest[i] = b.Changes[index]
+	}
+	b.Changes = rest
+	return handled, err
 }
 
 // applyFilter removes the changes that are older than bound, in whole seconds, and those
@@ -163,9 +190,17 @@ func (h *host) applyFilter(b *queuedBatch, bound time.Time) {
 }
 
 // wants returns the result of Config.Filter for c. If the filter panics, wants adds the
-// ID of c's item to the panic.
+// name of c's item to the panic.
 func (h *host) wants(c feed.Change) bool {
-	defer namePanic(&c)
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case error:
+			panic(fmt.Errorf("%s: %w", itemOf(&c), v))
+		default:
+			panic(fmt.Errorf("%s: %v", itemOf(&c), v))
+		}
+	}()
 	return h.cfg.Filter(c)
 }
 
@@ -187,29 +222,38 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 	return changes
 }
 
-// handled handles the result err of the handler's call for batch b.
-func (d *deliverer) handled(b *queuedBatch, err error) {
-	d.returned(err)
+// handled handles the result err of the handler's call for batch b, which has handled some
+// of its changes.
+func (d *deliverer) handled(b *queuedBatch, handled int, err error) {
+	if handled > 0 {
+		d.retryDelay.done()
+	}
+	d.returned(err, b.attempts)
 	if err != nil {
 		return
 	}
 	d.hand = nil
-	d.w.writer.handled(b.pagePosition, len(b.Changes))
+	d.w.handled(b)
 }
 
-// returned handles the result err of a call of user code that is repeated after a
-// failure. It does not notify an error that follows the end of the call's context.
-func (d *deliverer) returned(err error) {
+// returned handles the result err of a call of user code that is repeated after a failure.
+// attempt is the number of calls with the batch, or 0 without one. The end of the call's
+// context is no failure, nor is a checkpoint that came too late because the lease ends.
+func (d *deliverer) returned(err error, attempt int) {
 	w := d.w
 	if err == nil {
-		d.retryDelay.done()
-		d.notBefore = 0
+		d.retryNow()
 		return
 	}
-	if w.trust.ctx.Err() == nil {
-		w.fail(w.token, err)
+	if w.trust.held && stops(err) {
+		w.stopped(err, attempt)
+		return
 	}
-	d.notBefore = w.now.Mono + d.retryDelay.after(err)
+	delay := d.retryDelay.after(err)
+	d.notBefore = w.now.Mono + delay
+	if w.trust.ctx.Err() == nil && !(w.phase != phaseWorking && errors.Is(err, lease.ErrLost)) {
+		w.notify(Notification{Event: Failed, LeaseToken: w.token, Err: err, Attempt: attempt, Delay: delay})
+	}
 }
 
 // close calls the observer's Close with the reason r.

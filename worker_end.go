@@ -40,12 +40,12 @@ type ending struct {
 }
 
 // observe starts the end of the work if Run's context has ended, trust has ended, or
-// another host asks for the lease. No message reports these events, so each step checks
+// another host wants the lease, as wanted reports. No message reports these events, so each step checks
 // them.
 //
 // A worker whose partition is gone ignores the request of another host and continues the
 // split. If the partition turns out to exist, it hands the lease over then.
-func (e *ending) observe() {
+func (e *ending) observe(wanted bool) {
 	w := e.w
 	if e.abandonAt == never && w.stop.Err() != nil {
 		e.drained = w.now.Mono + max(0, w.cfg.DrainTimeout)
@@ -55,7 +55,7 @@ func (e *ending) observe() {
 	if !w.trust.holds(w.now) {
 		w.lose()
 	}
-	if w.phase == phaseWorking && w.writer.wanted() {
+	if w.phase == phaseWorking && wanted {
 		w.end(HandedOver)
 	}
 	if w.trust.held {
@@ -63,22 +63,22 @@ func (e *ending) observe() {
 	}
 }
 
-// step makes the next of the steps 1 to 5 that is possible now.
-func (e *ending) step() {
+// step makes the next of the steps 1 to 5 that is possible now. handles reports whether a call
+// of the user's code is under way, and settled whether the outcome of every write is known.
+func (e *ending) step(handles, settled bool) {
 	w := e.w
 	switch {
 	case w.phase != phaseEnding && w.phase != phaseReleased:
-	case w.deliver.calls.busy:
+	case handles:
 		e.drain()
-	case w.deliver.opened && w.cfg.Handler == nil:
-		w.deliver.close(w.reason)
+	case w.closeObserver():
 		e.drain()
-	case w.reader.calls.busy || w.writer.calls.busy:
+	case w.requests():
 	case w.phase == phaseReleased:
 		e.send()
 	case w.reason == Lost:
 		w.over(nil)
-	case !w.writer.settled():
+	case !settled:
 		e.doubt()
 	default:
 		w.trust.giveUp()
@@ -100,11 +100,11 @@ func (e *ending) drain() {
 	switch {
 	case w.now.Mono < e.abandonAt:
 		w.wake(e.abandonAt)
-	case w.reader.calls.busy || w.writer.calls.busy:
+	case w.requests():
 	case w.reason == Lost:
 		w.over(nil)
 	default:
-		w.over(&HandlerError{Op: w.deliver.op, Err: errNotReturned})
+		w.over(&HandlerError{Op: w.handlerOp(), Err: errNotReturned})
 	}
 }
 
@@ -130,7 +130,7 @@ func (e *ending) op() string {
 
 // send releases the lease, or deletes it if it is gone.
 func (e *ending) send() {
-	w, doc, at := e.w, e.w.writer.doc, e.w.writer.progress.due
+	w := e.w
 	if w.now.Mono < e.notBefore {
 		w.wake(e.notBefore)
 		if e.notBefore >= e.giveUp() { // a stop may begin during the delay and bring giveUp forward
@@ -138,41 +138,21 @@ func (e *ending) send() {
 		}
 		return
 	}
-	release := protocol.Released(w.writer.document(), at.at)
-	release.Timestamp = w.now.Wall.UTC()
-	w.writer.calls.start(func() func() {
-		ctx, cancel := w.requestContext(w.base)
-		defer cancel()
-		var err error
-		if w.reason == Gone {
-			err = w.store.Delete(ctx, doc)
-		} else {
-			_, err = w.store.Update(ctx, release)
-		}
-		return func() { e.answered(at, err) }
-	})
+	w.release(w.reason == Gone, e.answered)
 }
 
-func (e *ending) answered(at pagePosition, err error) {
+func (e *ending) answered(o protocol.Verdict, err error) {
 	w := e.w
-	lw := &w.writer
-	o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)
 	e.failure = &LeaseStoreError{Op: e.op(), Err: err}
 	switch o {
-	case protocol.Applied:
-		if w.reason != Gone {
-			lw.stored(at)
-		}
-		w.over(nil)
 	case protocol.Mine:
-		lw.doc = current
 		e.notBefore = 0
 		if w.now.Mono >= e.giveUp() {
 			w.over(e.failure)
 		}
 	case protocol.Moved:
 		w.over(e.failure)
-	case protocol.Lost, protocol.Absent:
+	case protocol.Applied, protocol.Lost, protocol.Absent:
 		w.over(nil)
 	case protocol.Refused, protocol.Unknown:
 		w.fail(w.token, e.failure)

@@ -30,6 +30,8 @@ type leaseWriter struct {
 	// bound. Every write stores it beside the position, because the position does not
 	// contain it.
 	bound time.Time
+	// stop is set while the lease is stopped. Every write stores it.
+	stop protocol.Stop
 	// inDoubt reports whether the outcome of the last write is unknown. vanished reports
 	// whether the store found no document. again reports whether a conflict showed that
 	// an earlier write of this host was applied. Then the next write follows at once.
@@ -59,7 +61,7 @@ type leaseWriter struct {
 
 func newLeaseWriter(w *worker, l lease.Lease, attempt protocol.Reading) leaseWriter {
 	lw := leaseWriter{
-		w: w, calls: newCaller(), doc: l, progress: newProgress(l.Continuation), bound: protocol.Bound(l),
+		w: w, calls: newCaller(), doc: l, progress: newProgress(l.Continuation), bound: protocol.Bound(l), stop: protocol.StopOf(l),
 		retryDelay: w.writeBackoff(l, "write"),
 		jitter:     newJitter(w.seed, l.ID, "renew"),
 		since:      w.now.Mono,
@@ -82,13 +84,20 @@ func (lw *leaseWriter) bind(refused time.Time) {
 		"instance", lw.w.owner, "lease", lw.doc.Token, "start", refused, "bounded", !lw.bound.IsZero())
 }
 
-// document returns doc with the bound. doc may lack it, because a conflict has returned a
-// document that was written before the bound.
+// document returns doc with the bound and the stop. doc may lack them, because a conflict has
+// returned a document that was written before.
 func (lw *leaseWriter) document() lease.Lease {
+	doc := protocol.Stopped(lw.doc, lw.stop)
 	if lw.bound.IsZero() {
-		return lw.doc
+		return doc
 	}
-	return protocol.Bounded(lw.doc, lw.bound)
+	return protocol.Bounded(doc, lw.bound)
+}
+
+// stopDue reports whether the stop of the lease is not stored yet. It is written at once,
+// so that another owner, if there is one soon, does not call the handler.
+func (lw *leaseWriter) stopDue() bool {
+	return !lw.stop.IsZero() && !lw.stop.EndedBy(lw.doc) && protocol.StopOf(lw.doc).IsZero()
 }
 
 // renewed sets renewAt, the time of the next renewal, after a write that was sent at
@@ -104,7 +113,7 @@ func (lw *leaseWriter) step() {
 	if lw.calls.busy || !w.trust.holds(w.now) {
 		return
 	}
-	if !lw.inDoubt && !lw.vanished && !lw.again && !w.confirmDue() && !lw.positionDue() && w.now.Mono < lw.renewAt {
+	if !lw.inDoubt && !lw.vanished && !lw.again && !w.confirmDue() && !lw.positionDue() && !lw.stopDue() && w.now.Mono < lw.renewAt {
 		w.wake(lw.renewAt)
 		return
 	}
@@ -183,6 +192,34 @@ func (lw *leaseWriter) answered(op string, attempt protocol.Reading, at pagePosi
 		lw.inDoubt = true
 		lw.failed(op, err)
 	}
+}
+
+// release releases the lease with its due position, or deletes it if it is gone. Then it calls
+// answered with the verdict on the answer, and the error.
+func (lw *leaseWriter) release(gone bool, answered func(protocol.Verdict, error)) {
+	w, doc, at := lw.w, lw.doc, lw.progress.due
+	released := protocol.Released(lw.document(), at.at)
+	released.Timestamp = w.now.Wall.UTC()
+	lw.calls.start(func() func() {
+		ctx, cancel := w.requestContext(w.base)
+		defer cancel()
+		var err error
+		if gone {
+			err = w.store.Delete(ctx, doc)
+		} else {
+			_, err = w.store.Update(ctx, released)
+		}
+		return func() {
+			o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)
+			switch {
+			case o == protocol.Applied && !gone:
+				lw.stored(at)
+			case o == protocol.Mine:
+				lw.doc = current
+			}
+			answered(o, err)
+		}
+	})
 }
 
 // failed notifies the user of the error of the write op, and delays the next attempt.

@@ -60,9 +60,11 @@ type queuedBatch struct {
 	feed.Page
 	// gathered is the size in bytes of the pages after the first one.
 	gathered int
-	// filtered reports whether Config.Filter was applied to the changes. handed reports
-	// whether the handler was called with them.
-	filtered, handed bool
+	// filtered reports whether Config.Filter was applied to the changes.
+	filtered bool
+	// attempts is the number of calls of the handler with the batch. handled is the number
+	// of changes that they handled; these are no longer among Changes.
+	attempts, handled int
 }
 
 // room returns how many more changes the batch may take. It is 0 for a full batch, and also
@@ -250,13 +252,13 @@ func (r *reader) failed(err error) {
 	w := r.w
 	if gone, ok := errors.AsType[*feed.GoneError](err); ok {
 		w.reading.end()
-		w.split.begin(gone)
+		w.gone(gone)
 		return
 	}
 	if errors.Is(err, feed.ErrUnsupported) && r.from.Kind() == feed.StartTime {
 		// Merged partitions may refuse a start time. Read from the beginning, which
 		// misses nothing, and drop the older changes by the lease's bound.
-		w.writer.bind(r.from.Time())
+		w.startRefused(r.from.Time())
 		r.from, r.startTime = feed.Beginning(), time.Time{}
 		return
 	}
@@ -264,7 +266,7 @@ func (r *reader) failed(err error) {
 		// The source refuses the time that accompanies the position. Read from the
 		// position alone, which misses nothing, and drop the older changes by the lease's
 		// bound.
-		w.writer.bind(r.from.Since())
+		w.startRefused(r.from.Since())
 		r.from = feed.After(r.from.Continuation())
 		r.startTime = time.Time{}
 		return

@@ -65,7 +65,7 @@ func (s *splitter) cutting() bool { return s.pieces != nil }
 // step starts the next of the steps above if it is possible now.
 func (s *splitter) step() {
 	w := s.w
-	if w.phase != phaseGone || slices.ContainsFunc(w.callers(), func(l *caller) bool { return l.busy }) {
+	if w.phase != phaseGone || !w.isIdle() {
 		return
 	}
 	if w.now.Mono < s.notBefore {
@@ -74,8 +74,8 @@ func (s *splitter) step() {
 	}
 	switch {
 	case !s.cutting():
-		if w.writer.settled() && !w.writer.progress.behind() {
-			s.cut()
+		if doc, position, ok := w.stored(); ok {
+			s.cut(doc, position)
 		}
 	case len(s.leftovers) > 0:
 		s.sweep()
@@ -87,22 +87,22 @@ func (s *splitter) step() {
 	}
 }
 
-// cut lists the partitions that replaced the gone one. It divides the lease into children
+// cut lists the partitions that replaced the gone one. It divides the lease doc into children
 // at its durable position, and finds the leftovers.
-func (s *splitter) cut() {
-	w, doc, position := s.w, s.w.writer.document(), s.w.writer.progress.durable
+func (s *splitter) cut(doc lease.Lease, position pagePosition) {
+	w := s.w
 	w.splitting.begin(w.now.Mono)
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
 		doc = protocol.StartingAt(doc, start)
 	}
-	w.reader.calls.start(func() func() {
+	w.ask(func(ctx context.Context) func() {
 		var leftovers []lease.Lease
-		pieces, same, err := w.pieces(doc)
+		pieces, same, err := w.pieces(ctx, doc)
 		switch {
 		case err != nil:
 			err = &SourceError{Op: "find what replaced the partition of lease " + doc.Token, Err: err}
 		case !same:
-			leftovers, err = w.leftovers(doc, pieces)
+			leftovers, err = w.leftovers(ctx, doc, pieces)
 		}
 		return func() { s.answered(position, pieces, leftovers, same, err) }
 	})
@@ -111,19 +111,19 @@ func (s *splitter) cut() {
 // pieces returns the children of a gone lease. same reports whether the only child is the
 // lease itself. If the lease starts now and has no position yet, pieces resolves a
 // position for each child.
-func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err error) {
-	ctx, cancel := w.requestContext(w.reader.ctx)
+func (h *host) pieces(ctx context.Context, gone lease.Lease) (pieces []lease.Lease, same bool, err error) {
+	request, cancel := h.requestContext(ctx)
 	defer cancel()
-	partitions, err := w.cfg.Source.Partitions(ctx)
+	partitions, err := h.cfg.Source.Partitions(request)
 	if err != nil {
 		return nil, false, err
 	}
-	pieces, same, err = balance.Children(w.dialect, gone, partitions)
-	if err != nil || same || gone.Start(w.cfg.Start).Kind() != feed.StartNow {
+	pieces, same, err = balance.Children(h.dialect, gone, partitions)
+	if err != nil || same || gone.Start(h.cfg.Start).Kind() != feed.StartNow {
 		return pieces, same, err
 	}
 	for i := range pieces {
-		if pieces[i].Continuation, err = w.resolveNow(w.reader.ctx, protocol.ReadOf(pieces[i], w.cfg.Mode, feed.Now())); err != nil {
+		if pieces[i].Continuation, err = h.resolveNow(ctx, protocol.ReadOf(pieces[i], h.cfg.Mode, feed.Now())); err != nil {
 			return nil, false, err
 		}
 	}
@@ -132,17 +132,17 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 
 // leftovers lists the leases, and returns the leftovers of a gone lease. A lease whose owner
 // may still use it is not a leftover.
-func (w *worker) leftovers(gone lease.Lease, pieces []lease.Lease) ([]lease.Lease, error) {
-	ctx, cancel := w.requestContext(w.reader.ctx)
+func (h *host) leftovers(ctx context.Context, gone lease.Lease, pieces []lease.Lease) ([]lease.Lease, error) {
+	ctx, cancel := h.requestContext(ctx)
 	defer cancel()
-	listing, err := w.store.List(ctx)
+	listing, err := h.store.List(ctx)
 	if err != nil {
 		return nil, &LeaseStoreError{Op: "find the leases within lease " + gone.Token, Err: err}
 	}
 	var left []lease.Lease
 	for _, l := range listing.Leases {
 		isPiece := slices.ContainsFunc(pieces, func(p lease.Lease) bool { return p.Token == l.Token })
-		if gone.AncestorOf(l) && !isPiece && !w.held(l, listing) {
+		if gone.AncestorOf(l) && !isPiece && !h.held(l, listing) {
 			left = append(left, l)
 		}
 	}
@@ -175,10 +175,8 @@ func (s *splitter) answered(position pagePosition, pieces, leftovers []lease.Lea
 	case same:
 		// A source may report "gone" and still list the partition. Then read it again,
 		// with the delays of a failure.
-		w.enter(phaseWorking)
-		w.splitting.end()
-		w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
-	case w.writer.progress.due.page > position.page:
+		w.stillThere()
+	case w.movesBeyond(position):
 	default:
 		s.pieces, s.leftovers = pieces, leftovers
 	}
@@ -199,7 +197,7 @@ func (s *splitter) succeeded() {
 // sweep deletes the first leftover. If another write has changed it, it stays.
 func (s *splitter) sweep() {
 	w, left := s.w, s.leftovers[0]
-	w.writer.calls.start(func() func() {
+	w.send(func() func() {
 		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		err := w.store.Delete(ctx, left)
@@ -220,7 +218,7 @@ func (s *splitter) sweep() {
 func (s *splitter) create() {
 	w, child := s.w, s.pieces[s.made]
 	child.Timestamp = w.now.Wall.UTC()
-	w.writer.calls.start(func() func() {
+	w.send(func() func() {
 		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		_, err := w.store.Create(ctx, child)

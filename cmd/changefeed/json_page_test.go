@@ -28,6 +28,7 @@ var jsonTables = map[string]string{
 	"The total of lag":                "internal/lag/show.go total",
 	"leases ls --json":                "internal/leases/table.go Listing",
 	"A lease of leases ls":            "internal/leases/table.go Row",
+	"The stop of a lease":             "internal/leases/resume.go Stopped",
 	"leases check --json":             "internal/leases/damage.go Report",
 	"A finding of leases check":       "internal/leases/damage.go Finding",
 	"A range of leases check":         "internal/leases/damage.go Keys",

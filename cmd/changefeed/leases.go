@@ -61,7 +61,7 @@ use --processor.`,
 	flags := cmd.PersistentFlags()
 	o.which(flags)
 	o.addExpiration(flags)
-	cmd.AddCommand(o.list(), o.check(), o.release(), o.reset(), o.remove(), o.export(), o.importCommand(), o.convert())
+	cmd.AddCommand(o.list(), o.check(), o.release(), o.resume(), o.reset(), o.remove(), o.export(), o.importCommand(), o.convert())
 	return cmd
 }
 

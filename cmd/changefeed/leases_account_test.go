@@ -21,18 +21,24 @@ import (
 // with each batch, and may be nil.
 func (a *account) processing(hold func(context.Context)) (stop func()) {
 	a.t.Helper()
+	return a.handling(func(ctx context.Context, _ *changefeed.Batch) error {
+		if hold != nil {
+			hold(ctx)
+		}
+		return nil
+	})
+}
+
+// handling runs a processor with a handler on the account until the test calls stop.
+func (a *account) handling(handler changefeed.HandlerFunc) (stop func()) {
+	a.t.Helper()
 	acquired := make(chan struct{}, 100)
 	p, err := changefeed.New(changefeed.Config{
 		Processor: "p", Instance: "host-1", Source: a.db.Source(a.orders), Leases: a.db.Leases(a.leases), Start: feed.Beginning(),
 		// The processor renews its leases often. It acquires free leases only once in
 		// five minutes, so that it does not acquire one that the test frees.
 		RenewInterval: 200 * time.Millisecond, AcquireInterval: 5 * time.Minute, ExpirationInterval: 30 * time.Second, RequestTimeout: 5 * time.Second,
-		Handler: changefeed.HandlerFunc(func(ctx context.Context, _ *changefeed.Batch) error {
-			if hold != nil {
-				hold(ctx)
-			}
-			return nil
-		}),
+		Handler: handler,
 		Notify: func(n changefeed.Notification) {
 			if n.Event == changefeed.Acquired {
 				acquired <- struct{}{}

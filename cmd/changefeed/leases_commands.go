@@ -31,6 +31,8 @@ func (o *leasesOptions) list() *cobra.Command {
     live     its owner has written it within --expiration
     expired  its owner has not, and any host may acquire it
 
+with "stopped" after it if its handler has stopped it; "changefeed leases resume" makes it go on.
+
 POSITION is where reading resumes. LSNs of different partitions cannot be compared. "changefeed lag"
 shows how many changes are unread.`,
 		Args: noArguments,

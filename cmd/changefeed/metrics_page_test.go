@@ -84,6 +84,10 @@ func (r *instrumentRecorder) collect(t *testing.T) {
 				addAttributes(r, at, data.DataPoints)
 			case metricdata.Gauge[float64]:
 				addAttributes(r, at, data.DataPoints)
+			case metricdata.Histogram[int64]:
+				for _, p := range data.DataPoints {
+					r.addSet(at, p.Attributes)
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					r.addSet(at, p.Attributes)
@@ -141,6 +145,11 @@ func (m recordingMeter) Float64Counter(name string, o ...metric.Float64CounterOp
 func (m recordingMeter) Int64UpDownCounter(name string, o ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
 	m.add(name, "up-down counter", metric.NewInt64UpDownCounterConfig(o...))
 	return m.Meter.Int64UpDownCounter(name, o...)
+}
+
+func (m recordingMeter) Int64Histogram(name string, o ...metric.Int64HistogramOption) (metric.Int64Histogram, error) {
+	m.add(name, "histogram", metric.NewInt64HistogramConfig(o...))
+	return m.Meter.Int64Histogram(name, o...)
 }
 
 func (m recordingMeter) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {

@@ -3,12 +3,14 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -127,6 +129,17 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	case d.chance(odds.fails):
 		r.world.occurs(failingHandlers)
 		does.err = errHandler
+	case d.chance(odds.part):
+		r.world.occurs(partialFailures)
+		does.err = partOf(b, &d)
+	case d.chance(odds.stop):
+		r.world.occurs(stoppedLeases)
+		does.err = changefeed.Stop(errStopped)
+		if r.scenario.has(partialFailures) && d.chance(0.3) {
+			does.err = changefeed.Stop(fmt.Errorf("%w: %w", errStopped, partOf(b, &d)))
+		}
+		name := fmt.Sprintf("resume %s %s %d %d", o.host.id, o.lease.Token, o.run, b.Changes[0].LSN)
+		r.world.later(operatorParty, name, does.takes+d.span(0, 2*r.scenario.times.expiration), func() { r.resumeLeases(context.Background()) })
 	case d.chance(odds.slow):
 		r.world.occurs(slowHandlers)
 		// The handler returns at the latest when the faults end.
@@ -137,6 +150,35 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	}
 	r.world.inject()
 	return does
+}
+
+// partOf draws which changes of a batch fail, at least one of them.
+func partOf(b *changefeed.Batch, d *draw) error {
+	failed := map[int]error{d.intn(len(b.Changes)): errHandler}
+	for i := range b.Changes {
+		if d.chance(0.3) {
+			failed[i] = changefeed.ErrNotHandled
+		}
+	}
+	return &changefeed.BatchError{Errors: failed}
+}
+
+// resumeLeases resumes all stopped leases, as an operator does.
+func (r *run) resumeLeases(ctx context.Context) {
+	listing, err := r.operator.List(ctx)
+	if err != nil {
+		return
+	}
+	for _, l := range listing.Leases {
+		if protocol.StopOf(l).IsZero() {
+			continue
+		}
+		l = protocol.Resumed(l)
+		if stored, err := r.operator.Update(ctx, l); err == nil {
+			r.world.operates(opUpdate, l, stored)
+			r.world.trace.add("operator", "resume", l.Token, "", 0)
+		}
+	}
 }
 
 // editLease writes an unknown property to a lease, as another tool may.

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -89,6 +87,8 @@ const (
 	failingHandlers          = "failing-handlers"
 	slowHandlers             = "slow-handlers"
 	failingOpens             = "failing-open"
+	partialFailures          = "partial-failures"
+	stoppedLeases            = "stopped-leases"
 	drainOff                 = "drain-off"
 
 	// The change feed and its partitions.
@@ -452,39 +452,16 @@ var features = []feature{
 			}
 		},
 	},
-}
 
-// featureOf returns the feature with a name. It returns an error if there is none.
-func featureOf(name string) (*feature, error) {
-	if i := slices.IndexFunc(features, func(f feature) bool { return f.name == name }); i >= 0 {
-		return &features[i], nil
-	}
-	return nil, fmt.Errorf("no feature is named %q; docs/simulation.md lists the features", name)
-}
-
-// has reports whether the scenario has a feature.
-func (s *scenario) has(name string) bool { return s.features[name] }
-
-// drawFeatures draws which features of the table the scenario has, and sets them.
-func (s *scenario) drawFeatures() {
-	s.features = map[string]bool{}
-	for i := range features {
-		f := &features[i]
-		d := newDraw(s.seed, 0, "feature", f.name)
-		if !d.chance(f.share) || s.plan.where == forUser && !f.users || s.plan.without[f.name] || !s.meets(f.needs) {
-			continue
-		}
-		s.features[f.name] = true
-		if f.set != nil {
-			f.set(s, &d)
-		}
-	}
-	if s.dialect == lease.JavaHandleChanges {
-		s.remove(eventMerge) // the dialect supports no merges
-	}
-}
-
-// meets reports whether the scenario meets all needs of a feature.
-func (s *scenario) meets(needs []need) bool {
-	return !slices.ContainsFunc(needs, func(n need) bool { return !n.met(s) })
+	// The results of handlers.
+	{
+		name: partialFailures, share: 0.3, needs: []need{allFaults, noManual}, counted: true, mutant: "1061-rest-of-a-batch-is-done",
+		text: "Handlers report that they have handled a part of a batch.",
+		set:  func(s *scenario, d *draw) { s.odds.part = 0.1 * d.float() },
+	},
+	{
+		name: stoppedLeases, share: 0.2, needs: []need{allFaults, onlyOurs}, counted: true, mutant: "1062-stop-is-forgotten-by-the-next-owner",
+		text: "Handlers stop their leases, and an operator resumes them.",
+		set:  func(s *scenario, d *draw) { s.odds.stop = 0.02 * d.float() },
+	},
 }

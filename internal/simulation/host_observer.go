@@ -153,7 +153,11 @@ func (o *simObserver) Close(ctx context.Context, r changefeed.Reason) error {
 	return o.user.Close(ctx, r)
 }
 
-var errHandler = errors.New("the handler failed")
+// These are the errors of simulated handlers. errStopped is in an error of changefeed.Stop.
+var (
+	errHandler = errors.New("the handler failed")
+	errStopped = errors.New("the handler stops its lease")
+)
 
 // Handle implements [changefeed.Observer].
 func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
@@ -196,6 +200,9 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	}
 	w.ledger.end(f, func() { f.err = err })
 	if err != nil {
+		if _, partial := errors.AsType[*changefeed.BatchError](err); partial && !manual {
+			o.decides([]*batch{f}, delivery{handled: true, acked: true})
+		}
 		if panicked != nil {
 			panic(panicked)
 		}

@@ -297,6 +297,8 @@ func TestLeaseNotificationsComeInOrder(t *testing.T) {
 					note("acquired %s", n.LeaseToken)
 				case changefeed.Released:
 					note("released %s: %s", n.LeaseToken, n.Reason)
+				case changefeed.Stopped, changefeed.Resumed:
+					note("%s %s", n.Event, n.LeaseToken)
 				case changefeed.Failed:
 					var h *changefeed.HandlerError
 					note("failed %s: handler %t, cause %t", n.LeaseToken, errors.As(n.Err, &h), errors.Is(n.Err, cause))

@@ -133,7 +133,7 @@ var rules = []rule{{
 	},
 }, {
 	name: "order", judges: all{uses(judgeOrder), begins(judgeOpened), ends(judgeClosed)}, mutant: "19-release-under-the-handler",
-	text: "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions. After a failure it receives the same batch.",
+	text: "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions. After a failure it receives the changes that failed, and only these.",
 	exempt: []string{
 		"A missing change is one that the change feed does not contain any more, that the filter hides, or that is older than the start time.",
 		"On a merged partition, the first page after a start time may also contain older changes.",
@@ -147,7 +147,7 @@ var rules = []rule{{
 	},
 }, {
 	name: "owners", judges: all{sends(judgePutBack), applied(judgeOwners)}, mutant: "20-ask-without-condition",
-	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to mark it as wanted.",
+	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to mark it as wanted. The owner changes nothing but the position, and whether the lease is stopped.",
 	exempt: []string{
 		"A listing of the host showed the lease as expired, and the store's clock was set back since.",
 		"The owner is a host of .NET or Java, from which our hosts steal.",
@@ -169,7 +169,7 @@ var rules = []rule{{
 	exempt: []string{"The batch has failed before, so it is not a new one."},
 }, {
 	name: "children", judges: all{sends(judgeChild), applied(judgeChildren)}, mutant: "11-delete-before-all-children",
-	text: "A lease whose partition is gone is deleted only when its children exist. A host that trusts the lease creates them at its position, with its start and its bound.",
+	text: "A lease whose partition is gone is deleted only when its children exist. A host that trusts the lease creates them at its position, with its start, its bound and its stop.",
 	exempt: []string{
 		"A host of .NET or Java has replaced the document of the parent. It is not the one that the host knows.",
 		"The host owns no lease around the new one, so that this is no child: it creates what has no lease.",
@@ -260,6 +260,9 @@ var rules = []rule{{
 	name: "discards", judges: all{begins(judgeUnmark), sends(judgeDiscard), applied(judgeDiscarded), judgeStart}, mutant: "342-discard-under-a-live-owner",
 	text:   "A host with Config.DiscardLeases deletes the marker, and then every lease that existed. It deletes no lease that has a live owner.",
 	exempt: []string{"A listing of the host showed the lease as expired, and the store's clock was set back since."},
+}, {
+	name: "stops", judges: all{uses(judgeStopped), sends(judgeStopKept)}, mutant: "1060-stop-is-not-stored",
+	text: "After the handler has stopped a lease, no host hands out a change of it until an operator resumes it. The owner's writes store the stop.",
 }, {
 	name: "time-to-live", judges: all{begins(judgePurge), begins(judgeServed), applied(judgePassed), atRest(judgeExpired, restExpired)},
 	mutant: "381-expired-change-is-dropped-before-delivery",

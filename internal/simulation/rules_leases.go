@@ -105,6 +105,9 @@ func judgeOwners(v *view, a *application, s *sending, breach report) {
 			again := expired && after.Owner == h.text() && after.Wanted() == ""
 			breach(!same && !again, "the hand-over request was %q", before.Wanted())
 		}
+		if owner == h.text() { // the owner stops the lease, or has seen that it is resumed
+			was, is = otherProperties(protocol.Stopped(before, protocol.Stop{})), otherProperties(protocol.Stopped(after, protocol.Stop{}))
+		}
 		if v.start.Kind() == feed.StartTime && was[lease.PropertyBound] == "" && is[lease.PropertyBound] == v.start.String() {
 			delete(is, lease.PropertyBound)
 		}
@@ -137,7 +140,7 @@ func judgeChild(v *view, w *leaseWrite, breach report) {
 			a = protocol.StartingAt(a, v.defaultStart()) // foreign hosts drop the start; our children have it again
 		}
 		is, was := w.lease.Properties, a.Properties
-		return w.lease.Continuation == a.Continuation && is[lease.PropertyStart] == was[lease.PropertyStart] && keepsBound(a, w.lease)
+		return w.lease.Continuation == a.Continuation && is[lease.PropertyStart] == was[lease.PropertyStart] && keepsBound(a, w.lease) && keepsStop(a, w.lease)
 	}
 	breach(len(parents) > 0 && !slices.ContainsFunc(parents, fits), "the parents are %+v", parents)
 }
@@ -148,6 +151,12 @@ func keepsBound(l, later lease.Lease) bool {
 	return bound == "" || bound == later.Properties[lease.PropertyBound]
 }
 
+// keepsStop reports whether a later lease is stopped if a lease is.
+func keepsStop(l, later lease.Lease) bool {
+	stop := protocol.StopOf(l)
+	return stop.IsZero() || stop == protocol.StopOf(later)
+}
+
 func judgeChildren(v *view, a *application, s *sending, breach report) {
 	l := s.before
 	switch {
@@ -156,7 +165,7 @@ func judgeChildren(v *view, a *application, s *sending, breach report) {
 		// write may have been lost, and a lease without a position begins at its start.
 		last := v.lease(a.doc.Token).last
 		ahead := a.doc.Continuation != "" && !v.overwritten(v.tenures[a.key()]) && v.lsn(a.doc) > v.lsn(last)
-		breach(ahead || !keepsBound(last, a.doc), "the lease was at %q with %v", last.Continuation, last.Properties)
+		breach(ahead || !keepsBound(last, a.doc) || !keepsStop(last, a.doc), "the lease was at %q with %v", last.Continuation, last.Properties)
 	case a.op != opDelete || s.discards:
 	case s.replaces:
 		gaps := v.uncoveredIn(l.Range.OrFull(), l.Token)
@@ -372,8 +381,23 @@ func judgeOrder(v *view, u *use, _ *tenure, breach report) {
 	if u.batch != nil {
 		w, m := v.workers[u.batch.worker], v.matched[u.batch]
 		breach(m.wrong != "", "after %d, the batch %s", w.position, m.wrong)
-		breach(w.failed != nil && !slices.Equal(w.failed, m.records), "the batch differs from the one that failed")
 		breach(!u.host.foreign && (!w.opened || w.closed), "a batch before the observer was opened, or after it was closed")
+	}
+}
+
+// judgeStopped judges a batch of a lease that is stopped, or whose worker has stopped it.
+func judgeStopped(v *view, u *use, _ *tenure, breach report) {
+	if u.batch != nil {
+		stop := protocol.StopOf(v.docs[u.token])
+		breach(v.workers[u.batch.worker].stopped || !stop.IsZero(), "the lease is stopped: %+v", stop)
+	}
+}
+
+// judgeStopKept judges the writes of a worker that has stopped its lease.
+func judgeStopKept(v *view, w *leaseWrite, breach report) {
+	on := v.on(w.host, w.lease.Token).worker
+	if on != nil && w.op == opUpdate && (w.mine() || v.releases(w)) && !v.sent[w].acquires {
+		breach(v.workers[on].stopped && protocol.StopOf(w.lease).IsZero(), "the worker has stopped the lease, and does not store that")
 	}
 }
 

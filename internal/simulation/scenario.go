@@ -58,6 +58,8 @@ type odds struct {
 	slow           float64
 	open           float64 // an attempt to create or to open an observer fails
 	ignoresContext float64 // a slow handler ignores its context
+	part           float64 // the handler handles a part of a batch
+	stop           float64 // the handler stops its lease
 	manual         float64 // the handler checkpoints a batch, with manual checkpoints
 }
 

@@ -2,10 +2,12 @@ package simulation
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -14,9 +16,11 @@ import (
 
 // workerView is what follows for one run of one lease on a host.
 type workerView struct {
-	position       int64 // LSN of the last change of the last handled batch
-	first          bool  // whether no batch has been handled yet
-	failed         []*record
+	position       int64     // LSN of the last change of the last handled batch
+	first          bool      // whether no batch has been handled yet
+	failed         []*record // of the last call of the handler, if it failed
+	reached        int64     // LSN of the last change of the batch that failed
+	stopped        bool      // the handler has stopped the lease, and no operator has resumed it since
 	opened, closed bool
 	restarts       int // number of restarts in the journal when the worker began
 	tenure         *tenure
@@ -43,6 +47,10 @@ func (v *view) works(w *worker, ends bool) {
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
 	w := v.workers[b.worker]
+	if w.failed != nil {
+		v.matched[b] = w.again(b.changes)
+		return
+	}
 	from, since, fallback := w.position, time.Time{}, feed.Now()
 	if b.host.foreign {
 		fallback = v.start
@@ -65,12 +73,42 @@ func (v *view) compare(b *batch) {
 
 // handled records that the handler of a batch has returned.
 func (v *view) handled(b *batch) {
-	w, records := v.workers[b.worker], v.matched[b].records
-	if b.err == nil {
-		w.failed, w.first, w.position = nil, false, b.changes[len(b.changes)-1].LSN
-	} else if records != nil { // otherwise its handler was not called
-		w.failed = records
+	w, m := v.workers[b.worker], v.matched[b]
+	if w.failed == nil {
+		w.reached = b.changes[len(b.changes)-1].LSN
 	}
+	w.stopped = errors.Is(b.err, errStopped)
+	if b.err == nil {
+		w.failed, w.first, w.position = nil, false, w.reached
+	} else if m.records != nil { // otherwise its handler was not called
+		m.failed = m.of(b.failures())
+		w.failed = m.failed
+	}
+	v.matched[b] = m
+}
+
+// again compares a batch with the changes that failed before.
+func (w *workerView) again(changes []feed.Change) matching {
+	m := matching{records: w.failed}
+	if len(changes) != len(w.failed) || len(m.of(changes)) != len(w.failed) {
+		m.wrong = fmt.Sprintf("has %d changes and is not the %d changes that failed", len(changes), len(w.failed))
+	}
+	return m
+}
+
+// failures returns the changes that the handler of the batch reported as failed.
+func (b *batch) failures() []feed.Change {
+	partial, ok := errors.AsType[*changefeed.BatchError](b.err)
+	if !ok {
+		return b.changes
+	}
+	var failed []feed.Change
+	for i, c := range b.changes {
+		if partial.Errors[i] != nil {
+			failed = append(failed, c)
+		}
+	}
+	return failed
 }
 
 // decides records what the user's code has done with batches, unless their keys have started
@@ -78,7 +116,7 @@ func (v *view) handled(b *batch) {
 func (v *view) decides(f *verdict) {
 	for _, b := range f.batches {
 		for _, r := range v.matched[b].records {
-			if r.restarted > v.workers[f.worker].restarts {
+			if r.restarted > v.workers[f.worker].restarts || slices.Contains(v.matched[b].failed, r) {
 				continue
 			}
 			if f.handled && r.handled {
@@ -247,7 +285,19 @@ func (j *journal) left(r feed.Range, from func(*keyLog) int64, to int64, undone 
 // matching is what the journal says of changes that a reader received.
 type matching struct {
 	records []*record
-	wrong   string // the first error
+	failed  []*record // those with which the handler failed
+	wrong   string    // the first error
+}
+
+// of returns the records of changes, in the order of the records.
+func (m matching) of(changes []feed.Change) []*record {
+	var found []*record
+	for _, r := range m.records {
+		if slices.ContainsFunc(changes, func(c feed.Change) bool { id, _ := c.ID(); return r.is(c, id) }) {
+			found = append(found, r)
+		}
+	}
+	return found
 }
 
 // match matches changes that a reader of range r received after the LSN from. It is an error

@@ -25,6 +25,11 @@ func (v *view) apply(a *application) {
 		v.doubles(a)
 		l.strange = !a.ours()
 	}
+	if a.host == nil && !protocol.StopOf(before).IsZero() && protocol.StopOf(a.doc).IsZero() {
+		for w, known := range v.workers {
+			known.stopped = known.stopped && w.lease.Token != token
+		}
+	}
 	if a.op == opDelete || a.host != nil && (a.op == opCreate || a.doc.Owner != before.Owner || a.doc.Wanted() != before.Wanted()) {
 		v.changedAt = v.now
 	}

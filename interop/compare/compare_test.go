@@ -14,6 +14,9 @@ package compare
 import (
 	"flag"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,6 +57,7 @@ type stage struct {
 	turns   int
 	process map[string]*harness.Process
 	reached chan []string
+	sonic   string // the program of our hosts that can decode with Sonic
 }
 
 var monitored, leases = harness.Container{Database: "compare", Name: "monitored"}, harness.Container{Database: "compare", Name: "leases"}
@@ -76,6 +80,8 @@ func TestRatesBesideJava(t *testing.T) {
 		// Decoding creates garbage in the heap. So the hosts that decode have a process
 		// of their own.
 		s.process["decoding"] = s.LaunchGo(t, "decoding", s.line)
+		s.process["sonic"] = s.launchSonic("sonic")
+		s.process["sonic-gogc"] = s.launchSonic("sonic-gogc", "GOGC=400")
 		// At GOGC=400 the collector runs less often; see docs/where-to-run.md.
 		s.process["gogc"] = s.LaunchGo(t, "gogc", s.line, "GOGC=400")
 	}
@@ -85,6 +91,36 @@ func TestRatesBesideJava(t *testing.T) {
 		s.ok(err)
 		t.Logf("%s: %d MiB of memory at most", name, mib)
 		s.ok(p.Quit(t.Context()))
+	}
+}
+
+// launchSonic starts a process with our hosts that can decode with module sonicjson. The
+// program is built with a go.mod that requires that module, beside the repository's own.
+func (s *stage) launchSonic(name string, environment ...string) *harness.Process {
+	s.Helper()
+	if s.sonic == "" {
+		work := s.TempDir()
+		module := filepath.Join(work, "go.mod")
+		for _, file := range []string{"go.mod", "go.sum"} {
+			text, err := os.ReadFile(file)
+			s.ok(err)
+			s.ok(os.WriteFile(filepath.Join(work, file), text, 0o600))
+		}
+		const path = "github.com/changefeed-go/changefeed/sonicjson"
+		s.run("mod", "edit", "-require="+path+"@v0.0.0", "-replace="+path+"=./sonicjson", module)
+		s.sonic = filepath.Join(work, "gohost")
+		s.run("build", "-modfile="+module, "-mod=mod", "-tags=sonic", "-o", s.sonic, "./interop/gohost")
+	}
+	d := s.Driver
+	d.GoHost = s.sonic
+	return d.LaunchGo(s.T, name, s.line, environment...)
+}
+
+// run runs the go command.
+func (s *stage) run(args ...string) {
+	s.Helper()
+	if out, err := exec.CommandContext(s.Context(), "go", args...).CombinedOutput(); err != nil {
+		s.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 

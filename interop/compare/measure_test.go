@@ -39,7 +39,9 @@ func (s *stage) measure() {
 			{"Java", "java", ""},
 			{"Go", "go", ""},
 			{"Go, GOGC=400", "gogc", ""},
-			{"Go, each change decoded into a struct", "decoding", "decode=1"},
+			{"Go, each change decoded into a struct", "decoding", "decode=standard"},
+			{"Go, each change decoded by sonicjson", "sonic", "decode=sonic"},
+			{"Go, each change decoded by sonicjson, GOGC=400", "sonic-gogc", "decode=sonic"},
 		}
 		results := make([][]result, len(kinds))
 		for round := range *rounds + 1 {

@@ -30,12 +30,21 @@ type host struct {
 	until, handled atomic.Int64
 	first          time.Time // time of the first batch; written before handled is above 0
 	began          sync.Once
-	decode         bool
+	// decode decodes each change into an order. It is nil if the handler only counts.
+	decode func(data []byte, v any) error
 }
+
+// decoders has the decoders that the option decode names.
+var decoders = map[string]func(data []byte, v any) error{"standard": json.Unmarshal}
 
 // start starts a host with these options. It returns an error if an option is invalid.
 func start(ctx context.Context, account *cosmos.Account, p *printer, name string, options map[string]string) (*host, error) {
-	h := &host{name: name, printer: p, done: make(chan struct{}), decode: options["decode"] != ""}
+	h := &host{name: name, printer: p, done: make(chan struct{})}
+	if decoder := options["decode"]; decoder != "" {
+		if h.decode = decoders[decoder]; h.decode == nil {
+			return nil, fmt.Errorf("no decoder is named %q", decoder)
+		}
+	}
 	c, err := config(account, options)
 	if err != nil {
 		return nil, err
@@ -51,6 +60,8 @@ func start(ctx context.Context, account *cosmos.Account, p *printer, name string
 			p.say("released", name, n.LeaseToken, n.Reason.String())
 		case changefeed.Failed:
 			p.say("error", name, n.LeaseToken, n.Err.Error())
+		case changefeed.Stopped, changefeed.Resumed:
+			p.say(n.Event.String(), name, n.LeaseToken)
 		}
 	}
 	processor, err := changefeed.New(c)
@@ -166,10 +177,10 @@ func (h *host) handle(ctx context.Context, b *changefeed.Batch) error {
 
 func (h *host) count(b *changefeed.Batch, until int64) error {
 	h.began.Do(func() { h.first = time.Now() })
-	if h.decode {
+	if h.decode != nil {
 		for _, c := range b.Changes {
 			var o order
-			if err := json.Unmarshal(c.Current, &o); err != nil {
+			if err := h.decode(c.Current, &o); err != nil {
 				return err
 			}
 		}

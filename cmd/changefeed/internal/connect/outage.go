@@ -27,10 +27,10 @@ type Outage struct {
 	began time.Time
 }
 
-// NewOutage returns an Outage that passes its lines to print. subject is what they are
+// NewOutage returns an Outage that passes its lines to write. subject is what they are
 // about, for instance "requests".
-func NewOutage(subject string, print func(line string)) *Outage {
-	return &Outage{log: outage.Log{Subject: subject}, lines: slog.New(lines{print: print}), began: time.Now()}
+func NewOutage(subject string, write func(line string)) *Outage {
+	return &Outage{log: outage.Log{Subject: subject}, lines: slog.New(lines{write: write}), began: time.Now()}
 }
 
 // Failed prints a failed request that is retried, unless its outage was printed recently.
@@ -83,7 +83,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // lines is a [slog.Handler] that prints records as lines of text, without times and
 // levels.
 type lines struct {
-	print func(line string)
+	write func(line string)
 	attrs []slog.Attr
 }
 
@@ -118,7 +118,7 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	if len(facts) > 0 {
 		text = " (" + strings.Join(facts, " ") + ")" + text
 	}
-	l.print(r.Message + text)
+	l.write(r.Message + text)
 	return nil
 }
 

@@ -32,6 +32,8 @@ type Row struct {
 	Mode              string `json:"mode"`
 	// WantedBy is the host that requests the lease.
 	WantedBy string `json:"wantedBy,omitempty"`
+	// Stopped says why the handler has stopped the lease. It is nil if the lease is not stopped.
+	Stopped *Stopped `json:"stopped,omitempty"`
 }
 
 // Listing is the output of `leases ls`.
@@ -62,7 +64,7 @@ func List(s Survey) Listing {
 	for _, i := range s.Items {
 		l.Leases = append(l.Leases, Row{
 			Lease: i.Token, Min: i.Range.Min, Max: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), WrittenSecondsAgo: int64(s.Age(i.Lease) / time.Second),
-			Position: Position(i.Lease), Continuation: string(i.Continuation), Mode: i.Mode.String(), WantedBy: i.Wanted(),
+			Position: Position(i.Lease), Continuation: string(i.Continuation), Mode: i.Mode.String(), WantedBy: i.Wanted(), Stopped: stoppedOf(i),
 		})
 	}
 	for _, d := range s.Broken {
@@ -95,6 +97,11 @@ func (l Listing) Write(w io.Writer) error {
 	if !l.Locked.IsZero() {
 		fmt.Fprintf(&head, "locked since %s\n", l.Locked.Format(time.RFC3339))
 	}
+	for _, r := range l.Leases {
+		if r.Stopped != nil {
+			fmt.Fprintf(&head, "lease %s is stopped since %s: %s\n", view.LeaseName(r.Lease), r.Stopped.Since.Format(time.RFC3339), view.OneLine(r.Stopped.Reason))
+		}
+	}
 	for _, id := range l.Unreadable {
 		fmt.Fprintf(&head, "not shown, see `changefeed leases check`: %s\n", view.OneLine(id))
 	}
@@ -115,7 +122,7 @@ func (l Listing) Write(w io.Writer) error {
 	}{
 		{"LEASE", func(r Row) string { return view.LeaseName(r.Lease) }, false},
 		{"RANGE", rangeText, named},
-		{"STATE", func(r Row) string { return string(r.State) }, false},
+		{"STATE", stateText, false},
 		{"OWNER", func(r Row) string { return cmp.Or(view.HostName(protocol.Instance(r.Owner)), "-") }, false},
 		{"WRITTEN", func(r Row) string { return (time.Duration(r.WrittenSecondsAgo) * time.Second).String() + " ago" }, false},
 		{"POSITION", func(r Row) string { return r.Position }, false},
@@ -145,6 +152,14 @@ func (l Listing) mode() (text string, several bool) {
 		text = ", in " + r.Mode + " mode"
 	}
 	return text, false
+}
+
+// stateText returns the state of a lease in the table.
+func stateText(r Row) string {
+	if r.Stopped != nil {
+		return string(r.State) + ", stopped"
+	}
+	return string(r.State)
 }
 
 // rangeText returns the range of a lease in the table.
