@@ -76,6 +76,7 @@ func (e *Estimator) newGauges(ctx context.Context) (*gauges, error) {
 		}
 		for state, n := range map[string]int{
 			"owned": t.Owned, "free": t.Leases - t.Owned, "unknown": t.Unknown, "failed": t.Failed, "splitting": t.Splitting,
+			"stopped":   t.Stopped,
 			"left_over": t.LeftOver,
 		} {
 			o.ObserveFloat64(leases, float64(n), metric.WithAttributes(name, attribute.String("state", state)))

@@ -47,6 +47,10 @@ type Lag struct {
 	// Splitting reports whether the lease's partition was split or merged but no host has
 	// replaced the lease yet.
 	Splitting bool
+	// Stopped is the reason for which the lease's handler has stopped it, or empty if it
+	// runs. The lag of a stopped lease grows until an operator resumes it; see
+	// changefeed.Stop.
+	Stopped string
 	// Shadowed reports whether another lease contains the range of this one. No host uses a
 	// shadowed lease. If the other one is Splitting, this one is to replace it; otherwise it
 	// is left over, for instance from a create that arrived late, and since its lag grows

@@ -22,6 +22,7 @@ func (m *measurement) prepare() {
 		m.lags = append(m.lags, Lag{
 			LeaseToken: l.Token, Range: l.Range, Partition: m.partitionOf(l), Owner: l.Owner,
 			Continuation: l.Continuation, Start: l.Start(feed.Now()), Modified: l.Modified, LSNs: Unknown, Age: Unknown,
+			Stopped:   protocol.StopOf(l).Reason,
 			Splitting: slices.ContainsFunc(m.leases, l.AncestorOf),
 			Shadowed:  slices.ContainsFunc(m.leases, func(a lease.Lease) bool { return a.AncestorOf(l) }),
 		})

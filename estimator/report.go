@@ -37,6 +37,8 @@ type Total struct {
 	Unknown, Failed int
 	// Splitting counts the leases that are being replaced after a split or a merge.
 	Splitting int
+	// Stopped counts the leases that their handler has stopped.
+	Stopped int
 	// Reference is the number that the .NET estimator pushes: all [Lag.Reference] together,
 	// or 1 without leases.
 	Reference int64
@@ -65,6 +67,9 @@ func Sum(lags []Lag) Total {
 		}
 		if l.Splitting {
 			t.Splitting++
+		}
+		if l.Stopped != "" {
+			t.Stopped++
 		}
 		if l.Err != nil {
 			t.Failed++

@@ -85,6 +85,7 @@ func TestRunReportsAndExportsEachInterval(t *testing.T) {
 			"changefeed.estimator.lag": 6, "changefeed.estimator.age": 20,
 			"changefeed.estimator.leases owned": 0, "changefeed.estimator.leases free": 1, "changefeed.estimator.leases unknown": 0,
 			"changefeed.estimator.leases failed": 0, "changefeed.estimator.leases splitting": 0,
+			"changefeed.estimator.leases stopped":   0,
 			"changefeed.estimator.leases left_over": 0,
 			"changefeed.estimator.request_units":    3 * reports[0].Total.Charge,
 		} {

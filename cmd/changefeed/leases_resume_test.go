@@ -62,6 +62,9 @@ func TestLeasesResumeMakesAStoppedLeaseGoOn(t *testing.T) {
 	if code != exitOK || strings.Count(out, "live, stopped") != 2 || !strings.Contains(out, "lease 0 is stopped since ") || !strings.Contains(out, `no column "colour"`) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
+	if code, out, errOut := a.run("lag"); code != exitOK || strings.Count(out, "its handler has stopped it") != 2 || !strings.Contains(out, "2 leases stopped by the handler") {
+		t.Errorf("lag: status %d: %s%s", code, out, errOut)
+	}
 	if code, out, errOut := a.run("leases", "resume", "0", "--dry-run"); code != exitOK || !strings.Contains(out, "would resume lease 0, stopped since ") || stopped() != 2 {
 		t.Errorf("dry run: status %d: %s%s", code, out, errOut)
 	}

@@ -200,7 +200,7 @@ var metricAttributes = map[string]map[string]string{
 		"processor": "the name of the processor, `Config.Processor`",
 		"lease":     "the lease token, which names the lease: the id of its partition, or its range",
 		"state": "each lease is counted as `owned` or `free`. It may also be counted as `unknown` (its lag is unknown), " +
-			"`failed` (its lag is unknown because a read failed) and `splitting` (other leases are replacing it after a split or a merge). " +
+			"`failed` (its lag is unknown because a read failed), `splitting` (other leases are replacing it after a split or a merge) and `stopped` (its handler has stopped it). " +
 			"A lease that no host uses, because it lies within the range of another, is counted only as `left_over`",
 	},
 	"github.com/changefeed-go/changefeed/server": {

@@ -80,6 +80,8 @@ func remark(l estimator.Lag) string {
 	switch {
 	case l.Err != nil:
 		return "not read: " + connect.Text(l.Err)
+	case l.Stopped != "":
+		return "its handler has stopped it, see `changefeed leases ls`"
 	case l.Shadowed:
 		return "another lease contains its range"
 	case l.Splitting:
@@ -112,6 +114,9 @@ func (c Config) summary(r estimator.Report) string {
 	}
 	if t.Splitting > 0 {
 		parts = append(parts, fmt.Sprintf("%s of a partition that was split or merged", view.Plural(t.Splitting, "lease", "leases")))
+	}
+	if t.Stopped > 0 {
+		parts = append(parts, view.Plural(t.Stopped, "lease", "leases")+" stopped by the handler, see `changefeed leases resume`")
 	}
 	if t.LeftOver > 0 {
 		parts = append(parts, fmt.Sprintf("%s left over within the range of another, not counted", view.Plural(t.LeftOver, "lease", "leases")))
@@ -171,7 +176,9 @@ type leaseLag struct {
 	Unstarted    bool   `json:"unstarted,omitempty"`
 	Splitting    bool   `json:"splitting,omitempty"`
 	Shadowed     bool   `json:"shadowed,omitempty"`
-	Error        string `json:"error,omitempty"`
+	// Stopped is the reason for which the handler has stopped the lease.
+	Stopped string `json:"stopped,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 type total struct {
@@ -184,6 +191,7 @@ type total struct {
 	Unknown    int     `json:"unknown"`
 	Failed     int     `json:"failed"`
 	Splitting  int     `json:"splitting"`
+	Stopped    int     `json:"stopped,omitempty"`
 	LeftOver   int     `json:"leftOver,omitempty"`
 	Reference  int64   `json:"reference"`
 	Charge     float64 `json:"requestUnits"`
@@ -196,7 +204,7 @@ func (c Config) asJSON(r estimator.Report) report {
 		row := leaseLag{
 			Lease: l.LeaseToken, Partition: l.Partition, Min: l.Range.Min, Max: l.Range.Max, State: c.state(l, r), Owner: l.Owner,
 			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Position: leases.PositionOf(l.Start), Continuation: string(l.Continuation),
-			Unstarted: l.Unstarted, Splitting: l.Splitting, Shadowed: l.Shadowed,
+			Unstarted: l.Unstarted, Splitting: l.Splitting, Shadowed: l.Shadowed, Stopped: l.Stopped,
 		}
 		if l.Err != nil {
 			row.Error = connect.Text(l.Err)
@@ -206,7 +214,7 @@ func (c Config) asJSON(r estimator.Report) report {
 	t, states := r.Total, c.states(r)
 	out.Total = total{
 		Leases: t.Leases, Owned: t.Owned, Live: states[leases.Live], Expired: states[leases.Expired], Lag: known(t.LSNs), AgeSeconds: seconds(t.Age), Unknown: t.Unknown, Failed: t.Failed,
-		Splitting: t.Splitting, LeftOver: t.LeftOver, Reference: t.Reference, Charge: t.Charge,
+		Splitting: t.Splitting, Stopped: t.Stopped, LeftOver: t.LeftOver, Reference: t.Reference, Charge: t.Charge,
 	}
 	return out
 }
