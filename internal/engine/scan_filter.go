@@ -28,8 +28,9 @@ const (
 	maxChunk   = 128 << 10
 	chunkGrows = 8
 	// secondChunk is the largest size of the second chunk. Its duration limits the size
-	// of the next one.
-	secondChunk = 2048
+	// of the next one. Small chunks look up each of their items in the index, which costs
+	// several times as much for an item as in a large chunk.
+	secondChunk = 512
 	// maxChunkNames bounds the points and ids of a chunk, in bytes. The chunk ends after
 	// the entry that reaches it.
 	maxChunkNames = 8 << 20
@@ -43,9 +44,11 @@ type chunkScan struct {
 	w     *itemScan
 	chunk []collected
 	// order has the positions of the chunk's documents, sorted in the order of the log.
-	// spare is memory for that sort. sorted has the chunk's items, sorted by their names.
+	// spare is memory for that sort. sorted has items of the chunk, sorted by their names,
+	// and numbers the numbers of all its items.
 	order, spare []logAddress
 	sorted       []sortedName
+	numbers      []uint32
 	// names has the points and ids of the chunk, one after the other.
 	names []byte
 	// readers read the documents of a chunk, one in each goroutine. hits are the
@@ -63,6 +66,8 @@ type chunkScan struct {
 	part  itemPart
 	at    itemPosition
 	after []byte
+	// entries is the estimated number of entries of the part in the index.
+	entries int
 	// more reports whether there are items after the chunk. ended reports whether they are
 	// in another partition, late whether the page's MaxTime has passed, and full whether
 	// their documents do not fit on the page.
@@ -107,7 +112,7 @@ func (b *chunkScan) free() {
 	db := b.w.c.db
 	*b = chunkScan{
 		chunk: b.chunk[:0], order: b.order[:0], spare: b.spare[:0], sorted: b.sorted[:0],
-		names: b.names[:0], hits: b.hits[:0], readers: b.readers,
+		numbers: b.numbers[:0], names: b.names[:0], hits: b.hits[:0], readers: b.readers,
 	}
 	db.scan.Store(b)
 }

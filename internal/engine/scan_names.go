@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"sort"
 
@@ -18,6 +19,14 @@ import (
 // and sorted in memory. Larger sets are read in the order of writing, which also reads the
 // names of the items between them.
 const maxSet = 4096
+
+const (
+	// stepsPerSeek is the number of index entries that are read one after the other in the
+	// time in which one is looked up by its name.
+	stepsPerSeek = 16
+	// minMatched is the size of the smallest chunk that is worth an estimate of the index.
+	minMatched = 1024
+)
 
 // collect fills the chunk with the next items in the order of the page, at most size of
 // them, until the page must end.
@@ -108,14 +117,17 @@ func (b *chunkScan) collectNames(ctx context.Context, n int) (complete bool, err
 			return b.takeSet(n), nil
 		}
 	}
-	if complete, err = b.readNames(ctx, n); err == nil {
+	if complete, err = b.readNames(ctx, n); err == nil && b.entries <= stepsPerSeek*len(b.chunk) {
+		err = b.match(ctx)
+	}
+	if err == nil {
 		err = b.resolve(ctx)
 	}
 	return complete, err
 }
 
 // readNames is collectNames without the index: the added items have only a name and a
-// number.
+// number. It estimates b.entries.
 func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err error) {
 	w := b.w
 	it, err := w.openNames(&b.part)
@@ -126,7 +138,12 @@ func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err er
 		point  []byte
 		number uint32
 	}
+	read := 0
+	b.entries = math.MaxInt
 	defer func() {
+		if read >= minMatched && b.part.byNumber && it.Last() {
+			b.entries = int(int64(read) * int64(orderNumber(it.Key())) / int64(last.number-b.part.number))
+		}
 		err = errors.Join(err, it.Close())
 		if last.number > 0 {
 			b.at = b.part.after(last.point, last.number)
@@ -158,6 +175,7 @@ func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err er
 			}
 			b.add(&layout.Entry{Stamp: layout.Stamp{Number: orderNumber(key)}, Point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
 		}
+		read++
 		last.point, last.number = append(last.point[:0], point...), orderNumber(key)
 	}
 	if err := it.Error(); err != nil {
@@ -187,18 +205,56 @@ func (w *itemScan) openNames(p *itemPart) (*pebble.Iterator, error) {
 	return it, nil
 }
 
+// match reads the index entries of the chunk's items without looking up any: it reads the
+// part's entries one after the other and finds their items by number. Where the chunk has a
+// good share of them, that is much faster than resolve, which sorts the names and seeks. match
+// gives up, and leaves the rest to resolve, after as many entries as cost more than resolve.
+func (b *chunkScan) match(ctx context.Context) error {
+	b.numbers = b.numbers[:0]
+	for n := range b.chunk {
+		b.numbers = append(b.numbers, b.chunk[n].Number)
+	}
+	left, most := len(b.chunk), stepsPerSeek*len(b.chunk)
+	part := keyFilter{lower: b.part.lower, upper: b.part.upper}
+	return b.w.c.scanIndex(ctx, b.w.v, &part, nil, nil, func(i *indexed) (bool, error) {
+		if at, ok := b.findNumber(i.Number); ok {
+			b.chunk[at].Entry = i.Entry
+			left--
+		}
+		most--
+		return left > 0 && most > 0, nil
+	})
+}
+
+// findNumber returns the index in the chunk of the item with a number. If the chunk misses no
+// number between its items, which is usual for a container with one partition, it needs no
+// search.
+func (b *chunkScan) findNumber(number uint32) (at int, ok bool) {
+	if number < b.numbers[0] || number > b.numbers[len(b.numbers)-1] {
+		return 0, false
+	}
+	at = int(number - b.numbers[0]) // of the item, or above it
+	if at < len(b.numbers) && b.numbers[at] == number {
+		return at, true
+	}
+	return slices.BinarySearch(b.numbers[:min(at, len(b.numbers))], number)
+}
+
 // sortedName is an item of a chunk, with the first bytes of its name.
 type sortedName struct {
 	first uint64
 	at    uint32 // the index in the chunk
 }
 
-// sortNames sets b.sorted to the chunk's items, sorted by their names. Most comparisons need
-// only the first bytes of two names. The rest of them is elsewhere in memory, and fetching it
-// takes most of the time of a large sort.
+// sortNames sets b.sorted to those items of the chunk that have no entry yet, sorted by their
+// names. Most comparisons need only the first bytes of two names. The rest of them is elsewhere
+// in memory, and fetching it takes most of the time of a large sort.
 func (b *chunkScan) sortNames() {
-	b.sorted = slices.Grow(b.sorted[:0], len(b.chunk))
+	b.sorted = b.sorted[:0]
 	for n := range b.chunk {
+		if b.chunk[n].LSN > 0 {
+			continue
+		}
 		var first [8]byte
 		copy(first[:], b.name(&b.chunk[n]))
 		b.sorted = append(b.sorted, sortedName{binary.BigEndian.Uint64(first[:]), uint32(n)}) //nolint:gosec // maxChunk
@@ -211,13 +267,13 @@ func (b *chunkScan) sortNames() {
 	})
 }
 
-// resolve reads the index entries of the chunk's items, in the order of the index.
+// resolve reads the index entries of those items of the chunk that have none yet, in the
+// order of the index.
 func (b *chunkScan) resolve(ctx context.Context) error {
 	w := b.w
-	if len(b.chunk) == 0 {
+	if b.sortNames(); len(b.sorted) == 0 {
 		return nil
 	}
-	b.sortNames()
 	prefix := layout.AppendContainerKey(nil, layout.SpaceIndex, w.c.number)
 	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.Successor(prefix)})
 	if err != nil {
