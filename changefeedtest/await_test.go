@@ -114,17 +114,23 @@ func TestAwaitDoesNotChaseTheEndOfTheFeed(t *testing.T) {
 			return nil
 		})
 		s.write(10)
-		writer, stop := context.WithCancel(t.Context())
-		defer stop()
+		over, ended := make(chan struct{}), make(chan struct{})
 		go func() {
-			for writer.Err() == nil {
-				s.write(1)
-				time.Sleep(100 * time.Millisecond)
+			defer close(ended)
+			for {
+				select {
+				case <-over:
+					return
+				case <-time.After(100 * time.Millisecond):
+					s.write(1)
+				}
 			}
 		}()
 		if err := s.await(time.Minute); err != nil {
 			t.Error(err)
 		}
+		close(over)
+		<-ended
 	})
 }
 
