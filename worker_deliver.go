@@ -225,7 +225,7 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 // handled handles the result err of the handler's call for batch b, which has handled some
 // of its changes.
 func (d *deliverer) handled(b *queuedBatch, handled int, err error) {
-	if handled > 0 {
+	if err != nil && handled > 0 {
 		d.retryDelay.done()
 	}
 	d.returned(err, b.attempts)

@@ -23,6 +23,13 @@
 //	...
 //	if l.Position() != 2 { // the handler has not checkpointed both
 //
+// [Await] waits until a processor has handled everything that was written so far, so that a
+// test of a running processor needs no sleep:
+//
+//	_, err := orders.Upsert(ctx, nil, document, storetype.WriteOptions{})
+//	...
+//	err = changefeedtest.Await(ctx, cfg) // cfg is the processor's
+//
 // [Simulate] runs several hosts with your handler in fake time, and is the one to reach
 // for when redelivery matters. Hosts crash at any write, pause, join and leave;
 // partitions split and merge; requests are slow, lost, refused or late; clocks drift.
