@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/server"
@@ -167,6 +168,35 @@ func TestMinimalPrintsLaterWrites(t *testing.T) {
 		t.Errorf("%d old orders: %q", n, p.seen)
 	}
 	p.end()
+}
+
+// The processor logs its failures: a line when an outage begins, one a minute, and one when it
+// ends. An example that logs each of them again hides the others.
+func TestMinimalLogsNoFailureAgain(t *testing.T) {
+	db := changefeedtest.NewStore(t)
+	changefeedtest.NewContainer(t, db, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	h, err := server.New(db, server.Options{Keys: []string{key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	p := start(t, "minimal", s.URL, t.TempDir())
+	if _, err := h.Faults().Add(server.Fault{Operation: "read change feed", Status: http.StatusInternalServerError, Skip: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for h.Faults().List()[0].Hits < 5 { // more than one read makes, with its own attempts
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.end()
+	for line := range strings.Lines(p.errs.String()) {
+		if !strings.Contains(line, " INFO ") && !strings.Contains(line, " WARN ") {
+			t.Errorf("besides the processor, the example logs: %s", line)
+		}
+	}
+	if !strings.Contains(p.errs.String(), "fail; retrying") {
+		t.Errorf("the outage is not logged: %s", p.errs)
+	}
 }
 
 func TestTypedSetsAsideUndecodableChanges(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -240,17 +241,47 @@ throughput of a container is exhausted. Without flags it throttles every request
 	return cmd
 }
 
+// check returns an error that names the flag whose value the server would refuse.
+func (o *faultOptions) check() error {
+	f := o.fault
+	switch {
+	case f.Operation != "" && !slices.Contains(admin.Operations(), f.Operation):
+		return fmt.Errorf("--operation is %q: it must be one of %s", f.Operation, strings.Join(admin.Operations(), ", "))
+	case f.Status != 0 && (f.Status < http.StatusBadRequest || f.Status > 599):
+		return fmt.Errorf("--status is %d: it must be 400 to 599", f.Status)
+	case f.Status != 0 && f.Drop:
+		return errors.New("--status and --drop exclude each other: a dropped connection has no status")
+	case f.SubStatus < 0:
+		return fmt.Errorf("--substatus is %d: it must not be negative", f.SubStatus)
+	case f.SubStatus != 0 && f.Status == 0:
+		return errors.New("--substatus needs --status")
+	case o.retryAfter < 0:
+		return fmt.Errorf("--retry-after is %s: it must not be negative", o.retryAfter)
+	case o.retryAfter > 0 && f.Status == 0:
+		return errors.New("--retry-after needs --status")
+	case f.After && f.Status == 0 && !f.Drop:
+		return errors.New("--after needs --status or --drop: a delay alone cannot come after the request is carried out")
+	case o.delay < 0 || o.delay > time.Hour:
+		return fmt.Errorf("--delay is %s: it must be at most 1h", o.delay)
+	case f.Skip < 0:
+		return fmt.Errorf("--skip is %d: it must not be negative", f.Skip)
+	case f.Count < 0:
+		return fmt.Errorf("--count is %d: it must not be negative", f.Count)
+	case !(f.Probability > 0 && f.Probability <= 1):
+		return fmt.Errorf("--probability is %v: it must be above 0 and at most 1", f.Probability)
+	case f.Container != "" && f.Database == "":
+		return errors.New("--container needs --database")
+	case f.Partition != "" && f.Container == "":
+		return errors.New("--partition needs --database and --container")
+	}
+	return nil
+}
+
 // add sets the fault that the flags describe, and prints it.
 func (o *faultOptions) add(cmd *cobra.Command) error {
 	f := o.fault
-	if !(f.Probability > 0 && f.Probability <= 1) {
-		return &usageError{fmt.Errorf("--probability is %v: it must be above 0 and at most 1", f.Probability)}
-	}
-	if f.Container != "" && f.Database == "" {
-		return &usageError{errors.New("--container needs --database")}
-	}
-	if f.Partition != "" && f.Container == "" {
-		return &usageError{errors.New("--partition needs --database and --container")}
+	if err := o.check(); err != nil {
+		return &usageError{err}
 	}
 	f.DelayMS, f.RetryAfterMS = o.delay.Milliseconds(), o.retryAfter.Milliseconds()
 	if o.keys != "" {
@@ -266,12 +297,35 @@ func (o *faultOptions) add(cmd *cobra.Command) error {
 		}
 	}
 	return o.with(cmd, func(client *admin.Client) error {
+		if err := o.live(cmd.Context(), client); err != nil {
+			return err
+		}
 		set, err := client.SetFault(cmd.Context(), f)
 		if err != nil {
 			return err
 		}
 		return printFaults(cmd.OutOrStdout(), admin.Faults{Faults: []admin.Fault{set}})
 	})
+}
+
+// live returns an error if --partition names no live partition. The server itself accepts a
+// fault of a partition that a split will create.
+func (o *faultOptions) live(ctx context.Context, client *admin.Client) error {
+	if o.fault.Partition == "" {
+		return nil
+	}
+	all, err := client.Partitions(ctx, o.fault.Database, o.fault.Container)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, p := range all {
+		ids = append(ids, p.ID)
+	}
+	if slices.Contains(ids, o.fault.Partition) {
+		return nil
+	}
+	return fmt.Errorf("--partition is %q: there is no such partition now; the live partitions are %s", o.fault.Partition, strings.Join(ids, ", "))
 }
 
 // partition returns a command that calls f for each partition in its arguments, and prints

@@ -183,6 +183,11 @@ func TestLagFailsWhenALeaseCannotBeReadAndShowsTheOthers(t *testing.T) {
 		!strings.Contains(out, "3 leases, 0 live; nothing is unread") && !strings.Contains(out, "unknown for 1 lease") {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
+	for line := range strings.Lines(out) { // the error has the whole reason
+		if len(line) > 140 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
 }
 
 // `lag` also shows leases that hosts of Java's processor have written.
@@ -369,6 +374,9 @@ func TestLagPrintsJSONBeforeTheFirstHost(t *testing.T) {
 	})
 	for _, more := range [][]string{{"--json"}, {"--json", "--watch"}} {
 		code, out, errOut := command(t, append([]string{"lag", "--data", dir, "--database", "shop", "--container", "orders", "--processor", "mailer"}, more...)...)
+		if regexp.MustCompile(`"time": ?"[^"]*\.`).MatchString(out) { // with leases it has whole seconds
+			t.Errorf("the time has fractions of a second: %s", out)
+		}
 		if m := measured(t, out); code != exitFailed || m.Processor != "mailer" || m.Total.Reference != 1 || m.Leases == nil || m.Total.Lag != nil || !strings.Contains(errOut, "there are no leases of shop/orders") {
 			t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
 		}

@@ -166,9 +166,9 @@ func (o *leasesOptions) reset() *cobra.Command {
 		Use:         "reset LEASE...|--all --to START",
 		Short:       "Move leases to another position",
 		Long: `Reset moves leases to another position: beginning, now, a time (2026-11-21T09:30:00Z or 2026-11-21,
-UTC), or after:LSN. An earlier position delivers changes again; a later one skips changes. Hosts of
-.NET and Java ignore a beginning or a time in a lease. They start such a lease at the start that they
-are configured with.
+UTC), or after:LSN. An earlier position delivers changes again; a later one skips changes. A lease whose
+feed ends before after:LSN is an error, also with --force. Hosts of .NET and Java ignore a beginning
+or a time in a lease. They start such a lease at the start that they are configured with.
 
 Stop the hosts first: a lease that a live host owns is not changed.`,
 		Args: cobra.ArbitraryArgs,
@@ -189,7 +189,10 @@ Stop the hosts first: a lease that a live host owns is not changed.`,
 				if err != nil {
 					return err
 				}
-				return o.carryOut(ctx, cmd, o.moving(ctx, cmd, c, s, "reset", plan))
+				if err := c.Reachable(ctx, items, start); err != nil {
+					return err
+				}
+				return o.move(ctx, cmd, c, s, "reset", plan)
 			})
 		},
 	}
@@ -204,8 +207,10 @@ func (o *leasesOptions) remove() *cobra.Command {
 		Short:       "Delete leases, or all of them and the marker, to start again",
 		Long: `Delete deletes lease documents. --all deletes the marker first and then every lease. The next host
 that starts creates them again, at its configured start. Deleting a single lease leaves a hole. Hosts
-fill it with a lease that starts when the marker was created (or at the configured start), and changes
-are delivered again from there.
+fill it with a lease that starts when the marker was created (or at the configured start). Changes
+since then are delivered again, and if the deleted lease had not read up to there, the changes
+between are skipped. The plan says how many. In all versions and deletes mode the new lease starts
+at now, and skips what is unread.
 
 Stop the hosts first: a lease that a live host owns is not deleted, because its owner would write it
 again.`,
@@ -216,7 +221,7 @@ again.`,
 				if err != nil {
 					return &usageError{err}
 				}
-				return o.carryOut(ctx, cmd, o.moving(ctx, cmd, c, s, "delete", plan))
+				return o.move(ctx, cmd, c, s, "delete", plan)
 			})
 		},
 	}
@@ -312,7 +317,7 @@ positions. Leases that a live host owns are not changed.`,
 			if err != nil {
 				return err
 			}
-			return o.carryOut(cmd.Context(), cmd, o.moving(cmd.Context(), cmd, c, s, "import", plan))
+			return o.move(cmd.Context(), cmd, c, s, "import", plan)
 		},
 	}
 	return o.asks(cmd, "")

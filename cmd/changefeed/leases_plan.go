@@ -31,16 +31,20 @@ type change struct {
 // errUnchanged reports that the user did not confirm a plan.
 var errUnchanged = errors.New("nothing was changed")
 
-// moving returns the change of a plan that may move positions. verb names it.
-func (o *leasesOptions) moving(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, verb string, plan []leases.Step) change {
+// move carries out a plan that may move positions, as carryOut does. verb names it.
+func (o *leasesOptions) move(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, verb string, plan []leases.Step) error {
 	ch := o.repairing(ctx, cmd, c, s, plan)
 	if ch.refusal = s.Refuse(verb, plan); o.force {
 		ch.refusal = nil
 	}
 	if len(plan) > 0 && (ch.refusal == nil || o.dryRun) {
-		ch.effect = c.Moves(ctx, s, plan).Text()
+		moves, err := c.Moves(ctx, s, plan)
+		if err != nil {
+			return err
+		}
+		ch.effect = moves.Text()
 	}
-	return ch
+	return o.carryOut(ctx, cmd, ch)
 }
 
 // repairing returns the change of a plan that moves no position forward.

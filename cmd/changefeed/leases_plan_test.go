@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/store"
@@ -60,7 +61,7 @@ func TestPlansSayWhatTheySkipAndNeedAConfirmation(t *testing.T) {
 			{[]string{"reset", id, "--to", "after:30"}, "it skips no changes\n"},
 			{[]string{"reset", s.live[0].ID, "--to", "beginning"}, "it delivers the changes of at most 1 transaction again\n"},
 			{[]string{"delete", "--all"}, "hosts that start at now (the default) skip the changes of at most 5 transactions, and hosts that start at the beginning deliver all changes again\n"},
-			{[]string{"delete", id}, "it skips no changes\n"},
+			{[]string{"delete", id}, "(the marker's time), unless they are configured with another start than now; it delivers the changes of at most 1 transaction again\n"},
 			{[]string{"import", file}, "  write lease " + id + " again, at the same position (LSN 30)\nit skips no changes\n"},
 			{[]string{"convert", "--to", "java-latest-version", "--to-processor", "q"}, "delete lease " + id + " of the source\nit skips no changes: the new leases have the positions of the old ones\n"},
 		} {
@@ -71,6 +72,103 @@ func TestPlansSayWhatTheySkipAndNeedAConfirmation(t *testing.T) {
 		}
 		if after := s.positions(); fmt.Sprint(after) != fmt.Sprint(before) {
 			t.Errorf("the leases are %v, and were %v", after, before)
+		}
+	})
+}
+
+// A lease that was moved behind the marker's time does not come back where it was: hosts fill
+// the hole from the marker's time on, and a plan once said that nothing is skipped.
+func TestDeletingALeaseSaysWhatTheOneThatFillsTheHoleSkips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		first, second := s.live[0].ID, s.live[1].ID
+		time.Sleep(long)
+		s.edit(func(db *store.DB) {
+			s.drop(db, s.codec.MarkerID())
+			s.put(db, s.codec.Marker())
+		})
+		filled := "hosts fill the hole from " + time.Now().UTC().Add(-time.Second).Format(time.RFC3339) + " on (the marker's time), unless they are configured with another start than now; "
+		if code, _, errOut := s.run("reset", second, "--to", "beginning", "--yes"); code != exitOK {
+			t.Fatal(errOut)
+		}
+		for _, c := range []struct {
+			args []string
+			want string
+		}{
+			{[]string{second}, filled + "it skips the changes of at most 1 transaction"},
+			{[]string{first}, filled + "it skips no changes"},
+			{[]string{first, second, s.live[2].ID}, filled + "it skips the changes of at most 1 transaction"},
+			{[]string{"--all"}, "hosts that start at now (the default) skip the changes of at most 1 transaction, and hosts that start at the beginning deliver all changes again"},
+		} {
+			if code, out, errOut := s.run(append([]string{"delete", "--dry-run"}, c.args...)...); code != exitOK || !strings.HasSuffix(out, "\n"+c.want+"\n") {
+				t.Errorf("%v: status %d: %s%s", c.args, code, out, errOut)
+			}
+		}
+		s.edit(func(db *store.DB) { s.drop(db, s.codec.MarkerID()) })
+		if _, out, errOut := s.run("delete", "--dry-run", second); !strings.HasSuffix(out, "\nhosts that start at now (the default) skip the changes of at most 1 transaction, and hosts that start at the beginning deliver all changes again\n") {
+			t.Errorf("%s%s", out, errOut)
+		}
+		// Another lease has the keys, and reads on from its own position.
+		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(part(s.live[1].Range.Min, s.live[1].Range.Max, 20))) })
+		if _, out, errOut := s.run("delete", "--dry-run", second); !strings.HasSuffix(out, "\nit skips the changes of at most 1 transaction\n") {
+			t.Errorf("%s%s", out, errOut)
+		}
+	})
+}
+
+// The feed of all versions has no beginning, so a plan must not say that hosts may start there.
+func TestDeletingALeaseOfAllVersionsSkipsWhatIsUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		s.edit(func(db *store.DB) {
+			c, err := db.Container(t.Context(), "shop", "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := c.Properties(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Retention = time.Hour
+			if _, err := db.ReplaceContainer(t.Context(), "shop", p); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"unread","customer":"1"}`), storetype.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range s.live {
+				l := whole(p, 10*(i+1))
+				l.Mode = feed.AllVersionsAndDeletes
+				s.put(db, s.codec.Encode(l))
+			}
+		})
+		all := []string{s.live[0].ID, s.live[1].ID, s.live[2].ID}
+		for _, args := range [][]string{{"--all"}, all} {
+			if code, out, errOut := s.run(append([]string{"delete", "--dry-run"}, args...)...); code != exitOK || !strings.HasSuffix(out, "\nit skips the changes of at most 1 transaction\n") {
+				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+			}
+		}
+	})
+}
+
+// A lease behind the end of its feed cannot be read, so a reset must refuse to move it there,
+// as `tail --from` does.
+func TestAResetBeyondTheEndOfTheFeedIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		id, before := s.live[1].ID, s.positions()
+		for _, more := range [][]string{{"--yes"}, {"--dry-run"}, {"--yes", "--force"}} {
+			code, out, errOut := s.run(append([]string{"reset", s.live[0].ID, id, "--to", "after:9"}, more...)...)
+			if code != exitOK {
+				t.Errorf("status %d: %s%s", code, out, errOut)
+			}
+			code, out, errOut = s.run(append([]string{"reset", id, "--to", "after:9999"}, more...)...)
+			if code != exitFailed || out != "" || !strings.Contains(errOut, "changefeed: lease "+id+" ends at LSN 20; after:9999 is beyond it") {
+				t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
+			}
+		}
+		if s.positions()[id] != "LSN 9" {
+			t.Errorf("%v, before %v", s.positions(), before)
 		}
 	})
 }

@@ -34,11 +34,6 @@ func main() {
 			}
 			return nil // if an error is returned, the batch is delivered again
 		}),
-		Notify: func(n changefeed.Notification) {
-			if n.Event == changefeed.Failed {
-				log.Print(n.Err) // a failure that the processor retries
-			}
-		},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -199,6 +200,7 @@ func Advice(err error) string {
 		dns       *net.DNSError
 		way       *net.OpError
 		answer    *azcore.ResponseError
+		record    tls.RecordHeaderError
 	)
 	n := namesOf(err)
 	switch {
@@ -210,7 +212,7 @@ func Advice(err error) string {
 		return "; use " + n.certificateFile() + "; `changefeed serve` prints the file's path when it starts"
 	case errors.As(err, &name):
 		return "; the certificate is for another host name: use one of its names in " + n.endpointName()
-	case errors.Is(err, http.ErrSchemeMismatch):
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "; the server does not use TLS: use http:// in " + n.endpointName()
 	case errors.As(err, &answer) && speaksTLS(answer.Error()):
 		return "; use https:// in " + n.endpointName()

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,7 @@ func TestAdviceNamesTheRemedy(t *testing.T) {
 		"the proxy of HTTPS_PROXY":         &net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial},
 		"the local emulators' key":         refused(401, "no"),
 		"use https:// in --endpoint":       plainText400,
+		"use http:// in --endpoint":        tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
 		"check the spelling of --endpoint": &net.DNSError{Name: "a.test", IsNotFound: true},
 	} {
 		if got := Advice(&url.Error{Op: "Get", URL: "https://a.test/", Err: err}); !strings.Contains(got, want) {

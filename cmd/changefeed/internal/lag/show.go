@@ -74,12 +74,16 @@ func (c Config) table(w io.Writer, r estimator.Report) error {
 	return err
 }
 
+// remarkWidth is the width of a reason in a table. The error of the command, and JSON, have the
+// whole one.
+const remarkWidth = 60
+
 // remark returns the remark in the table's row of a lease that is shadowed or whose lag is
 // unknown. It returns "" for other leases.
 func remark(l estimator.Lag) string {
 	switch {
 	case l.Err != nil:
-		return "not read: " + connect.Text(l.Err)
+		return "not read: " + view.Shortened(connect.Text(connect.Plain(l.Err)), remarkWidth)
 	case l.Stopped != "":
 		return "its handler has stopped it, see `changefeed leases ls`"
 	case l.Shadowed:
@@ -198,7 +202,7 @@ type total struct {
 }
 
 func (c Config) asJSON(r estimator.Report) report {
-	out := report{Time: r.Time.UTC(), Processor: c.Processor, Leases: []leaseLag{}, Unreadable: r.Unreadable}
+	out := report{Time: r.Time.UTC().Truncate(time.Second), Processor: c.Processor, Leases: []leaseLag{}, Unreadable: r.Unreadable}
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		row := leaseLag{

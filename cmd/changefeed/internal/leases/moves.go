@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -22,6 +24,9 @@ type Moves struct {
 	// Anew counts the unread transactions if the plan deletes all leases. Where hosts then
 	// start depends on their configuration.
 	Anew int64
+	// Healed is the time at which hosts start the leases that the plan deletes, or zero if it
+	// leaves no hole.
+	Healed time.Time
 	// Unknown is the number of leases whose move cannot be measured. Err is the reason. It
 	// is nil if they have no position yet.
 	// Back is the number of those that move back to the beginning, so that they skip
@@ -34,11 +39,18 @@ type Moves struct {
 type move struct {
 	from lease.Lease
 	to   []Step
+	// anew reports whether hosts start the keys at their configured start afterwards.
+	anew bool
 }
 
 // Moves measures how far a plan moves the positions of a processor's leases, with one read
 // for each lease before the plan and after it.
-func (c *Container) Moves(ctx context.Context, s Survey, plan []Step) Moves {
+func (c *Container) Moves(ctx context.Context, s Survey, plan []Step) (Moves, error) {
+	var sum Moves
+	afterwards, err := s.afterwards(plan)
+	if err != nil {
+		return sum, err
+	}
 	var all []move
 	var before, after []lease.Lease
 	for _, step := range plan {
@@ -54,36 +66,93 @@ func (c *Container) Moves(ctx context.Context, s Survey, plan []Step) Moves {
 			case Replace:
 				m.to = []Step{step}
 			case Delete:
-				for _, o := range plan {
-					if o.Op == Create && o.After.Range.Overlaps(i.Range) {
-						m.to = append(m.to, o)
-					}
+				if _, waits := s.ancestor(i.Lease); !waits { // its parent's owner creates it again, where the parent ended
+					m.to = over(afterwards, i.Range)
 				}
 			case Create, Unlock, Mark, Unmark:
 			}
-			all, before = append(all, m), append(before, i.Lease)
 			for _, o := range m.to {
 				if !o.Now {
 					after = append(after, o.After)
 				}
+				switch {
+				case !o.healed:
+				case o.Now:
+					m.anew = m.from.Mode != feed.AllVersionsAndDeletes // that mode has no beginning
+				default:
+					sum.Healed = o.After.Start(feed.Now()).Time()
+				}
 			}
+			all, before = append(all, m), append(before, i.Lease)
 		}
 	}
 	unread, err := c.unread(ctx, s, before)
 	left, err2 := c.unread(ctx, s, after)
-	var sum Moves
 	for _, m := range all {
-		sum.add(m, unread, left, plan[0].Op == Unmark || len(all) == len(s.Items))
+		sum.add(m, unread, left)
 	}
 	if sum.Err = err; err == nil {
 		sum.Err = err2
 	}
-	return sum
+	return sum, nil
+}
+
+// marked returns the marker as a plan leaves it, or nil.
+func (s Survey) marked(plan []Step) *Document {
+	if slices.ContainsFunc(plan, func(step Step) bool { return step.Op == Unmark }) {
+		return nil
+	}
+	return s.Marker
+}
+
+// afterwards returns the leases that exist once a plan was carried out, each as the step that
+// writes it. Hosts fill the holes as package balance does: at the marker's time, but in all
+// versions and deletes mode, or without a marker, at now, unless they are configured otherwise.
+func (s Survey) afterwards(plan []Step) ([]Step, error) {
+	var steps []Step
+	for _, step := range plan {
+		if step.Op == Create || step.Op == Replace {
+			steps = append(steps, step)
+		}
+	}
+	for _, i := range s.Items {
+		if !slices.ContainsFunc(plan, func(step Step) bool {
+			return step.Before != nil && step.Before.ID == i.Document.ID && step.Before.Key == i.Key
+		}) {
+			steps = append(steps, Step{After: i.Lease})
+		}
+	}
+	host := balance.Host{Dialect: s.Codec.Dialect()}
+	if len(s.Items) > 0 {
+		host.Mode = s.Items[0].Mode
+	}
+	marker := s.marked(plan)
+	now := marker == nil || host.Mode == feed.AllVersionsAndDeletes
+	if !now {
+		host.Start = feed.At(marker.Modified.Add(-time.Second))
+	}
+	var there []lease.Lease
+	for _, step := range steps {
+		there = append(there, step.After)
+	}
+	for _, l := range host.Missing(there, s.Partitions) {
+		l, err := s.Codec.New(l)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, Step{After: l, Now: now, healed: true})
+	}
+	return steps, nil
+}
+
+// over returns the steps whose leases have keys of r.
+func over(steps []Step, r feed.Range) []Step {
+	return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return !s.After.Range.Overlaps(r) })
 }
 
 // add adds a move to the sums. unread and left contain the unread transactions by token,
-// before the plan and after it. whole reports whether the plan changes all leases.
-func (sum *Moves) add(m move, unread, left map[string]int64, whole bool) {
+// before the plan and after it.
+func (sum *Moves) add(m move, unread, left map[string]int64) {
 	was, known := unread[m.from.Token]
 	var skipped, again int64
 	for _, step := range m.to {
@@ -96,10 +165,8 @@ func (sum *Moves) add(m move, unread, left map[string]int64, whole bool) {
 		sum.Back++
 	case !known:
 		sum.Unknown++
-	case len(m.to) == 0 && whole:
-		sum.Anew += was
-	case len(m.to) == 0 && m.from.Mode == feed.AllVersionsAndDeletes:
-		sum.Skipped += was // the lease that fills the hole can only start at now
+	case m.anew:
+		sum.Anew += skipped
 	default:
 		sum.Skipped += skipped
 		sum.Again += again
@@ -157,6 +224,9 @@ func (sum Moves) Text() string {
 		return "the changes of at most " + view.Thousands(n) + map[bool]string{true: " transaction", false: " transactions"}[n == 1]
 	}
 	var parts []string
+	if !sum.Healed.IsZero() {
+		parts = append(parts, "hosts fill the hole from "+sum.Healed.Format(time.RFC3339)+" on (the marker's time), unless they are configured with another start than now")
+	}
 	if sum.Skipped > 0 {
 		parts = append(parts, "it skips "+transactions(sum.Skipped))
 	}
@@ -173,7 +243,7 @@ func (sum Moves) Text() string {
 	if sum.Unknown > 0 {
 		parts = append(parts, fmt.Sprintf("what %s is unknown: %s", view.Plural(sum.Unknown, "lease skips", "leases skip"), why))
 	}
-	if len(parts) == 0 {
+	if sum.Skipped+sum.Anew == 0 && sum.Again == 0 && sum.Unknown == 0 {
 		parts = append(parts, "it skips no changes")
 	}
 	if sum.Back > 0 {

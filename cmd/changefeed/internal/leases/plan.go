@@ -39,6 +39,10 @@ type Step struct {
 	Text string
 	// Details are further lines for a dry run.
 	Details []string
+
+	// healed reports whether no plan has the step: a host creates the lease for keys that the
+	// plan leaves without one.
+	healed bool
 }
 
 // MarshalText returns the step's Text. The JSON form of a step is this text alone.

@@ -1,11 +1,38 @@
 package leases
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
+
+// Reachable returns an error if a lease's feed ends before start, which no later write would
+// mend: its owner could not read from there. A read that fails for another reason says nothing
+// about the position.
+func (c *Container) Reachable(ctx context.Context, items []Item, start feed.Start) error {
+	if start.Kind() != feed.StartContinuation {
+		return nil
+	}
+	for _, i := range items {
+		r := protocol.ReadOf(i.Lease, i.Mode, start)
+		r.MaxItems = 1
+		_, err := c.Source.Read(ctx, r)
+		if lost, ok := errors.AsType[*feed.HistoryLostError](err); ok && lost.Ended {
+			return fmt.Errorf("lease %s ends at %s; %s is beyond it", i.Token, PositionOf(feed.After(lost.Oldest)), after(start))
+		}
+	}
+	return nil
+}
+
+// after returns a position as the flags --to and --from have it.
+func after(start feed.Start) string {
+	lsn, _ := lsnOf(start.Continuation())
+	return fmt.Sprintf("after:%d", lsn)
+}
 
 // ResetPlan returns the plan that moves leases to a start. It returns an error if a lease
 // waits for its parent's end, because the parent's owner would undo the change.

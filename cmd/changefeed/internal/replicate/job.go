@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -182,6 +183,9 @@ func (r *replication) watch(ctx context.Context, l *lag, what string, done func(
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
+			if connect.Throttled(err) { // the lines about failures say so only after a minute
+				r.progress.say("%s %s, throttled; how much is left is unknown", what, documents(r.writer.copied.Load()))
+			}
 			r.failures.Failed(toMeasure, err)
 			continue
 		case end:

@@ -14,6 +14,8 @@ import (
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -83,6 +85,31 @@ func TestAnOutageMakesThreeLines(t *testing.T) {
 		}
 		if err := s.account.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// throttledLeases are leases whose container throttles every request.
+type throttledLeases struct{ lease.Store }
+
+func (throttledLeases) List(context.Context) (lease.Listing, error) {
+	return lease.Listing{}, &feed.ThrottledError{RetryAfter: time.Second}
+}
+
+// Throttling is an outage only after a minute. Until then the lines of progress are all that
+// says why nothing moves.
+func TestProgressSaysThatItIsThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := &progress{out: &out}
+		r := &replication{Config: Config{Interval: 5 * time.Second}, writer: &writer{}, progress: p, failures: newErrorLog(p)}
+		ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)
+		defer stop()
+		if err := r.watch(ctx, &lag{store: throttledLeases{}}, "copied", r.note); err != nil {
+			t.Fatal(err)
+		}
+		if want := strings.Repeat("copied 0 documents, throttled; how much is left is unknown\n", 2); out.String() != want {
+			t.Errorf("%q", out.String())
 		}
 	})
 }

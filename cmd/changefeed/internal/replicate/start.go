@@ -45,6 +45,9 @@ func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 		case !heals(err):
 			return nil, nil, errors.Join(err, cfg.undo(ctx))
 		}
+		if connect.Throttled(err) && delay == minRetryDelay { // the lines about failures say so only after a minute
+			failures.progress.say("throttled at the start; retrying: %s", connect.Text(err))
+		}
 		failures.Failed("", err)
 		select {
 		case <-time.After(delay):

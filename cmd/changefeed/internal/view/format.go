@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -48,15 +50,38 @@ func Table(w io.Writer, rows [][]string) error {
 const nameWidth = 20
 
 // HostName returns the name of a host for a table, escaped by [OneLine]. Of a longer one it has the beginning and
-// the end, because a machine's name often ends in what tells it from others.
+// the end, because a machine's name often ends in what tells it from others. No escape is cut,
+// since what is left of one would look like letters of the name.
 func HostName(name string) string {
-	name = OneLine(name)
-	letters := []rune(name)
-	if len(letters) <= nameWidth {
-		return name
+	if whole := OneLine(name); utf8.RuneCountInString(whole) <= nameWidth {
+		return whole
 	}
-	const head = 8
-	return string(letters[:head]) + "..." + string(letters[len(letters)-(nameWidth-head-len("...")):])
+	const headWidth = 8
+	letters := []rune(name)
+	var head, tail string
+	for _, r := range letters {
+		next := OneLine(string(r))
+		if utf8.RuneCountInString(head+next) > headWidth {
+			break
+		}
+		head += next
+	}
+	for _, r := range slices.Backward(letters) {
+		next := OneLine(string(r))
+		if utf8.RuneCountInString(next+tail) > nameWidth-headWidth-len("...") {
+			break
+		}
+		tail = next + tail
+	}
+	return head + "..." + tail
+}
+
+// Shortened returns the beginning of a text of one line that is longer than width.
+func Shortened(text string, width int) string {
+	if letters := []rune(text); len(letters) > width {
+		return string(letters[:width-len("...")]) + "..."
+	}
+	return text
 }
 
 // Plural returns n with the noun one if n is 1, and with the noun many otherwise.

@@ -139,7 +139,10 @@ func TestThePositionOfALeaseHasTheFormOfTheOtherCommands(t *testing.T) {
 }
 
 func TestALongNameOfAHostKeepsBothEnds(t *testing.T) {
-	for name, want := range map[string]string{"": "", "host-1": "host-1", "a-name-of-20-letters": "a-name-of-20-letters", "mailer-production-7d9f6c8b5-x2k4q": "mailer-p...8b5-x2k4q"} {
+	for name, want := range map[string]string{
+		"": "", "host-1": "host-1", "a-name-of-20-letters": "a-name-of-20-letters", "mailer-production-7d9f6c8b5-x2k4q": "mailer-p...8b5-x2k4q",
+		"ow\x1b[31mner-of-the-lease\u202e\u009b": `ow\u001b...\u009b`, "ab\x1b\x1b\x1bcd": `ab\u001b...\u001bcd`,
+	} {
 		if got := HostName(name); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
