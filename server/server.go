@@ -208,8 +208,8 @@ func (s *Server) InFlight() int64 {
 }
 
 // Drain answers 503 to the requests that a fault or a frozen partition delays. Call it
-// when the server shuts down, or they would hold up the shutdown.
-// http.Server.RegisterOnShutdown does so.
+// when the server shuts down, which they would otherwise hold up. Register it with
+// http.Server.RegisterOnShutdown.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
 // ServeHTTP serves one request. A panic in an operation is logged with its stack and
