@@ -81,11 +81,11 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 		errs = append(errs, err)
 		return c
 	}
-	m.changes = counter("changes", "{change}", "Changes that the handler handled.")
+	m.changes = counter("changes", "{change}", "Changes that the handler has handled.")
 	m.redeliveries = counter("redeliveries", "{change}", "Changes delivered again because the handler failed.")
 	m.checkpoints = counter("checkpoints", "{checkpoint}", "Lease writes that moved a position.")
-	m.moves = counter("moves", "{lease}", "Leases acquired, and leases whose work ended, by event.")
-	m.errors = counter("errors", "{error}", "Failures by origin: handler, source, leases, other.")
+	m.moves = counter("moves", "{lease}", "Leases that the host acquired or stopped working on, by event.")
+	m.errors = counter("errors", "{error}", "Failures by the part that failed: handler, source, leases, other.")
 	var err error
 	m.leases, err = meter.Int64UpDownCounter("changefeed.processor.leases", metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases owned now."))
@@ -94,16 +94,16 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 		metric.WithDescription("Owned leases that the handler has stopped."))
 	errs = append(errs, err)
 	m.attempts, err = meter.Int64Histogram("changefeed.processor.batch.attempt", metric.WithUnit("{attempt}"),
-		metric.WithDescription("Which delivery of its batch a call of the handler was."), metric.WithExplicitBucketBoundaries(attemptBounds...))
+		metric.WithDescription("Which attempt at its batch each handler call was, from 1."), metric.WithExplicitBucketBoundaries(attemptBounds...))
 	errs = append(errs, err)
 	m.delays, err = meter.Float64Histogram("changefeed.processor.retry.delay", metric.WithUnit("s"),
-		metric.WithDescription("Time from a failure of the handler to the next call."), metric.WithExplicitBucketBoundaries(durationBounds...))
+		metric.WithDescription("How long a failed handler waits for its next call."), metric.WithExplicitBucketBoundaries(durationBounds...))
 	errs = append(errs, err)
 	m.duration, err = meter.Float64Histogram("changefeed.processor.batch.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time of a call of the handler, by outcome."), metric.WithExplicitBucketBoundaries(durationBounds...))
+		metric.WithDescription("How long the handler ran for a batch, by outcome."), metric.WithExplicitBucketBoundaries(durationBounds...))
 	errs = append(errs, err)
 	m.units, err = meter.Float64Counter("changefeed.processor.request_units", metric.WithUnit("{RU}"),
-		metric.WithDescription("Request units spent on the monitored container, and on the leases."))
+		metric.WithDescription("What reading the monitored container and keeping the leases cost, in request units."))
 	errs = append(errs, err)
 	m.plain = m.with()
 	m.ok, m.failed = m.with(attribute.String("outcome", "ok")), m.with(attribute.String("outcome", "error"))

@@ -38,14 +38,14 @@ func (e *Estimator) newGauges(ctx context.Context) (*gauges, error) {
 		g, errs[i] = meter.Float64ObservableGauge("changefeed.estimator."+name, metric.WithUnit(unit), metric.WithDescription(description))
 		return g
 	}
-	leaseLag := gauge(0, "lease.lag", "{transaction}", "Transactions of the lease's partition that are not read yet.")
-	leaseAge := gauge(1, "lease.age", "s", "Age of the lease's oldest unread change.")
-	lag := gauge(2, "lag", "{transaction}", "Unread transactions of the processor. In each partition the lease with the largest lag counts. The value is the sum over the partitions.")
-	age := gauge(3, "age", "s", "Age of the oldest unread change.")
+	leaseLag := gauge(0, "lease.lag", "{transaction}", "Transactions in the lease's partition that nobody has read yet.")
+	leaseAge := gauge(1, "lease.age", "s", "How old the lease's oldest unread change is.")
+	lag := gauge(2, "lag", "{transaction}", "Transactions that the processor has yet to read, summed over the partitions; in each, only the lease with the largest lag counts.")
+	age := gauge(3, "age", "s", "How old the oldest unread change is.")
 	leases := gauge(4, "leases", "{lease}", "Leases by state.")
 	g := &gauges{}
 	g.units, errs[5] = meter.Float64Counter("changefeed.estimator.request_units", metric.WithUnit("{RU}"),
-		metric.WithDescription("Request units spent on measurements."))
+		metric.WithDescription("What the measurements cost, in request units."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

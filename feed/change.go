@@ -16,16 +16,16 @@ const (
 	// Upsert is a write in latest version mode, which does not report whether the write
 	// created or replaced the item.
 	Upsert Op = iota
-	// Create is a write of a new item. Create, Replace and Delete appear in all versions
+	// Create is a new item's first write. Create, Replace and Delete appear in all versions
 	// and deletes mode only.
 	Create
-	// Replace is a write of an existing item.
+	// Replace is a write to an existing item.
 	Replace
 	// Delete means that the item was deleted, by a request or by its time to live.
 	Delete
 )
 
-// String returns the protocol's name of the operation.
+// String returns what the protocol calls the operation.
 func (o Op) String() string {
 	switch o {
 	case Create:

@@ -1,16 +1,16 @@
-// Package feed reads the change feed of a container. It defines the values that every
-// engine and every reader share: [Change], [Page], [Partition], [Range] and [Start].
+// Package feed reads a container's change feed, and defines the values that every engine
+// and every reader share: [Change], [Page], [Partition], [Range] and [Start].
 //
 // A monitored container has physical partitions. Each owns a range of effective partition
-// keys (EPK) and has a feed of its own, ordered by LSN. A [Source] is an engine's access
-// to these feeds: it returns the container's identity, its partitions, and one page at a
+// keys (EPK) and has its own feed, ordered by LSN. A [Source] is an engine's access to
+// these feeds: it returns the container's identity, its partitions, and one page at a
 // time.
 //
 // # Reading
 //
-// A [Reader] is the pull model: your loop asks for pages of a container, a range of keys
-// or one partition key. It follows splits and merges, but uses no leases, so you store
-// the position yourself.
+// A [Reader] is the pull model: your loop asks for pages, from a whole container, a range
+// of keys or one partition key. A Reader follows splits and merges, but uses no leases,
+// so you store the position yourself.
 //
 //	reader, err := feed.NewReader(source, feed.ReaderConfig{Start: feed.Beginning()})
 //	if err != nil {
@@ -25,7 +25,7 @@
 //	position, err := reader.Position(ctx) // for the next reader
 //
 // [SplitRange] divides a container, or a range of it, among several workers. Each worker
-// has a reader and a position of its own.
+// has its own reader and position.
 //
 // If several hosts share the work, or no change may be lost when one crashes, use the
 // processor in package changefeed instead, because its leases do both.
@@ -37,7 +37,7 @@
 // continuation, the beginning, a time, or now.
 //
 // LSNs are good for one thing: to recognise that a key's change is delivered again. Each
-// partition counts its own, so comparing those of two partitions means nothing.
+// partition counts its own, so there is no point in comparing them across partitions.
 //
 // [Reader.Position] returns the position in everything that the reader follows, as one
 // text that survives restarts, splits and merges. A reader of another container refuses
@@ -51,13 +51,13 @@
 //
 // The members are:
 //
-//   - version is the version of the format. A reader accepts versions up to its own.
+//   - version is the format's version. A reader accepts versions up to its own.
 //   - rid is the engine's own id for the container.
 //   - mode is "latest version" or "all versions and deletes".
 //   - key is the partition key, or a prefix of it. Without it, all keys are followed.
 //   - range is the range of keys that the reader follows.
-//   - cursors are the positions in the parts of the range, in order and without gaps.
-//     With a key, they may leave out ranges that hold no item of that key.
+//   - cursors are the positions in the range's parts, in order and without gaps. With a
+//     key, they may leave out ranges that hold no item with that key.
 //
 // A cursor has a continuation or, until the part has been read, a start: "beginning" or a
 // time.

@@ -50,9 +50,9 @@ func (e *ThrottledError) Error() string {
 
 // HistoryLostError reports that a feed does not have the position to read from. Either it
 // no longer reaches back so far, and the changes between the position and Oldest cannot
-// be read any more. Or it ends before the position, because an older copy of the data was
-// restored; then the changes between Oldest and the position are lost at the source, but
-// this reader has got them.
+// be read any more. Or it ends before the position, because an older copy was restored;
+// then the changes between Oldest and the position are lost at the source, but this
+// reader has got them.
 type HistoryLostError struct {
 	// Reason says why, for instance that the retention has passed.
 	Reason string
@@ -61,7 +61,7 @@ type HistoryLostError struct {
 	Ended bool
 	// Oldest is the oldest position from which the feed can still be read, or empty if the
 	// engine does not report one. After a restore, all later changes come after it, because
-	// it is the end of what was restored.
+	// what was restored ends there.
 	Oldest Continuation
 }
 

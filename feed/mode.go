@@ -13,7 +13,7 @@ const (
 	AllVersionsAndDeletes
 )
 
-// String returns the name of the mode for messages.
+// String returns the mode's name for messages.
 func (m Mode) String() string {
 	if m == AllVersionsAndDeletes {
 		return "all versions and deletes"

@@ -11,7 +11,7 @@ type Page struct {
 	// Continuation is the position after the page. Even a page without changes, or one that
 	// was read from now, has one.
 	Continuation Continuation
-	// Range is the part of the key space that the page belongs to. A [Reader] sets it; a
+	// Range is the part of the key space that the page covers. A [Reader] sets it; a
 	// [Source] leaves it zero.
 	Range Range
 	// LSN is Continuation's LSN, and End the partition's last one. Each is -1 if the source

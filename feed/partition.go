@@ -7,7 +7,7 @@ type Partition struct {
 	ID string
 	// Range holds the partition's keys.
 	Range Range
-	// Parents are the IDs of all ancestors, not only the direct ones, so that a reader that
+	// Parents are all ancestors' IDs, not only the direct ones', so that a reader that
 	// missed several splits recognises the partition that replaced its own.
 	Parents []string
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Undefined is the component of a [PartitionKey] for a property that the document does
-// not have.
+// Undefined stands in a [PartitionKey] for a property that the document does not have.
 var Undefined = undefined{}
 
 type undefined struct{}

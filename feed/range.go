@@ -35,7 +35,7 @@ func (r Range) IsEmpty() bool { return r.Min >= r.Max }
 // Holds reports whether r contains the effective partition key epk.
 func (r Range) Holds(epk string) bool { return r.Min <= epk && epk < r.Max }
 
-// Contains reports whether r contains every key of other.
+// Contains reports whether every key in other lies in r, too.
 func (r Range) Contains(other Range) bool {
 	return r.Min <= other.Min && other.Max <= r.Max
 }

@@ -11,8 +11,8 @@ import (
 
 // Reader follows a container's feed, or a range of it, without leases (the pull model).
 // It lists the partitions that hold the range, keeps a cursor for each, and reads them in
-// turn. When a partition is split or merged, its cursor is cut at the borders of the new
-// ones and each piece resumes from the same continuation, so that no change is lost or
+// turn. When a partition is split or merged, its cursor is cut at the new ones' borders
+// and each piece resumes from the same continuation, so that no change is lost or
 // repeated.
 //
 // Read with a loop over [Reader.Pages]; reach for [Reader.Next] when your own code
@@ -61,15 +61,15 @@ type ReaderConfig struct {
 	// Follow makes a loop over [Reader.Pages] wait for changes at the end of the feed. If
 	// false, the loop ends there, even while others continue to write.
 	Follow bool
-	// Parallel is how many parts of the range Pages reads at the same time, and how many
-	// pages it holds at most besides the one in the loop's body. If zero, 1 is used. Raise
-	// it when reading, rather than the loop's body, takes the time.
+	// Parallel is how many parts Pages reads at the same time, and how many pages it holds
+	// at most besides the one in the loop's body. If zero, 1 is used. Raise it when reading,
+	// rather than the loop's body, takes the time.
 	Parallel int
 	// Wait is the longest wait at the end of the feed, up to 365 days.
 	//
 	// Next waits that long for changes before it returns an empty page, or returns at once
-	// if Wait is zero. The time is divided among the parts of the range: while Next waits
-	// for one, it finds a change in another only at the next call.
+	// if Wait is zero. The range's parts share that time: while Next waits for one, it finds
+	// a change in another only at the next call.
 	//
 	// Pages with Follow pauses between two reads of an idle part, from a twentieth of Wait
 	// just after changes up to the whole. If zero, Pages uses 5 s.
@@ -143,14 +143,13 @@ func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 	return r, nil
 }
 
-// Next reads one page, which may be empty, from one part of the range, and returns it
-// with that part. The page's continuation belongs to the part only; [Reader.Position] is
-// for the whole range. At the end of the feed, Next waits up to [ReaderConfig.Wait] for
-// changes.
+// Next reads one page, which may be empty, from one part, and returns it with that part.
+// The page's continuation belongs to the part only; [Reader.Position] is for the whole
+// range. At the end of the feed, Next waits up to [ReaderConfig.Wait] for changes.
 //
-// Next returns the errors of [Source.Read] and of ctx, and one that wraps a [*GoneError]
-// if partitions change faster than the reader can follow. An error does not move the
-// reader, and the next call reads the next part.
+// Next fails as [Source.Read] does, or with ctx's error, or with one that wraps a
+// [*GoneError] if partitions change faster than the reader can follow. An error does not
+// move the reader, and the next call reads the next part.
 func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 	if r.paging {
 		return Page{}, Range{}, errPaging

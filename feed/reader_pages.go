@@ -15,7 +15,7 @@ import (
 // It equals the processor's poll interval.
 const defaultWait = 5 * time.Second
 
-// Pages returns an iterator over the pages of the feed:
+// Pages returns an iterator over the feed's pages:
 //
 //	for page, err := range reader.Pages(ctx) {
 //		if err != nil {
@@ -26,13 +26,13 @@ const defaultWait = 5 * time.Second
 //		}
 //	}
 //
-// [Page.Range] is the part of the range that the page belongs to. In the loop's body,
+// [Page.Range] is the part that the page belongs to. In the loop's body,
 // [Reader.Position] is the position after this page and all earlier ones, regardless of
 // pages read ahead. You may leave the loop at any time; another loop resumes there.
 //
-// Without [ReaderConfig.Follow] the loop ends at the end of the feed that it saw first,
-// even if changes are written faster than it reads. It returns everything written before
-// its first read of each part, and perhaps some later changes, but no empty pages. If the
+// Without [ReaderConfig.Follow] the loop ends where it first saw the feed's end, even if
+// changes are written faster than it reads. It returns everything written before its
+// first read of each part, and perhaps some later changes, but no empty pages. If the
 // source does not report [Page.End], the loop ends when the last read of each part
 // returned no changes.
 //
@@ -40,7 +40,7 @@ const defaultWait = 5 * time.Second
 // changes, it returns an empty page, so that the body can store an idle feed's position.
 //
 // The loop reads [ReaderConfig.Parallel] parts at the same time, also while the body
-// runs. Each part's pages arrive in order, and all changes of a key are in one part.
+// runs. Each part's pages arrive in order, and all changes with one key are in one part.
 //
 // A throttled read is repeated after the time that the source requests. Any other error,
 // and the end of ctx, is passed to the body, with the part in [Page.Range], and ends the

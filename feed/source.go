@@ -24,9 +24,8 @@ type Source interface {
 	Read(ctx context.Context, r Request) (Page, error)
 
 	// CheckStart returns an error that wraps ErrUnsupported, with the reason, if the feed
-	// cannot be read from a start of that kind. For instance, Azure Cosmos DB cannot
-	// start at a time if the account has several write regions. CheckStart reads no
-	// changes.
+	// cannot be read from such a start. For instance, Azure Cosmos DB cannot start at a time
+	// if the account has several write regions. CheckStart reads no changes.
 	CheckStart(ctx context.Context, from Start, mode Mode) error
 
 	// SplitRange divides r, which is not empty, into n > 1 parts with equal shares of the
@@ -36,12 +35,11 @@ type Source interface {
 	SplitRange(ctx context.Context, r Range, n int) ([]Range, error)
 }
 
-// Identity identifies a container to all of its hosts. Since it is a part of the lease
-// IDs, it survives a failover, but it changes when the container is deleted and
-// recreated.
+// Identity identifies a container to all its hosts. Since the lease IDs contain it, it
+// survives a failover, but it changes when the container is deleted and recreated.
 type Identity struct {
-	// AccountHost is the host of the endpoint's URL as the user wrote it, without the
-	// port. It is "localhost" for the embedded store.
+	// AccountHost is the host in the endpoint's URL as the user wrote it, without the port.
+	// It is "localhost" for the embedded store.
 	AccountHost string
 	// Database and Container are names. DatabaseRID and ContainerRID are the engine's own
 	// ids (_rid).
@@ -49,8 +47,8 @@ type Identity struct {
 	Container, ContainerRID string
 }
 
-// Request asks a [Source] for one page from the feed of a partition or of a range of
-// keys.
+// Request asks a [Source] for one page from a partition's feed, or from the feed that a
+// range of keys has.
 type Request struct {
 	// Partition is the physical partition to read, named by its ID. Without an ID, as for an
 	// EPK lease, the source finds the partition that holds Range. Read returns a *GoneError

@@ -19,7 +19,7 @@ const (
 	StartContinuation
 )
 
-// Start is the position at which a read of a feed starts. Its zero value is [Now].
+// Start is where in a feed a read starts. Its zero value is [Now].
 type Start struct {
 	kind  StartKind
 	at    time.Time
@@ -59,15 +59,15 @@ func After(c Continuation) Start { return Start{kind: StartContinuation, after: 
 
 // AfterSince starts after c and also leaves out changes older than t's second, as [At]
 // does. Engines use it when a feed that started at a time resumes after partitions were
-// merged: since c may be newer than t on one side of the merge but older on the other,
-// Cosmos DB needs both.
+// merged: since c may be newer than t on one side but older on the other, Cosmos DB needs
+// both.
 func AfterSince(c Continuation, t time.Time) Start {
 	s := At(t)
 	s.kind, s.after = StartContinuation, c
 	return s
 }
 
-// Kind returns the kind of the start.
+// Kind returns the start's kind.
 func (s Start) Kind() StartKind { return s.kind }
 
 // Time returns an [At] start's time, in UTC and whole seconds, and zero for others.
@@ -91,7 +91,7 @@ func (s Start) Since() time.Time {
 // others.
 func (s Start) Continuation() Continuation { return s.after }
 
-// String returns a description of the start for messages.
+// String describes the start for messages.
 func (s Start) String() string {
 	switch s.kind {
 	case StartBeginning:

@@ -16,59 +16,57 @@ import (
 )
 
 // Fault makes requests fail as they fail in a data center: throttled, unavailable, slow,
-// or with an answer that never arrives. If a field that selects requests is zero, it
-// selects all of them. docs/admin.md describes the JSON form of a fault.
+// or with an answer that never arrives. Fields that select requests narrow the selection,
+// and a fault that leaves them all zero selects every request. docs/admin.md describes a
+// fault's JSON form.
 type Fault struct {
-	// Operation is the name of an operation as in the log, for instance "create document"
-	// or "read change feed". See [Operations].
+	// Operation is an operation's name as in the log, for instance "create document" or
+	// "read change feed". [Operations] lists them.
 	Operation string `json:"operation,omitempty"`
 	// Database and Container are names or rids.
 	Database  string `json:"database,omitempty"`
 	Container string `json:"container,omitempty"`
-	// Partition is the ID of a physical partition. It selects requests that address any
-	// key of the partition. After a split it selects none; use Range to cover the
-	// children.
+	// Partition is a physical partition's ID, and selects requests that address any of its
+	// keys. After a split it selects none, so use Range to cover the children, too.
 	Partition string `json:"partition,omitempty"`
-	// Range is a range of effective partition keys. It selects requests that address any
-	// key in the range. A request without a partition key addresses all keys. The bounds
-	// are hexadecimal, in upper or lower case.
+	// Range is a range of effective partition keys (hexadecimal, in upper or lower case),
+	// and selects requests that address any key in it. A request without a partition key
+	// addresses all keys.
 	Range feed.Range `json:"-"`
-	// Key is a complete logical partition key. It selects requests that have the key in
-	// their header. It does not select requests that have the key only in the document,
-	// in the condition of a query, or in a range of keys. Numbers are compared by value.
+	// Key is a complete logical partition key, and selects requests that have it in their
+	// header, but not those that have it only in the document, in a query's condition, or in
+	// a range of keys. Numbers are compared by value.
 	Key feed.PartitionKey `json:"-"`
-	// Match selects requests by any other property. If nil, it selects all requests. It
-	// is called after all other fields match, may be called concurrently, and may have
-	// effects, such as a split. The admin API does not have it.
+	// Match selects requests by anything else, or all if nil. It is called after all other
+	// fields match, perhaps concurrently, and may have effects, such as a split. The admin
+	// API does not have it.
 	Match func(*http.Request) bool `json:"-"`
 
-	// Skip is the number of selected requests that pass before the first one fails.
+	// Skip is how many selected requests pass before the first one fails.
 	Skip int `json:"skip,omitempty"`
-	// Count is the number of requests that fail after that. If zero, all fail until the
-	// fault is removed.
+	// Count is how many requests fail after that. If zero, all fail until the fault is
+	// removed.
 	Count int `json:"count,omitempty"`
-	// Probability is the probability that a selected request fails, above 0 and at most
-	// 1. If zero, 1 is used. Seed determines the draws: with the same seed, the same
-	// requests of a sequence fail.
+	// Probability is how likely a selected request is to fail, above 0 and at most 1. If
+	// zero, 1 is used. Seed determines the draws: with the same seed, the same requests in a
+	// sequence fail.
 	Probability float64 `json:"-"`
 	Seed        uint64  `json:"seed,omitempty"`
 
-	// Delay is the time that the request waits, unless its client disconnects. It is at
-	// most one hour. If the fault has no other effect, the request is carried out after
-	// the delay.
+	// Delay is how long the request waits, up to one hour, unless its client disconnects. If
+	// the fault has no other effect, the request is carried out after the delay.
 	Delay time.Duration `json:"-"`
-	// Status is the status of the answer, 400 to 599. SubStatus and Message are its
-	// sub-status and its message. If Message is empty, a message about an injected
-	// failure is sent. RetryAfter is sent in x-ms-retry-after-ms.
+	// Status is the answer's status, 400 to 599, with SubStatus and Message. If Message is
+	// empty, one about an injected failure is sent. RetryAfter is sent in
+	// x-ms-retry-after-ms.
 	Status     int           `json:"status,omitempty"`
 	SubStatus  int           `json:"subStatus,omitempty"`
 	Message    string        `json:"message,omitempty"`
 	RetryAfter time.Duration `json:"-"`
-	// Drop reports whether the connection is closed without an answer. It excludes
-	// Status.
+	// Drop closes the connection without an answer, and excludes Status.
 	Drop bool `json:"drop,omitempty"`
-	// After reports whether the request is carried out before it fails. Then a write has
-	// happened, but its client receives the failure.
+	// After carries the request out before it fails, so that a write has happened but its
+	// client receives the failure.
 	After bool `json:"after,omitempty"`
 }
 
@@ -134,18 +132,17 @@ func (f Fault) normal() (Fault, error) {
 	return f, nil
 }
 
-// FaultState is a fault of a server and its effect so far.
+// FaultState is a server's fault and its effect so far.
 type FaultState struct {
 	// ID identifies the fault.
 	ID string
 	Fault
-	// Hits is the number of requests to which the fault was applied.
+	// Hits counts the requests to which the fault was applied.
 	Hits int
 }
 
-// Faults is the list of faults that a server injects. The first fault that selects a
-// request applies to it, in the order in which the faults were added. Faults is safe for
-// concurrent use.
+// Faults is the list of faults that a server injects. If several select a request, the
+// one that was added first applies. Faults is safe for concurrent use.
 type Faults struct {
 	operations []string
 	// set points to the current list of faults, or is nil. A change replaces the whole
@@ -168,8 +165,8 @@ type activeFault struct {
 	draws  *rand.Rand
 }
 
-// Add adds a fault and returns its ID. It returns an error if the fault is invalid, or if
-// the server has 1000 faults.
+// Add adds a fault and returns its ID, or an error if the fault is invalid or the server
+// has 1000 faults.
 func (fs *Faults) Add(f Fault) (string, error) {
 	s, err := fs.add(f)
 	return s.ID, err
@@ -208,8 +205,8 @@ func (fs *Faults) List() []FaultState {
 	return states
 }
 
-// Remove removes a fault. It reports whether the fault existed. A request that the fault
-// already delays still fails.
+// Remove removes a fault and reports whether it existed. A request that the fault already
+// delays still fails.
 func (fs *Faults) Remove(id string) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -131,14 +131,15 @@ func (fs *freezes) wait(x *request, t *target) error {
 	}
 }
 
-// Freeze delays all requests that address a key of a physical partition until
-// [Server.Thaw] or until their clients disconnect. No part of a delayed request is
-// carried out. A request for documents without a partition key, such as a query over all
-// partitions, addresses every key. A request for containers or partitions addresses none.
+// Freeze delays all requests that address a key in a physical partition until
+// [Server.Thaw] or until their clients disconnect, and does no part of their work
+// meanwhile. Reach for it to see what a program does when one partition hangs. A request
+// for documents without a partition key, such as a query over all partitions, addresses
+// every key, but a request for containers or partitions addresses none.
 //
-// A freeze survives splits and merges. It ends when a request deletes the container or
-// its database; waiting requests are then answered 404. Freeze returns a *feed.GoneError
-// if the partition does not exist.
+// A freeze survives splits and merges, but ends when a request deletes the container or
+// its database; waiting requests are then answered 404. If the partition does not exist,
+// Freeze returns a *feed.GoneError.
 func (s *Server) Freeze(ctx context.Context, container *store.Container, partition string) error {
 	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)
@@ -150,8 +151,8 @@ func (s *Server) Freeze(ctx context.Context, container *store.Container, partiti
 	return nil
 }
 
-// Thaw resumes the requests that Freeze delays. It does nothing if the partition is not
-// frozen. It returns the same errors as Freeze.
+// Thaw resumes the requests that Freeze delays, and does nothing if the partition is not
+// frozen. Its errors are those of Freeze.
 func (s *Server) Thaw(ctx context.Context, container *store.Container, partition string) error {
 	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)

@@ -41,12 +41,12 @@ const (
 )
 
 // Guard returns a listener that replaces l and closes connections beyond
-// Options.MaxConnections. The listener also counts the headers of requests, so that
-// Options.MemoryLimit covers them. Without Guard, the memory limit covers only bodies,
-// answers and queries, and the number of connections is not limited.
+// Options.MaxConnections. The listener also counts request headers, so that
+// Options.MemoryLimit covers them. Without Guard, the number of connections has no limit,
+// and the memory limit covers only bodies, answers and queries.
 //
-// Guard sets h.ConnState and h.ConnContext. l may be a TLS listener. Call Guard before h
-// serves, and let h serve the returned listener.
+// Guard sets h.ConnState and h.ConnContext, so call it before h serves, and let h serve
+// the listener that it returns. l may be a TLS listener.
 func (s *Server) Guard(h *http.Server, l net.Listener) net.Listener {
 	g := &guard{Listener: l, b: s.budget, most: s.o.MaxConnections, header: cmp.Or(h.ReadHeaderTimeout, h.ReadTimeout)}
 	h.ConnState = g.changed

@@ -60,13 +60,13 @@ func newMetrics(p metric.MeterProvider, db *engine.DB, operations []string) (*me
 	m := &metrics{}
 	var errs [5]error
 	m.duration, errs[0] = meter.Float64Histogram("changefeed.server.request.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time of requests, by operation and status."), metric.WithExplicitBucketBoundaries(durationBounds...))
+		metric.WithDescription("How long requests took, by operation and status."), metric.WithExplicitBucketBoundaries(durationBounds...))
 	m.received, errs[1] = meter.Int64Counter("changefeed.server.received", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of the bodies of requests."))
+		metric.WithDescription("Bytes received in request bodies."))
 	m.sent, errs[2] = meter.Int64Counter("changefeed.server.sent", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of the bodies of answers."))
+		metric.WithDescription("Bytes sent in answers' bodies."))
 	m.units, errs[3] = meter.Float64Counter("changefeed.server.request_units", metric.WithUnit("{RU}"),
-		metric.WithDescription("Request units that requests have cost."))
+		metric.WithDescription("What requests cost, in request units."))
 	errs[4] = observeContainers(meter, db)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
@@ -89,11 +89,11 @@ func (m *metrics) add(ctx context.Context, op string, received, sent int64, unit
 // store each time the metrics are collected.
 func observeContainers(meter metric.Meter, db *engine.DB) error {
 	documents, err1 := meter.Int64ObservableGauge("changefeed.store.documents", metric.WithUnit("{document}"),
-		metric.WithDescription("Documents of each container."))
+		metric.WithDescription("Documents in each container."))
 	size, err2 := meter.Int64ObservableGauge("changefeed.store.size", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of the documents of each container, as they are stored."))
+		metric.WithDescription("Bytes that each container's documents take, as they are stored."))
 	partitions, err3 := meter.Int64ObservableGauge("changefeed.store.partitions", metric.WithUnit("{partition}"),
-		metric.WithDescription("Physical partitions of each container."))
+		metric.WithDescription("Physical partitions that each container has."))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}

@@ -206,22 +206,23 @@ const addressesPath = "addresses"
 var errDirectMode = badRequest("the direct connection mode is not supported by this server. Build the client in gateway mode: " +
 	"gatewayMode() of Java's CosmosClientBuilder, ConnectionMode.Gateway in .NET's CosmosClientOptions")
 
-// Operation is an operation of the protocol. The server supports it, or refuses it with a
-// message that names it.
+// Operation is something that a client may ask for in the protocol. The server supports
+// it, or refuses it with a message that names it.
 type Operation struct {
-	// Name is the name of the operation in logs, metrics and faults. That of an
-	// unsupported operation is "refuse " and its subject, as in "refuse a trigger".
-	// Several operations may have one name.
+	// Name is the operation's name in logs, metrics and faults, which several operations may
+	// share. If the server refuses the operation, the name is "refuse " and what is refused,
+	// as in "refuse a trigger".
 	Name string
-	// Method and Path are the method and the path of its requests. Each "*" in Path is an
-	// ID. Operations with one method and path differ in their headers.
+	// Method and Path are what its requests have. Each "*" in Path is an ID. Operations with
+	// the same method and path differ in their headers.
 	Method, Path string
-	// Supported reports whether the server supports the operation. Otherwise the server
-	// refuses it.
+	// Supported reports whether the server carries the operation out rather than refuses it.
 	Supported bool
 }
 
-// Operations returns the operations of the protocol. Refused operations come first.
+// Operations returns the protocol's operations, refused ones first. Reach for it to see
+// whether the server will serve a client's requests, or to find a name for
+// [Fault.Operation].
 func Operations() []Operation {
 	var all []Operation
 	for _, r := range new(Server).table() {

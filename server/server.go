@@ -23,7 +23,7 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// Options configures a server. The zero value of a field means its default.
+// Options configures a server. A zero field means its default.
 type Options struct {
 	// Keys are the account keys (base64), which may read and write. If empty, the
 	// well-known key of the local emulators is used, which is not a secret.
@@ -31,67 +31,67 @@ type Options struct {
 	// ReadOnlyKeys are account keys (base64) that may only read.
 	ReadOnlyKeys []string
 	// Issuer is an issuer whose AAD tokens are accepted, in addition to tokens in the
-	// form of the emulators. If zero, only the latter are accepted.
+	// emulators' form. If zero, only the latter are accepted.
 	Issuer Issuer
-	// PublicEndpoint is the URL in the account document, which clients then use. If
-	// empty, it is made from the Host header of each request, so that the client can
-	// reach it.
+	// PublicEndpoint is the URL in the account document, which clients then use. If empty,
+	// each request gets the one in its Host header, which its client can evidently reach.
+	// Set it when a proxy changes that header.
 	PublicEndpoint string
-	// Partitions is the least number of physical partitions of a new container. If zero,
-	// 1 is used.
+	// Partitions is how many physical partitions a new container has at least. If zero, 1 is
+	// used.
 	Partitions int
-	// Versions is the time for which a container keeps all versions if its properties do
-	// not set a retention. It must be a whole number of minutes. It corresponds to an
-	// account with continuous backup, where every container can be read in all versions
-	// and deletes mode. If zero, only containers with a retention keep versions.
+	// Versions is how long a container keeps all versions, in whole minutes, unless its
+	// properties set a retention. With it the account is like one with continuous backup,
+	// where every container can be read in all versions and deletes mode. If zero, only
+	// containers with a retention keep versions.
 	Versions time.Duration
-	// DeletesWithoutPrevious leaves the previous images of deletes out of all versions and
-	// deletes mode. It corresponds to an account made since December 2024. The id and the
-	// partition key of a delete are in its metadata in any case.
+	// DeletesWithoutPrevious leaves a deleted item's previous image out of all versions and
+	// deletes mode, as in accounts made since December 2024. The delete's metadata has the
+	// id and the partition key in any case.
 	DeletesWithoutPrevious bool
 	// ServeAllQueries makes the server answer every query over a whole container itself,
-	// page by page. If false, it answers as the service does. A query whose rows must be
-	// merged over partitions is answered 400 with sub-status 1004 and its plan. Such
-	// queries have ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY or aggregates. SDKs follow
-	// the plan: they query each partition and merge the rows. Code that works here with
-	// an SDK then also works with the service.
+	// page by page. Reach for it when clients don't follow query plans. If false, the server
+	// does as the service does: a query whose rows must be merged over partitions (ORDER BY,
+	// OFFSET LIMIT, DISTINCT, GROUP BY, aggregates) is answered 400 with sub-status 1004 and
+	// a plan. SDKs follow the plan: they query each partition and merge the rows, so code
+	// that works here with an SDK also works with the service.
 	ServeAllQueries bool
-	// MemoryLimit limits the memory, in bytes, that all requests use together. It covers
-	// headers (see [Server.Guard]), bodies, answers that wait for their readers, and the
-	// work of reads and queries. A request without room is answered 429 with
-	// x-ms-retry-after-ms. The memory of the store is not included. The least limit is
+	// MemoryLimit limits the memory, in bytes, that all requests use together for headers
+	// (see [Server.Guard]), bodies, answers that wait for their readers, and the work that
+	// reads and queries do. A request that finds no room is answered 429 with
+	// x-ms-retry-after-ms. The store's own memory comes on top. The least limit is
 	// [MinMemoryLimit]. If zero, there is no limit.
 	MemoryLimit int64
-	// MaxConnections limits the connections of [Server.Guard]. At the limit, the
-	// connection that has been idle longest is closed. If zero, there is no limit.
+	// MaxConnections limits [Server.Guard]'s connections. At the limit, the connection that
+	// has been idle longest is closed. If zero, there is no limit.
 	MaxConnections int
-	// Logger receives a line for each request at debug level, and failures at error
-	// level. If nil, nothing is logged.
+	// Logger receives a line for each request at debug level, and failures at error level.
+	// If nil, nothing is logged.
 	Logger *slog.Logger
-	// Metrics receives the metrics of the server: requests by operation and status with
-	// their duration, bytes and request units; documents and partitions of each
-	// container. If nil, there are no metrics.
+	// Metrics receives the server's metrics: requests by operation and status with their
+	// duration, bytes and request units, and each container's documents and partitions. If
+	// nil, there are no metrics.
 	Metrics metric.MeterProvider
 }
 
 // Issuer is an OpenID Connect issuer, such as Microsoft Entra ID, whose AAD tokens are
-// accepted. The bearer of a token may write documents and read everything. The zero value
+// accepted. Whoever bears a token may write documents and read everything. The zero value
 // means no issuer.
 type Issuer struct {
-	// URL is the URL of the issuer, as in the claim iss. Its configuration is at
-	// /.well-known/openid-configuration below it. The scheme must be https, or http for
-	// an issuer on this machine.
+	// URL is the issuer's URL, as in the claim iss. Its configuration is at
+	// /.well-known/openid-configuration below it. The scheme must be https, unless the
+	// issuer is on this machine; then http will do.
 	URL string
-	// Audiences are the accepted values of the claim aud. If empty, they are
-	// https://cosmos.azure.com, the audience of Azure Cosmos DB, and https://localhost.
+	// Audiences are the values that the claim aud may have. If empty, they are
+	// https://cosmos.azure.com, Azure Cosmos DB's own audience, and https://localhost.
 	Audiences []string
-	// Client fetches the configuration and the keys. If nil, a client of package net/http
-	// with a timeout is used.
+	// Client fetches the configuration and the keys. If nil, a plain http.Client with a
+	// timeout is used.
 	Client *http.Client
 }
 
-// MinMemoryLimit is the least [Options.MemoryLimit], in bytes. With it, the share of
-// bodies has room for a document of the largest size.
+// MinMemoryLimit is the least Options.MemoryLimit, in bytes. Below it, the largest
+// document would not fit into the share for bodies.
 const MinMemoryLimit = 32 << 20
 
 // withDefaults returns the options with defaults for zero fields.
@@ -108,8 +108,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server is an http.Handler that serves the protocol over one store. The caller of New
-// must close the store after the last request. It is safe for concurrent use.
+// Server is an http.Handler that serves the protocol over one store. Close the store
+// yourself, but only after the last request. A Server is safe for concurrent use.
 type Server struct {
 	db     *engine.DB
 	o      Options
@@ -143,11 +143,10 @@ type Server struct {
 	drain    sync.Once
 }
 
-// New returns a server over a store. It returns an error if an option is invalid.
-// Examples are a key that is not base64, an endpoint that is not an absolute URL, and a
-// number of partitions or a limit that is out of range. An issuer whose responses cannot
-// be trusted is also an error, and so is a retention that is not a whole number of
-// minutes.
+// New returns a server over a store, or an error if an option is invalid: for instance a
+// key that is not base64, an endpoint that is not an absolute URL, a retention that is
+// not in whole minutes, or a number that is out of range. An issuer whose responses
+// cannot be trusted is an error, too.
 func New(st *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	db := (*engine.DB)(st)
@@ -196,12 +195,11 @@ func New(st *store.DB, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Faults returns the list of faults that the server injects. It is empty at first, and
-// callers may add faults.
+// Faults returns the faults that the server injects, none at first. Add yours there.
 func (s *Server) Faults() *Faults { return &s.faults }
 
-// InFlight returns the number of bytes that the current requests use, as
-// Options.MemoryLimit counts them. It returns 0 if there is no limit.
+// InFlight returns how many bytes the current requests use, as Options.MemoryLimit counts
+// them, or 0 if there is no limit.
 func (s *Server) InFlight() int64 {
 	if s.budget == nil {
 		return 0
@@ -210,12 +208,12 @@ func (s *Server) InFlight() int64 {
 }
 
 // Drain answers 503 to the requests that a fault or a frozen partition delays. Call it
-// when the server shuts down, because these requests would delay the shutdown. See
-// [http.Server.RegisterOnShutdown].
+// when the server shuts down, which they would otherwise hold up. Register it with
+// http.Server.RegisterOnShutdown.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
 // ServeHTTP serves one request. A panic in an operation is logged with its stack and
-// answered with 500. It does not affect other requests.
+// answered with 500, but other requests go on.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	counted := &countingWriter{ResponseWriter: w}
 	x := newRequest(s, counted, r)

@@ -186,9 +186,9 @@ var metricSources = map[string]string{
 // name.
 var metricAttributes = map[string]map[string]string{
 	"github.com/changefeed-go/changefeed": {
-		"processor": "the name of the processor, `Config.Processor`",
+		"processor": "the processor's name, `Config.Processor`",
 		"outcome":   "`ok` if the handler returned nil, and `error` otherwise",
-		"event": "`acquired`: the host begins to work on the lease. The other values are the reasons why this work ended. `shutdown`: the host was stopped. " +
+		"event": "`acquired`: the host begins to work on the lease. The other values say why that work ended. `shutdown`: the host was stopped. " +
 			"`handed over`: another host wanted the lease, for balance. `lost`: the host could not renew the lease in time, or another host has it. " +
 			"`gone`: the partition was split or merged. `shadowed`: an older lease covers the same range until a split is complete. " +
 			"`abandoned`: the lease could not be released, so it expires",
@@ -197,23 +197,23 @@ var metricAttributes = map[string]map[string]string{
 		"container": "`monitored` or `leases` (the lease container)",
 	},
 	"github.com/changefeed-go/changefeed/estimator": {
-		"processor": "the name of the processor, `Config.Processor`",
-		"lease":     "the lease token, which names the lease: the id of its partition, or its range",
-		"state": "each lease is counted as `owned` or `free`. It may also be counted as `unknown` (its lag is unknown), " +
-			"`failed` (its lag is unknown because a read failed), `splitting` (other leases are replacing it after a split or a merge) and `stopped` (its handler has stopped it). " +
-			"A lease that no host uses, because it lies within the range of another, is counted only as `left_over`",
+		"processor": "the processor's name, `Config.Processor`",
+		"lease":     "the lease token, which names the lease by its partition's id or by its range",
+		"state": "each lease counts as `owned` or `free`, and perhaps also as `unknown` (its lag is unknown), " +
+			"`failed` (its lag is unknown because a read failed), `splitting` (other leases are replacing it after a split or a merge) or `stopped` (its handler has stopped it). " +
+			"But a lease that no host uses, because another one's range contains its own, counts only as `left_over`",
 	},
 	"github.com/changefeed-go/changefeed/server": {
-		"operation": "the operation of the request, for example `read document`; `unknown` if the server does not recognise one",
-		"status":    "the HTTP status of the answer, or 0 if the connection was dropped",
-		"database":  "the name of the database",
-		"container": "the name of the container",
+		"operation": "what the request asks for, such as `read document`, or `unknown` if the server does not recognise it",
+		"status":    "the answer's HTTP status, or 0 if the connection was dropped",
+		"database":  "the database's name",
+		"container": "the container's name",
 	},
 	"github.com/changefeed-go/changefeed/cmd/changefeed": {
 		"outcome": "`changes` if the read returned changes, and `nothing` if it returned none. A failed read has `throttled`, `gone` (the partition was split or merged) or `error`",
 	},
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate": {
-		"done": "`copied`: the document was written. `moved`: it was also deleted under its old key. `deleted`: it was deleted. `unsure`: a copy under an old key may still exist",
+		"done": "what happened to the document: `copied` (written), `moved` (also deleted under its old key), `deleted`, or `unsure` (a copy under an old key may still exist)",
 	},
 }
 
@@ -224,14 +224,13 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	recordCommands(t, recorder)
 
 	var page strings.Builder
-	page.WriteString("# Metrics\n\nThis page lists the OpenTelemetry instruments of the packages and of the command.\n" +
-		"`make pages` generates it from the instruments that they create, and from the attributes\n" +
-		"of their values.\n\n" +
-		"A Prometheus endpoint shows an instrument under a changed name. It replaces dots by\n" +
-		"underscores, appends the unit, and appends `_total` to counters. It shows the attributes\n" +
-		"as labels. Every counter exists from the start, with the value 0.\n\n" +
-		"This shows the metrics of a program at /metrics. [The example of lag](../examples/lag/main.go)\n" +
-		"is a whole program:\n\n" +
+	page.WriteString("# Metrics\n\nThis page lists the OpenTelemetry instruments that the packages and the command create.\n" +
+		"`make pages` generates it from the instruments and their values' attributes.\n\n" +
+		"A Prometheus endpoint shows the attributes as labels, but changes an instrument's name:\n" +
+		"dots become underscores, the unit is appended, and counters end in `_total`. Every counter\n" +
+		"exists from the start with the value 0, so an alert may rely on it.\n\n" +
+		"This is how a program shows its metrics at /metrics; [examples/lag](../examples/lag/main.go)\n" +
+		"is a whole one:\n\n" +
 		"```go\n" +
 		"registry := prometheus.NewRegistry()                                         // github.com/prometheus/client_golang/prometheus\n" +
 		"exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry)) // go.opentelemetry.io/otel/exporters/prometheus\n" +
@@ -242,9 +241,9 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 		"http.Handle(\"/metrics\", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))\n" +
 		"go http.ListenAndServe(\"127.0.0.1:9090\", nil)\n" +
 		"```\n\n" +
-		"The monitored container is the container whose changes are read. A lease is a document\n" +
-		"that names a range of its keys, the host that owns the range, and the position reached\n" +
-		"in it. The lag of a lease is the number of transactions after that position.\n")
+		"The monitored container is the one whose changes are read. A lease is a document that\n" +
+		"names a range of its keys, the host that owns the range, and the position reached in it.\n" +
+		"A lease's lag is how many transactions come after that position.\n")
 	instruments := slices.SortedFunc(maps.Keys(recorder.instruments), func(a, b instrument) int {
 		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.name, b.name))
 	})

@@ -34,7 +34,7 @@ func countReads(ctx context.Context, s *cosmos.Source, p metric.MeterProvider) (
 	var errs [3]error
 	c.reads, errs[0] = meter.Int64Counter("changefeed.tail.reads", metric.WithUnit("{read}"), metric.WithDescription("Reads, by outcome."))
 	c.changes, errs[1] = meter.Int64Counter("changefeed.tail.changes", metric.WithUnit("{change}"), metric.WithDescription("Changes read."))
-	c.units, errs[2] = meter.Float64Counter("changefeed.tail.request_units", metric.WithUnit("{RU}"), metric.WithDescription("Request units of the reads."))
+	c.units, errs[2] = meter.Float64Counter("changefeed.tail.request_units", metric.WithUnit("{RU}"), metric.WithDescription("What the reads cost, in request units."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ var features = []feature{
 	// The mode of the change feed. Many features need one of the two modes.
 	{
 		name: allVersions, share: 0.25, mutant: "322-dropped-delete",
-		text: "The change feed has all versions and deletes. It starts now.",
+		text: "The change feed has all versions and deletes, but starts now.",
 		set:  func(s *scenario, _ *draw) { s.mode, s.startKind = feed.AllVersionsAndDeletes, feed.StartNow },
 	},
 
@@ -150,7 +150,7 @@ var features = []feature{
 	},
 	{
 		name: overwrittenLeases, share: 0.4, needs: []need{withForeign}, counted: true, mutant: "400-older-document-is-written-over",
-		text: "A host of .NET writes the leases that it created in a split without a condition. It takes them back from other hosts, writes older positions, and removes properties.",
+		text: "After a split, a .NET host writes the leases that it created without a condition, so that it takes them back from other hosts, writes older positions, and removes properties.",
 		set:  func(s *scenario, d *draw) { s.addOverwriter(d) },
 	},
 
@@ -167,24 +167,24 @@ var features = []feature{
 	},
 	{
 		name: noStoreClock, share: 0.05, needs: []need{inMemory}, users: true, mutant: "01-no-margin",
-		text: "The lease store does not return its time, so hosts measure the age of a lease by their own clocks.",
+		text: "The lease store does not return its time, so hosts measure a lease's age by their own clocks.",
 		set:  func(s *scenario, _ *draw) { s.clockless = true },
 	},
 
 	// Leases.
 	{
 		name: latestVersionLeases, share: 0.15, needs: []need{onlyOurs}, users: true, mutant: "431-java-range-lease-of-a-partition",
-		text: "The leases have the dialect of Java's handleLatestVersionChanges.",
+		text: "The leases have Java's dialect handleLatestVersionChanges.",
 		set:  func(s *scenario, _ *draw) { s.dialect = lease.JavaLatestVersion },
 	},
 	{
 		name: handleChangesLeases, share: 0.2, needs: []need{onlyOurs, inMemory, dotNetLease, latestMode}, users: true, mutant: "432-leases-stay-without-ranges",
-		text: "The leases have the dialect of Java's handleChanges, which supports no merges.",
+		text: "The leases have Java's dialect handleChanges, which supports no merges.",
 		set:  func(s *scenario, _ *draw) { s.dialect = lease.JavaHandleChanges },
 	},
 	{
 		name: tornListings, share: 1, needs: []need{allFaults}, users: true, counted: true, mutant: "433-gap-healed-at-once",
-		text: "A listing shows some leases at one moment, and the others at a later one.",
+		text: "A listing shows some leases at one moment, but the others at a later one.",
 		set:  func(s *scenario, d *draw) { s.odds.torn = 0.1 * d.float() },
 	},
 	{
@@ -208,7 +208,7 @@ var features = []feature{
 	// Handlers and checkpoints.
 	{
 		name: manualCheckpoints, share: 0.25, mutant: "12-children-at-the-last-read",
-		text: "Handlers checkpoint some of the batches themselves.",
+		text: "Handlers checkpoint some batches themselves.",
 		set:  func(s *scenario, _ *draw) { s.checkpoint.Manual = true },
 	},
 	{
@@ -222,7 +222,7 @@ var features = []feature{
 	},
 	{
 		name: checkpointsDuringCall, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "338-handler-waits-for-its-checkpoint",
-		text: "Another goroutine checkpoints a batch while its handler runs. Some handlers wait for that goroutine.",
+		text: "Another goroutine checkpoints a batch while its handler runs, and some handlers wait for it.",
 	},
 	{
 		name: checkpointsMinutesLater, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "334-due-counts-as-stored",
@@ -230,7 +230,7 @@ var features = []feature{
 	},
 	{
 		name: checkpointsOutOfOrder, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "335-older-checkpoint-moves-the-position-back",
-		text: "Several goroutines checkpoint the batches of one lease at nearly the same time, in random order.",
+		text: "Several goroutines checkpoint one lease's batches at nearly the same time, in random order.",
 	},
 	{
 		name: checkpointsAfterHandOver, share: 0.5, needs: []need{lateOnes}, counted: true, mutant: "336-checkpoint-after-the-hand-over-succeeds",
@@ -246,7 +246,7 @@ var features = []feature{
 	},
 	{
 		name: filters, share: 0.15, counted: true, mutant: "34-filter-stalls-checkpoints",
-		text: "A filter hides a quarter of the items from the handlers.",
+		text: "A filter hides every fourth item from the handlers.",
 	},
 	{
 		name: failingHandlers, share: 0.7, needs: []need{allFaults}, users: true, counted: true, mutant: "32-failed-batch-is-done",
@@ -255,7 +255,7 @@ var features = []feature{
 	},
 	{
 		name: slowHandlers, share: 0.5, needs: []need{allFaults}, users: true, counted: true, mutant: "434-handler-delays-the-renewal",
-		text: "Handlers take up to twice the expiration interval. Some of them ignore their context.",
+		text: "Handlers take up to twice the expiration interval, and some ignore their context.",
 		set:  func(s *scenario, d *draw) { s.odds.slow, s.odds.ignoresContext = 0.03*d.float(), 0.4*d.float() },
 	},
 
@@ -269,7 +269,7 @@ var features = []feature{
 	},
 	{
 		name: drainOff, share: 0.15, needs: []need{{"slow handlers", func(s *scenario) bool { return s.has(slowHandlers) }}}, counted: true, mutant: "332-drain-without-limit",
-		text: "A stop ends the contexts of the handlers at once, because the drain timeout is off.",
+		text: "A stop ends the handlers' contexts at once, because the drain timeout is off.",
 		set: func(s *scenario, d *draw) {
 			s.times.drain = 0
 			s.odds.slow += 0.05
@@ -280,7 +280,7 @@ var features = []feature{
 	// The change feed and its partitions.
 	{
 		name: waitingReads, share: 0.3, users: true, mutant: "435-waiting-read-delays-the-renewal",
-		text: "Reads of the change feed wait for changes, in half of the runs for up to three quarters of the expiration.",
+		text: "Feed reads wait for changes, in every second run for up to three quarters of the expiration.",
 		set: func(s *scenario, d *draw) {
 			s.waits = true
 			if d.chance(0.5) {
@@ -302,7 +302,7 @@ var features = []feature{
 	},
 	{
 		name: feedRanges, share: 0.1, needs: []need{overNoHTTP, onlyOurs, wideLeases}, mutant: "373-lease-beyond-the-range",
-		text: "The processor covers a range of the keys. Its borders may lie within partitions.",
+		text: "The processor covers only a key range, whose borders may lie within partitions.",
 		set: func(s *scenario, d *draw) {
 			first := d.intn(feedCuts)
 			s.cuts = [2]int{first, d.between(first, feedCuts-1)}
@@ -315,17 +315,17 @@ var features = []feature{
 	},
 	{
 		name: unknownLSNs, share: 0.08, counted: true, mutant: "370-unknown-end-is-the-end",
-		text: "The source does not report the LSN of some pages, or the end of the partition: they are -1.",
+		text: "The source does not report some pages' LSN, or the partition's end: they are -1.",
 		set:  func(s *scenario, d *draw) { s.pages.noLSN, s.pages.noEnd = d.float(), d.float() },
 	},
 	{
 		name: emptyPages, share: 0.1, counted: true, mutant: "371-empty-page-is-the-end",
-		text: "The source returns an empty page though more changes follow. Its position equals the position of the read, or is later.",
+		text: "The source returns an empty page though more changes follow. The page's position is where the read began, or later.",
 		set:  func(s *scenario, d *draw) { s.pages.empty = 0.6 * d.float() },
 	},
 	{
 		name: hierarchicalKeys, share: 0.08, needs: []need{overNoHTTP}, counted: true, mutant: "378-borders-of-two-components",
-		text: "The partition keys have two or three components. Partitions split within the keys that share the first components.",
+		text: "The partition keys have two or three components, and partitions split between keys that share the first ones.",
 		set: func(s *scenario, d *draw) {
 			s.levels = d.between(2, 3)
 			s.add(d, d.between(1, 4), eventSplit, 0, 0.95)
@@ -351,7 +351,7 @@ var features = []feature{
 	// Splits and merges.
 	{
 		name: startMoves, share: 0.08, users: true, counted: true, mutant: "350-new-lease-without-children",
-		text: "Partitions split and merge while hosts start: between the listings, the creates of the leases, and the marker.",
+		text: "Partitions split and merge while hosts start: between the listings, creating the leases, and the marker.",
 		set:  (*scenario).drawStartMoves,
 	},
 	{
@@ -361,7 +361,7 @@ var features = []feature{
 	},
 	{
 		name: mergedRanges, share: 0.08, users: true, mutant: "352-piece-cut-at-one-border",
-		text: "Partitions merge, split and merge again. So leases of ranges split and merge, and children merge back.",
+		text: "Partitions merge, split and merge again, so that leases for ranges split and merge, and children merge back.",
 		set:  (*scenario).drawMergedRanges,
 	},
 	{
@@ -373,11 +373,11 @@ var features = []feature{
 	// Readers beside the processor.
 	{
 		name: estimates, share: 0.08, needs: []need{overNoHTTP}, counted: true, mutant: "401-versions-are-not-measured",
-		text: "An estimator measures the lag of the hosts. Its requests meet the same faults.",
+		text: "An estimator measures the hosts' lag, and its requests meet the same faults.",
 	},
 	{
 		name: readers, share: 0.08, needs: []need{overNoHTTP}, counted: true, mutant: "402-part-of-a-partition-is-read-whole",
-		text: "A feed.Reader follows the feed or a range of it. At times a new one resumes from a stored position. Its requests meet the same faults.",
+		text: "A feed.Reader follows the feed or a range, and meets the same faults. At times a new one resumes from a stored position.",
 	},
 	{
 		name: prefixReaders, share: 0.4, needs: []need{hierarchical}, counted: true, mutant: "379-key-of-a-reader-is-dropped",
@@ -387,7 +387,7 @@ var features = []feature{
 	// Hosts.
 	{
 		name: refusedDeletes, share: 0.05, needs: []need{inMemory, onlyOurs, {"no deleted leases", func(s *scenario) bool { return !s.has(deletedLeases) }}}, counted: true, mutant: "358-left-over-child-beside-its-parent",
-		text: "The lease store refuses every delete, as for a role without that right. Parents of splits stay, and their children wait, until the right is granted.",
+		text: "The lease store refuses every delete, as for a role without that right. Until the right is granted, split leases stay and their children wait.",
 		set: func(s *scenario, d *draw) {
 			s.remove(eventMerge)
 			s.add(d, d.between(1, 3), eventSplit, 0, 0.9)
@@ -415,20 +415,20 @@ var features = []feature{
 	},
 	{
 		name: differentHosts, share: 0.08, mutant: "330-expired-by-the-own-renew-interval",
-		text: "The hosts have different intervals, page sizes and checkpoints. Only the expiration interval is the same.",
+		text: "The hosts have different intervals, page sizes and checkpoints, but the same expiration interval.",
 	},
 	{
 		name: leaseLimits, share: 0.08, needs: []need{{"no refused deletes", func(s *scenario) bool { return !s.has(refusedDeletes) }}}, counted: true, mutant: "340-left-over-beyond-the-maximum",
-		text: "Some hosts have a minimum or a maximum of leases. It occurs when all hosts have their maximum, so leases have no owner until another host joins.",
+		text: "Some hosts have a minimum or a maximum of leases. The feature occurs when all hosts have their maximum, so that leases have no owner until another host joins.",
 	},
 	{
 		name: suspensions, share: 0.1, needs: []need{allFaults, overNoHTTP, onlyOurs}, counted: true, mutant: "375-suspension-is-not-counted",
-		text: "A host is suspended, as a laptop is. Its monotonic clock loses the time, so its wall clock must end its trust.",
+		text: "A host is suspended, as a laptop is. Since its monotonic clock loses the time, its wall clock must end its trust.",
 		set:  func(s *scenario, d *draw) { s.add(d, d.between(1, 3), eventSuspend, 0, 0.95) },
 	},
 	{
 		name: hostClockJumps, share: 0.1, needs: []need{allFaults, overNoHTTP, onlyOurs}, counted: true, mutant: "376-wall-clock-is-ignored",
-		text: "The wall clock of a host jumps by up to ten minutes, forward or back.",
+		text: "A host's wall clock jumps by up to ten minutes, forward or back.",
 		set: func(s *scenario, d *draw) {
 			s.addJumps(d, d.between(1, 4), eventHostClock, 10*time.Minute, 10*time.Minute)
 		},
@@ -444,7 +444,7 @@ var features = []feature{
 	},
 	{
 		name: discards, share: 0.12, needs: []need{overNoHTTP, onlyOurs, noDeletes, anyPartitions, {"no refused deletes", func(s *scenario) bool { return !s.has(refusedDeletes) }}}, counted: true, mutant: "345-start-now-after-a-discard",
-		text: "All hosts stop or crash, and one starts with DiscardLeases. It is refused while a lease has a live owner, and is then started again. It may crash at any of its writes.",
+		text: "All hosts stop or crash, and one starts with DiscardLeases. While a lease has a live owner, the start is refused and then repeated. The host may crash at any write.",
 		set: func(s *scenario, d *draw) {
 			s.add(d, 1, eventDiscard, 0.1, 0.5)
 			if d.chance(0.5) {
@@ -456,7 +456,7 @@ var features = []feature{
 	// The results of handlers.
 	{
 		name: partialFailures, share: 0.3, needs: []need{allFaults, noManual}, counted: true, mutant: "1061-rest-of-a-batch-is-done",
-		text: "Handlers report that they have handled a part of a batch.",
+		text: "Handlers report that they have handled only a part of a batch.",
 		set:  func(s *scenario, d *draw) { s.odds.part = 0.1 * d.float() },
 	},
 	{

@@ -85,17 +85,17 @@ type gap struct{ what, testedBy string }
 
 // notGenerated lists the cases of the processor's users that no seed contains.
 var notGenerated = []gap{
-	{"A merge in the first start of a processor", "`TestOverlappingLeasesAreNamed`. Two hosts may create leases that overlap. Then the changes of the common keys are delivered twice, until `changefeed leases check --repair` cuts the leases"},
+	{"A merge in a processor's first start", "`TestOverlappingLeasesAreNamed`. Two hosts may create leases that overlap, and deliver the common keys' changes twice until `changefeed leases check --repair` cuts the leases"},
 	{"A merge while the lease store refuses deletes, or while a lease is missing that an operator deleted", "no test. Leases may overlap as in the first row"},
 	{"A machine that is suspended and whose wall clock is also set back, within one expiration interval", "no test. Both clocks are then wrong, so the host does not learn that its trust has ended"},
 	{"Hosts with different expiration intervals", "no test. `Config.ExpirationInterval` must be equal on all hosts"},
-	{"More than 16 hosts or 32 partitions", "the balance of up to 200 hosts and 10,000 leases: `TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter`"},
-	{"A create of the marker that arrives during a discard, in the dialect of `handleChanges`", "no test. A marker without leases looks like an upgrade by a Java host there, so `Run` refuses to start until the leases are discarded again"},
+	{"More than 16 hosts or 32 partitions", "for the balance, with up to 200 hosts and 10,000 leases, `TestBalanceWithinThreeAndAHalfIntervalsAndNoMovesAfter`"},
+	{"A marker that is created late, during a discard, in the dialect `handleChanges`", "no test. A marker without leases looks like an upgrade by a Java host there, so `Run` refuses to start until the leases are discarded again"},
 	{"Several processors with one lease container", "`Example_twoProcessors`"},
 	{"A monitored container that is deleted and created again", "`TestARecreatedContainerIsRefused`"},
 	{"A lease document that cannot be read", "`TestUnreadableLeaseDocumentStopsNoOtherLease`"},
-	{"A conversion of the leases to another dialect", "`TestFleetMovesFromAnotherImplementationAndBack`"},
+	{"Leases that are converted to another dialect", "`TestFleetMovesFromAnotherImplementationAndBack`"},
 	{"Regions that fail, and replicas that are behind", "`TestAReadContinuesInTheNextRegion`, `TestARegionThatHangsIsGivenUp`"},
 	{"Azure Cosmos DB itself", "no test. The official SDKs and hosts of .NET and Java are tested against `changefeed serve`"},
-	{"Items that expire, and are read over HTTP", "the cases of package feedtest with a time to live, which `TestSourceConformsInBubble` of `internal/integration/cosmos` runs, and `TestVersionsHaveImagesAndDeletedNames` of package `cosmos`"},
+	{"Items that expire, and are read over HTTP", "package feedtest's cases with a time to live, which `TestSourceConformsInBubble` in `internal/integration/cosmos` runs, and `TestVersionsHaveImagesAndDeletedNames` in package `cosmos`"},
 }

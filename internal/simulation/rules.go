@@ -97,29 +97,29 @@ func (w *leaseWrite) String() string {
 // rules is the table of all rules.
 var rules = []rule{{
 	name: "exclusive-use", judges: all{uses(judgeExclusiveUse)}, mutant: "14-healing-at-once",
-	text: "Two hosts never use overlapping ranges of keys at the same time, and no host begins to use keys while another host trusts a lease of them.",
+	text: "Two hosts never use overlapping key ranges at the same time, and no host begins to use keys while another host trusts a lease for them.",
 	exempt: []string{
-		"The context of the use has ended. User code may continue after that, and an answer is ignored.",
+		"The use's context has ended. User code may continue after that, but an answer is ignored.",
 		"The host that trusts a lease does not use it, and its partition is gone.",
-		"A host of .NET or Java uses one of the leases.",
-		"A host of .NET or Java has replaced or deleted the lease since the version that our host knows.",
+		"A .NET or Java host uses one of the leases.",
+		"A .NET or Java host has replaced or deleted the lease since the version that our host knows.",
 		"The store's clock has jumped, so another host could acquire or discard the lease while its owner trusted it.",
 		"The use is a read, and its host has been suspended since it began, or trust has ended and its host has been suspended since it renewed the lease, so that its timer is late. The host ignores the answer.",
 		"The processor called the user's code while the host trusted its lease, and the host was suspended or its wall clock set back before that code began.",
-		"An operator has deleted a lease of these keys in a first start, during a create, or before another deleted one was mended. This and the next four facts exempt for twice the expiration and four acquire intervals.",
-		"A host in its first start has created a lease of these keys that an operator had deleted.",
-		"A host has put back a lease of these keys that a host of .NET or Java had replaced or deleted, or that another host had acquired after a jump of the store's clock.",
-		"A create of a lease of these keys has arrived after its host gave it up, when the partition was gone.",
-		"A host of .NET or Java has created a child of these keys late, or above other leases, or has deleted a lease of them that was not gone.",
-		"Two leases of these keys overlap in part, and a host of .NET or Java, or an operator, has created one of them.",
+		"An operator has deleted a lease for these keys in a first start, during a create, or before another deleted one was mended. This and the next four facts exempt for twice the expiration and four acquire intervals.",
+		"A host in its first start has created a lease for these keys that an operator had deleted.",
+		"A host has put back a lease for these keys that a .NET or Java host had replaced or deleted, or that another host had acquired after the store's clock jumped.",
+		"A lease for these keys was created late, after its host had given up and the partition was gone.",
+		"A .NET or Java host has created a child for these keys late, or above other leases, or has deleted a lease for them that was not gone.",
+		"Two leases for these keys overlap in part, and a .NET or Java host, or an operator, has created one.",
 	},
 }, {
 	name: "nothing-skipped", judges: all{begins(judgePosition), begins(judgeNothingSkipped), begins(judgeSkip), ends(judgeDropped)}, mutant: "31-checkpoint-before-delivery",
-	text: "Every change up to the position of a lease has been acknowledged by a handler.",
+	text: "Every change up to a lease's position has been acknowledged by a handler.",
 	exempt: []string{
 		"The change feed does not contain the change any more, because a later version has replaced it or its item has expired.",
 		"The source has dropped the change, and Config.OnHistoryLost has allowed to skip it.",
-		"In all versions and deletes mode with a start from now, the change is older than a lease that has replaced a lost one. The lost one was deleted by an operator or by a host of .NET or Java before its partition was gone, or the marker was created late, without it.",
+		"In all versions and deletes mode with a start from now, the change is older than a lease that has replaced a lost one. The lost one was deleted by an operator or by a .NET or Java host before its partition was gone, or the marker was created late, without it.",
 		"The filter hides the change, or it is older than a start time that the source refuses, or that Java's leases hold beside their positions.",
 		"Another lease shadows the lease, so that no host uses its position.",
 	},
@@ -133,35 +133,35 @@ var rules = []rule{{
 	},
 }, {
 	name: "order", judges: all{uses(judgeOrder), begins(judgeOpened), ends(judgeClosed)}, mutant: "19-release-under-the-handler",
-	text: "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions. After a failure it receives the changes that failed, and only these.",
+	text: "A worker receives the changes that follow its position, in order, without gaps, and with whole transactions, but after a failure only the changes that failed.",
 	exempt: []string{
 		"A missing change is one that the change feed does not contain any more, that the filter hides, or that is older than the start time.",
 		"On a merged partition, the first page after a start time may also contain older changes.",
 	},
 }, {
 	name: "forward", judges: all{applied(judgeForward)}, mutant: "335-older-checkpoint-moves-the-position-back",
-	text: "Our hosts never move the position of a lease back.",
+	text: "Our hosts never move a lease's position back.",
 	exempt: []string{
 		"The lease had no position yet, but a start time, whose LSN grows with each change until it is reached.",
-		"The owner puts the lease back after a delete by hand. It may not know the last position, because the answer was lost.",
+		"The owner puts the lease back after a delete by hand, but may not know the last position, because the answer was lost.",
 	},
 }, {
 	name: "owners", judges: all{sends(judgePutBack), applied(judgeOwners)}, mutant: "20-ask-without-condition",
 	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to mark it as wanted. The owner changes nothing but the position, and whether the lease is stopped.",
 	exempt: []string{
 		"A listing of the host showed the lease as expired, and the store's clock was set back since.",
-		"The owner is a host of .NET or Java, from which our hosts steal.",
+		"The owner is a .NET or Java host, from which our hosts steal.",
 		"A host discards the leases, or it deletes a free lease, or it writes a free child of its gone lease with the child's own position.",
-		"A host that acquires a lease or asks for it adds the bound of a start time that the source refuses.",
+		"A host that acquires a lease or asks for it adds the bound for a start time that the source refuses.",
 	},
 }, {
 	name: "trust", judges: all{uses(judgeTrust), sends(judgeSending)}, mutant: "02-trust-from-the-answer",
-	text: "A host uses a lease, releases it, or replaces it only while it trusts the lease. It stops using the lease before it sends the release or the delete.",
+	text: "A host uses a lease, releases it, or replaces it only while it trusts the lease, and stops using it before it sends the release or the delete.",
 	exempt: []string{
 		"The processor called the user's code while the host trusted its lease, and the host was suspended or its wall clock set back before that code began.",
 		"The lease still names the host as its owner, but has expired, and the host deletes it as a leftover.",
-		"The write is the first one after a conflict that told the host that its acquire had been applied. It may be late.",
-		"The release or delete was sent before, while the host trusted the lease. It is repeated until it is answered.",
+		"The write is the first one after a conflict that told the host that its acquire had been applied, and may be late.",
+		"The release or delete was sent while the host trusted the lease, and is repeated until it is answered.",
 	},
 }, {
 	name: "hand-over", judges: all{uses(judgeHandOver)}, mutant: "36-new-batch-under-a-mark",
@@ -171,26 +171,26 @@ var rules = []rule{{
 	name: "children", judges: all{sends(judgeChild), applied(judgeChildren)}, mutant: "11-delete-before-all-children",
 	text: "A lease whose partition is gone is deleted only when its children exist. A host that trusts the lease creates them at its position, with its start, its bound and its stop.",
 	exempt: []string{
-		"A host of .NET or Java has replaced the document of the parent. It is not the one that the host knows.",
+		"A .NET or Java host has replaced the parent's document, which is not the one that the host knows.",
 		"The host owns no lease around the new one, so that this is no child: it creates what has no lease.",
 		"The marker does not exist yet, so the first leases are created.",
-		"The lease is of a range and not of a partition. When several partitions lie in it, its host cuts it into children.",
+		"The lease is for a range rather than a partition. When several partitions lie in it, its host cuts it into children.",
 	},
 }, {
 	name: "shadowed-leases", judges: all{applied(judgeShadowedLeases), atRest(judgeShadowedAtRest, restParents)}, mutant: "10-child-beside-its-ancestor",
-	text:   "A host does not acquire a lease if its listings show an ancestor of the lease.",
-	exempt: []string{"One of the last eight listings showed the lease without an ancestor. A cycle may act on its listing while a worker receives others."},
+	text:   "A host does not acquire a lease if its listings show one of the lease's ancestors.",
+	exempt: []string{"One of the last eight listings showed the lease without an ancestor, since a cycle may act on its listing while a worker receives others."},
 }, {
 	name: "one-write", judges: all{sends(judgeOneWrite)}, mutant: "460-slow-write-is-repeated",
 	text: "A host never has two writes of one of its leases in progress.",
 	exempt: []string{
-		"The write is one by which the host replaces a gone lease, or the create of a lease without an owner. Such a host need not own the lease.",
+		"The write replaces a gone lease, or creates one without an owner, for which the host need not own the lease.",
 	},
 }, {
 	name: "limits", judges: all{sends(judgeLimits), atRest(judgeShort, restShort)}, mutant: "340-left-over-beyond-the-maximum",
-	text: "A host acquires no more leases than Config.MaxLeases allows. A lease stays without an owner only if every host has that many.",
+	text: "A host acquires no more leases than Config.MaxLeases allows, and no lease stays without an owner unless every host has that many.",
 	exempt: []string{
-		"A host of .NET or Java has replaced or deleted a lease that the host still counts as its own.",
+		"A .NET or Java host has replaced or deleted a lease that the host still counts as its own.",
 		"A lease that the host has stolen and not used yet was deleted, so the host will not put it back.",
 		"Another lease shadows the lease that the host holds.",
 	},
@@ -207,7 +207,7 @@ var rules = []rule{{
 	exempt: []string{"The host is configured to read less ahead, so the next read waits for the handler."},
 }, {
 	name: "drain", judges: all{begins(judgeDrain)}, mutant: "332-drain-without-limit",
-	text: "The context of a handler ends when the drain timeout of a stop is over. While the host keeps the lease, it ends at no other time.",
+	text: "A handler's context ends when a stop's drain timeout is over, and at no other time while the host keeps the lease.",
 	exempt: []string{
 		"One of the host's clocks has fallen behind since the stop, so the host counts the timeout longer.",
 		"The facts that exempt for checkpoints from keeping the lease.",
@@ -217,7 +217,7 @@ var rules = []rule{{
 	text: "Batch.Checkpoint returns nil only if the position is stored, and lease.ErrLost only if the host has lost the lease or stops.",
 	exempt: []string{
 		"The host's trust had ended by its wall clock, which was set back later.",
-		"A host of .NET or Java has replaced the lease's document.",
+		"A .NET or Java host has replaced the lease's document.",
 		"The lease's partition is gone, or its children exist already.",
 		"The host has lost the lease and acquired it again since the worker began.",
 	},
@@ -228,7 +228,7 @@ var rules = []rule{{
 	name: "coverage", judges: all{applied(judgeFeedRange), atRest(judgeCoverage, restCovered, restRead, restParents)},
 	mutant: "351-a-split-has-three-children-at-most",
 	text:   "At rest the leases cover all keys without overlap, none of them is gone, and a live host owns and reads each of them.",
-	exempt: []string{"A host of .NET or Java, or an operator, has created a lease of these keys that overlaps another one in part."},
+	exempt: []string{"A .NET or Java host, or an operator, has created a lease for these keys that overlaps another one in part."},
 }, {
 	name: "balance", judges: all{atRest(judgeStable, restStable), atRest(judgeBalance, restBalanced)}, mutant: "356-ten-hosts-at-most",
 	text: "At rest no lease gets another owner, and every host owns its share of the leases.",
@@ -246,7 +246,7 @@ var rules = []rule{{
 	},
 }, {
 	name: "estimates", judges: all{ends(judgeEstimates)}, mutant: "34-filter-stalls-checkpoints",
-	text: "The lag that an estimator measures is never below the number of unread transactions, and it is exact by the estimator's formula. At rest it is known.",
+	text: "The lag that an estimator measures is never less than how many transactions are unread, exact by the estimator's formula, and known at rest.",
 	exempt: []string{
 		"The source has lost the changes after a position that the user has not checkpointed, or refuses its start time.",
 		"The estimator's page is empty and does not show how far the feed goes, so that only a lower bound is known.",
@@ -255,14 +255,14 @@ var rules = []rule{{
 	},
 }, {
 	name: "readers", judges: all{begins(judgeReaderPage), begins(judgeReaderEnds)}, mutant: "379-key-of-a-reader-is-dropped",
-	text: "A feed.Reader returns every change of its range in order and without gaps, also over splits and merges and after it resumes.",
+	text: "A feed.Reader returns every change in its range in order and without gaps, also over splits and merges and after it resumes.",
 }, {
 	name: "discards", judges: all{begins(judgeUnmark), sends(judgeDiscard), applied(judgeDiscarded), judgeStart}, mutant: "342-discard-under-a-live-owner",
 	text:   "A host with Config.DiscardLeases deletes the marker, and then every lease that existed. It deletes no lease that has a live owner.",
 	exempt: []string{"A listing of the host showed the lease as expired, and the store's clock was set back since."},
 }, {
 	name: "stops", judges: all{uses(judgeStopped), sends(judgeStopKept)}, mutant: "1060-stop-is-not-stored",
-	text: "After the handler has stopped a lease, no host hands out a change of it until an operator resumes it. The owner's writes store the stop.",
+	text: "After the handler has stopped a lease, no host hands out any of its changes until an operator resumes it. The owner's writes store the stop.",
 }, {
 	name: "time-to-live", judges: all{begins(judgePurge), begins(judgeServed), applied(judgePassed), atRest(judgeExpired, restExpired)},
 	mutant: "381-expired-change-is-dropped-before-delivery",

@@ -212,9 +212,9 @@ func (r *replication) instrument(provider metric.MeterProvider) (stop func() err
 	}
 	meter := provider.Meter("github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate")
 	documents, err1 := meter.Int64ObservableCounter("changefeed.replicate.documents", metric.WithUnit("{document}"),
-		metric.WithDescription("Documents that this process copied, moved or deleted, by operation."))
+		metric.WithDescription("Documents that this process copied, moved or deleted, by what was done."))
 	behind, err2 := meter.Int64ObservableGauge("changefeed.replicate.behind", metric.WithUnit("{LSN}"),
-		metric.WithDescription("Lag of the replication, over all its processes, at the last measurement."))
+		metric.WithDescription("How far the replication's processes together were behind at the last measurement."))
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
