@@ -12,8 +12,8 @@ import (
 // worker. If the lease was stolen, the worker claims it first: it waits before it uses it.
 //
 // Only a lease of a live foreign owner is stolen. That is a host of another
-// implementation, which hands no wanted lease over and has no trust that ends by itself. The steal
-// changes the document's ETag. So the victim cannot renew, and learns of the steal at its
+// implementation, which hands no wanted lease over and has no trust that ends by itself.
+// The steal changes the document's ETag. So the victim cannot renew, and learns of the steal at its
 // next write. Only the clock bounds the time until then: a live victim writes again
 // before its last write expires. E is Config.ExpirationInterval. So the thief
 //
