@@ -37,10 +37,10 @@
 // # Leases
 //
 // Every acquire interval a running host lists the leases and takes those that are free or
-// expired. When other hosts have more than their share, it asks for some of their leases;
-// the owner then finishes its batch, writes a checkpoint and releases the lease. Between
-// changefeed hosts, no live lease is stolen. P leases over W hosts settle at floor(P/W)
-// or ceil(P/W) each.
+// expired. When other hosts have more than their share, it writes into some of their leases
+// that it wants them; the owner of a wanted lease finishes its batch, writes a checkpoint and
+// releases the lease. Between changefeed hosts, no live lease is stolen. P leases over W
+// hosts settle at floor(P/W) or ceil(P/W) each.
 //
 // A host that can no longer write its lease stops using it before another host may take
 // it: its handler's context ends with cause [lease.ErrLost].

@@ -352,14 +352,14 @@ func (c *cycle) conflict(plan *balance.Plan, err error) {
 	}
 }
 
-// want marks a lease as wanted, so that its owner hands it over to this host. If the outcome
+// want writes that this host wants a lease, so that its owner hands it over. If the outcome
 // is unknown, the plan counts the lease as wanted until the next listing shows the outcome.
 // Otherwise a host that loses its answers would want one lease after the other until it wanted
 // all of their owner's.
 func (c *cycle) want(plan *balance.Plan, l lease.Lease) {
 	wanted := protocol.Wanted(l, c.owner)
 	wanted.Timestamp = c.clock().Wall.UTC()
-	op := "mark " + l.Token + " as wanted"
+	op := "want " + l.Token
 	var stored lease.Lease
 	err := c.insist(op, func(ctx context.Context) (err error) {
 		stored, err = c.store.Update(ctx, wanted)

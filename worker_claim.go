@@ -12,8 +12,8 @@ import (
 // worker. If the lease was stolen, the worker claims it first: it waits before it uses it.
 //
 // Only a lease of a live foreign owner is stolen. That is a host of another
-// implementation, which obeys no request and has no trust that ends by itself. The steal
-// changes the document's ETag. So the victim cannot renew, and learns of the steal at its
+// implementation, which hands no wanted lease over and has no trust that ends by itself.
+// The steal changes the document's ETag. So the victim cannot renew, and learns of the steal at its
 // next write. Only the clock bounds the time until then: a live victim writes again
 // before its last write expires. E is Config.ExpirationInterval. So the thief
 //
@@ -24,7 +24,7 @@ import (
 // During the wait and the confirmation the thief
 //
 //	does not read, deliver or open the observer   because the victim may still work
-//	does not obey a request                       because the next owner would take a free lease without a wait
+//	does not hand the lease over if it is wanted  because the next owner would take a free lease without a wait
 //	does not release                              for the same reason; if it must stop, the lease expires
 //	does not put the document back                because a deletion ends the claim. Another host may have
 //	                                              recreated the document. The confirming renewal is then
@@ -52,7 +52,7 @@ func (w *worker) begin() {
 		return
 	}
 	w.notify(Notification{Event: Acquired, LeaseToken: w.token, takeover: w.claim.takeover})
-	if stop := w.writer.stop; !stop.IsZero() {
+	if stop := w.leaseStop(); !stop.IsZero() {
 		w.notifyStopped(fmt.Errorf("%s (since %s)", stop.Reason, stop.At.Format(time.RFC3339)), 0)
 	}
 }
@@ -92,7 +92,7 @@ func (w *worker) ended() {
 		w.log(w.token).Info("claim of a stolen lease ended before its use", "reason", w.reason.String())
 		return
 	}
-	if !w.writer.stop.IsZero() {
+	if !w.leaseStop().IsZero() {
 		w.metrics.stops(-1)
 	}
 	n := Notification{Event: Released, LeaseToken: w.token, Reason: w.reason, Err: w.abandoned}

@@ -43,8 +43,8 @@ type ending struct {
 // another host wants the lease, as wanted reports. No message reports these events, so each step checks
 // them.
 //
-// A worker whose partition is gone ignores the request of another host and continues the
-// split. If the partition turns out to exist, it hands the lease over then.
+// A worker whose partition is gone continues the split even if another host wants the lease.
+// If the partition turns out to exist, it hands the lease over then.
 func (e *ending) observe(wanted bool) {
 	w := e.w
 	if e.abandonAt == never && w.stop.Err() != nil {

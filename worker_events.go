@@ -52,6 +52,9 @@ func (w *worker) stopped(err error, attempt int) {
 	w.notifyStopped(err, attempt)
 }
 
+// leaseStop returns the stop of the lease, which is zero if the lease is not stopped.
+func (w *worker) leaseStop() protocol.Stop { return w.writer.stop }
+
 // notifyStopped notifies the user that the lease is stopped.
 func (w *worker) notifyStopped(err error, attempt int) {
 	w.metrics.stops(1)

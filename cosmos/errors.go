@@ -2,18 +2,16 @@ package cosmos
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/rest"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -64,7 +62,7 @@ func (f refusal) failure(op string, a *answer) error {
 		return fmt.Errorf("%s: %s: %w; check both names, or create it: %w", op, f.what, feed.ErrNotFound, inLine(a.failure))
 	case a.status == http.StatusUnauthorized:
 		return unauthorized(op, f.what, f.byKey, inLine(a.failure))
-	case a.is(http.StatusBadRequest, wire.SubNone) && strings.Contains(a.failure.Error(), "HTTP request to an HTTPS server"):
+	case wire.RequiresTLS(a.status, a.failure.Error()):
 		return misconfigured{fmt.Errorf("%s: the server of %s speaks TLS; begin the endpoint with https://: %w", op, f.what, inLine(a.failure))}
 	case a.status == http.StatusForbidden && tellsClock(a.failure):
 		return wrongClock(op, inLine(a.failure))
@@ -165,47 +163,11 @@ func inLine(err error) error {
 	text := err.Error()
 	var refused *azcore.ResponseError
 	if errors.As(err, &refused) {
-		text = strings.ReplaceAll(text, refused.Error(), answerLine(refused))
+		text = strings.ReplaceAll(text, refused.Error(), rest.Line(refused))
 	} else if !strings.Contains(text, "\n") {
 		return err
 	}
 	return &answerError{err, strings.Join(strings.Fields(text), " ")}
-}
-
-// answerLine returns the status of a response, its message, and the activity id by which
-// support finds it.
-func answerLine(refused *azcore.ResponseError) string {
-	status, message, activity := strconv.Itoa(refused.StatusCode), refused.ErrorCode, ""
-	if r := refused.RawResponse; r != nil {
-		if sub := r.Header.Get(wire.HeaderSubStatus); sub != "" && sub != "0" {
-			status += "/" + sub
-		}
-		if id := r.Header.Get(wire.HeaderActivityID); id != "" {
-			activity = " (activity " + id + ")"
-		}
-		if body, err := runtime.Payload(r); err == nil && len(body) > 0 {
-			message = answerMessage(body)
-		}
-	}
-	if message == "" {
-		message = "no message"
-	}
-	return fmt.Sprintf("the account answers %s: %s%s", status, message, activity)
-}
-
-// maxMessage limits the length of a message, because some proxies return a page of HTML.
-const maxMessage = 500
-
-// answerMessage returns the first line of the message in the body of a refusal.
-func answerMessage(body []byte) string {
-	var refusal wire.ErrorBody
-	text := string(body)
-	if json.Unmarshal(body, &refusal) == nil && refusal.Message != "" {
-		text = refusal.Message
-	}
-	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-	text = strings.TrimSpace(text)
-	return text[:min(len(text), maxMessage)]
 }
 
 // misconfigured marks an error as a [feed.ErrMisconfigured] without changing its text.

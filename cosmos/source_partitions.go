@@ -170,17 +170,11 @@ func (all *keyRanges) live() ([]feed.Partition, error) {
 			live = append(live, feed.Partition{ID: r.ID, Range: feed.Range{Min: strings.ToUpper(r.Min), Max: strings.ToUpper(r.Max)}, Parents: r.Parents})
 		}
 	}
-	over, at := partitionsOver(feed.Full(), live)
+	over, at := follow.Over(feed.Full(), live, func(p feed.Partition) feed.Range { return p.Range })
 	if at != feed.MaxEPK || len(over) < len(live) {
 		return nil, errNoTiling
 	}
 	return over, nil
-}
-
-// partitionsOver returns the partitions with keys in r, in the order of their ranges, and
-// the key up to which they cover r.
-func partitionsOver(r feed.Range, partitions []feed.Partition) (over []feed.Partition, at string) {
-	return follow.Over(r, partitions, func(p feed.Partition) feed.Range { return p.Range })
 }
 
 // holding returns the partitions that hold keys of a range. It uses the last list, or a
@@ -194,6 +188,6 @@ func (s *Source) holding(ctx context.Context, p *properties, r feed.Range, anew 
 			return nil, charge, err
 		}
 	}
-	some, _ = partitionsOver(r, live)
+	some, _ = follow.Over(r, live, func(p feed.Partition) feed.Range { return p.Range })
 	return some, charge, nil
 }

@@ -163,11 +163,16 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 		}
 		r.turn %= len(r.cursors)
 		c := r.cursors[r.turn]
+		if r.Drained() {
+			c.tail = follow.Tail{} // look for the end anew
+		}
+		c.tail.Once = true
 		page, err := r.read(ctx, c)
 		if err == nil {
-			if c.advance(page); !c.end {
+			if r.Drained() && len(page.Changes) > 0 {
 				r.reopen()
 			}
+			c.advance(page)
 			r.turn++
 			page.Range = c.rng
 			return page, c.rng, nil
@@ -186,10 +191,14 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 // errPaging is returned by Next and Pages while a loop over Pages runs.
 var errPaging = errors.New("reader: a loop over Pages is running")
 
-// Drained reports whether the reader has reached the end of the feed, because the last
-// read of each part returned no changes. With [Reader.Next], that holds until the next
-// page with changes, error, split or merge; in a loop over [Reader.Pages], until a part
-// has changes again.
+// Drained reports whether the reader has reached the end of the feed that it saw first,
+// even if changes are written faster than it reads. If the source does not report
+// [Page.End], that is when the last read of each part returned no changes.
+//
+// With [Reader.Next], a drained reader looks for the end anew after a page with changes, an
+// error, a split or a merge; until it has read every part again, it is not drained. In a
+// loop over [Reader.Pages] with [ReaderConfig.Follow], it is drained until a part has
+// changes again.
 func (r *Reader) Drained() bool {
 	for _, c := range r.cursors {
 		if !c.end {
@@ -199,10 +208,15 @@ func (r *Reader) Drained() bool {
 	return r.begun
 }
 
-// reopen clears end of every cursor, so that the reader is not drained.
+// reopen clears end of every cursor, so that the reader is not drained. If it was, every
+// part looks for its end anew.
 func (r *Reader) reopen() {
+	drained := r.Drained()
 	for _, c := range r.cursors {
 		c.end = false
+		if drained {
+			c.tail = follow.Tail{Once: true}
+		}
 	}
 }
 

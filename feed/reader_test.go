@@ -318,11 +318,38 @@ func TestReaderKeepsItsPositionWhenTheListingAfterASplitFails(t *testing.T) {
 	}
 }
 
-func TestReaderIsDrainedAfterAnEmptyReadOfEveryRange(t *testing.T) {
+// A program that reads with Next until Drained would otherwise never end if changes are
+// written as fast as it reads.
+func TestReaderIsDrainedThoughTheWritesDoNotEnd(t *testing.T) {
+	s := newFake("40", "80")
+	write := func(n int) {
+		for i := range n {
+			s.write([]string{"10", "50", "90"}[i%3], fmt.Sprint("a", len(s.log)))
+		}
+	}
+	write(5)
+	s.after = func(feed.Request) { write(3) }
+	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), MaxItems: 2})
+	for round := range 3 { // a drained reader reads on, and is drained again
+		before, pages := len(s.log), 0
+		var all []string
+		for drained := false; !drained; drained = r.Drained() {
+			all = append(all, strings.Fields(next(t, r))...)
+			if pages++; pages > 100 {
+				t.Fatalf("round %d: not drained after %d pages", round, pages)
+			}
+		}
+		if round == 0 && len(all) < before {
+			t.Errorf("drained after %v, without all of the %d changes written before", all, before)
+		}
+	}
+}
+
+func TestReaderIsDrainedAtTheEndOfEveryRange(t *testing.T) {
 	s := newFake("40")
 	s.write("50", "b")
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})
-	for i, want := range []bool{false, false, false, true, true} { // pages: part a empty, b with b, a empty, b empty
+	for i, want := range []bool{false, true, true, true, true} { // pages: part a empty, b with b, a empty, b empty
 		if i == 0 && r.Drained() {
 			t.Fatal("a reader that never read is drained")
 		}
@@ -403,6 +430,28 @@ func TestReaderWaitsOnlyAtTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A reader that took an empty page from the middle for the end would wait before each of
+// the pages that other keys leave empty.
+func TestReaderAtTheEndWaitsOnceForAChangeBehindEmptyPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake("40")
+		s.sparse = true
+		s.write("50", "a")
+		r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), Range: feed.Range{Min: "40", Max: "FF"}, Wait: 8 * time.Second})
+		readAll(t, r)
+		for i := range 5 {
+			s.write("10", fmt.Sprint("x", i))
+		}
+		s.write("50", "b")
+		began := time.Now()
+		for next(t, r) != "b" {
+		}
+		if held := time.Since(began); held != 8*time.Second {
+			t.Errorf("the change came after %s; want 8s", held)
+		}
+	})
 }
 
 func TestReaderStopsWaitingWhenItsContextEnds(t *testing.T) {

@@ -22,7 +22,7 @@
 // A host changes a lease document only by compare-and-set on its ETag, so there is no
 // lock, no leader and no table of owners. A lease is absent, free (it has no owner) or
 // owned; how long an owned lease stays live depends on its age by the store's clock. A
-// host that needs another one's lease marks it as wanted ([PropertyWanted]), and the
+// host that wants another one's lease writes so into it ([PropertyWanted]), and the
 // owner hands it over after its batch. The owner writes the position with each checkpoint
 // and each renewal.
 //

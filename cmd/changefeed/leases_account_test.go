@@ -86,7 +86,7 @@ func TestLeasesReleaseAsksTheOwnerAndWaitsUntilTheLeaseIsFree(t *testing.T) {
 		case l.State != want:
 			t.Errorf("lease %s is %s, owned by %q", l.Lease, l.State, l.Owner)
 		case l.Lease == "0" && !(strings.HasPrefix(l.WantedBy, "changefeed leases release on ") && protocol.Ours(l.WantedBy)):
-			t.Errorf("it was asked for by %q", l.WantedBy)
+			t.Errorf("it is wanted by %q", l.WantedBy)
 		}
 	}
 	if code, out, _ := a.run("leases", "release", "0"); code != exitOK || !strings.Contains(out, "lease 0 is free\n") {
@@ -116,7 +116,7 @@ func TestLeasesReleaseReportsABusyOwner(t *testing.T) {
 	<-busy
 	<-busy
 	code, out, errOut := a.run("leases", "release", "--all", "--timeout", "500ms")
-	if code != exitFailed || !strings.Contains(errOut, "host-1 still owns lease ") || !strings.Contains(errOut, "releases the lease after the batch") {
+	if code != exitFailed || !strings.Contains(errOut, "host-1 still owns lease ") || !strings.Contains(errOut, "releases it after the batch") {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 	close(let)

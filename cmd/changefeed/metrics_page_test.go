@@ -357,7 +357,7 @@ func recordServer(t *testing.T, r *instrumentRecorder) {
 // record their instruments.
 func recordCommands(t *testing.T, r *instrumentRecorder) {
 	t.Helper()
-	account, err := connect.OpenSettings(connect.Settings{Data: shop(t, 0)})
+	account, err := connect.NewAccount("").OpenSettings(connect.Settings{Data: shop(t, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func onRemote(t *testing.T, play func(r *remote)) {
 // process runs a processor until it has created its leases.
 func (r *remote) process(name string) {
 	r.t.Helper()
-	account, err := connect.OpenSettings(connect.Settings{Endpoint: "http://localhost/", Key: r.Key})
+	account, err := connect.NewAccount("").OpenSettings(connect.Settings{Endpoint: "http://localhost/", Key: r.Key})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // interval is acquired by any host. So a host that wanted it and died disturbs the balance for a
 // moment, and never the coverage.
 //
-// Then the host marks a lease of the most loaded host as wanted. The owner finishes its batch
+// Then the host wants a lease of the most loaded host. The owner finishes its batch
 // and releases the lease. The released lease is reserved for the host that wants it. With every
 // such lease have(victim) is at least have(me) + 2, so each improves the balance. Hosts at floor
 // or ceil write nothing, so leases do not move between equally loaded hosts.

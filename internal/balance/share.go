@@ -3,7 +3,7 @@ package balance
 import "github.com/changefeed-go/changefeed/lease"
 
 // count adds the lease to the number of a host, or removes it if by is -1. The lease
-// counts for the host that requests it, because that host gets it next. Otherwise it
+// counts for the host that wants it, because that host gets it next. Otherwise it
 // counts for its live owner, if there is one.
 func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
 	// The listing may show another owner of a lease that a worker still trusts. The host

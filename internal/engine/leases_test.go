@@ -171,11 +171,11 @@ func TestLeaseErrorsNameTheOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"update lease 17": func() error { _, err := s.Update(t.Context(), l); return err }(),
-		"delete lease 17": s.Delete(t.Context(), l),
-		"create lease 17": func() error { _, err := s.Create(t.Context(), l); return err }(),
-		"list leases":     func() error { _, err := s.List(t.Context()); return err }(),
-		"create the mark": s.SetInitialized(t.Context(), true),
+		"update lease 17":   func() error { _, err := s.Update(t.Context(), l); return err }(),
+		"delete lease 17":   s.Delete(t.Context(), l),
+		"create lease 17":   func() error { _, err := s.Create(t.Context(), l); return err }(),
+		"list leases":       func() error { _, err := s.List(t.Context()); return err }(),
+		"create the marker": s.SetInitialized(t.Context(), true),
 	} {
 		if !errors.Is(err, feed.ErrNotFound) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s in a deleted container: %v, want ErrNotFound", what, err)

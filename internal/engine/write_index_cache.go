@@ -50,9 +50,9 @@ type generation struct {
 	// for any key. These are the writes before the store was opened, or before the cache
 	// was reset.
 	any bool
-	// mark shows when all of the generation is in the files: when the files have this
-	// mark. A zero mark is not set yet.
-	mark mark
+	// until shows when all of the generation is in the files: when the files have this
+	// write. It is zero until it is set.
+	until lastWrite
 }
 
 // cacheState is the place of an item's current index entry.
@@ -68,9 +68,9 @@ const (
 	anywhere
 )
 
-// mark is the last LSN that a group wrote to one partition. Files that have this LSN hold
-// the whole group. If lsn is 0, there is no mark.
-type mark struct {
+// lastWrite is the last LSN that a group wrote to one partition. Files that have this LSN
+// hold the whole group. If lsn is 0, there is none.
+type lastWrite struct {
 	container, partition uint32
 	lsn                  int64
 }
@@ -172,8 +172,9 @@ func (g *generation) put(h uint32, key string, e *layout.Entry) {
 	g.records = append(append(g.records, key...), value[:]...)
 }
 
-// add stores the index entries that a group has written. m is the group's mark.
-func (r *indexCache) add(written map[string]version, m mark) {
+// add stores the index entries that a group has written. end is the group's
+// last write.
+func (r *indexCache) add(written map[string]version, end lastWrite) {
 	if len(written) == 0 {
 		return
 	}
@@ -181,11 +182,11 @@ func (r *indexCache) add(written map[string]version, m mark) {
 	for key, v := range written {
 		last.put(uint32(maphash.String(r.seed, key))&r.mask, key, &v.Entry)
 	}
-	// A generation has no mark if the marked partition is gone. It then takes the current
-	// mark. A later mark is as correct, but the files show it later.
+	// A generation has none if the partition of its last write is gone. It then takes the
+	// current one. A later one is as correct, but the files show it later.
 	for _, g := range r.generations {
-		if g == last || g.mark.lsn == 0 {
-			g.mark = m
+		if g == last || g.until.lsn == 0 {
+			g.until = end
 		}
 	}
 }
@@ -213,11 +214,11 @@ func (r *indexCache) trim(files *pebble.Iterator) error {
 		return nil
 	}
 	oldest := r.generations[0]
-	if oldest.mark.lsn == 0 {
+	if oldest.until.lsn == 0 {
 		return nil
 	}
-	if !files.SeekPrefixGE(layout.PartitionKeyOf(oldest.mark.container, oldest.mark.partition)) {
-		oldest.mark = mark{} // the partition does not exist any more, or no file has it yet
+	if !files.SeekPrefixGE(layout.PartitionKeyOf(oldest.until.container, oldest.until.partition)) {
+		oldest.until = lastWrite{} // the partition does not exist any more, or no file has it yet
 		return files.Error()
 	}
 	value, err := files.ValueAndErr()
@@ -228,7 +229,7 @@ func (r *indexCache) trim(files *pebble.Iterator) error {
 	if err != nil {
 		return err
 	}
-	if c.LSN >= oldest.mark.lsn {
+	if c.LSN >= oldest.until.lsn {
 		r.generations = slices.Delete(r.generations, 0, 1)
 	}
 	return nil

@@ -238,10 +238,10 @@ type group struct {
 	// index is an iterator over the index entries before this group. files is the same
 	// without the memtables. Both are nil until the first lookup.
 	index, files *pebble.Iterator
-	// cache has the index entries of recent writes. mark is this group's mark in the
-	// cache.
+	// cache has the index entries of recent writes. end is this group's last
+	// write.
 	cache indexCache
-	mark  mark
+	end   lastWrite
 	// read is the number of bytes of documents that the group's transactions have read.
 	read int
 	// ts is the clock's time when the group began. It is the _ts of all writes of the
@@ -337,7 +337,7 @@ func (g *group) commit() error {
 	for _, s := range g.retired {
 		s.retire()
 	}
-	g.cache.add(g.written, g.mark)
+	g.cache.add(g.written, g.end)
 	return nil
 }
 

@@ -378,11 +378,11 @@ type writeState struct {
 // touch records that the partition at an index of meta has a new last LSN.
 func (l *writeState) touch(g *group, index int, lsn int64) {
 	l.ends[index] = lsn
-	g.mark = mark{container: l.c.number, partition: l.meta.partitions[index].number, lsn: lsn}
+	g.end = lastWrite{container: l.c.number, partition: l.meta.partitions[index].number, lsn: lsn}
 	if !slices.Contains(l.touched, index) {
 		l.touched = append(l.touched, index)
 	}
-	l.mark(g)
+	l.list(g)
 }
 
 // replace sets l.meta to m. The next flush then writes the container's record and the
@@ -394,10 +394,10 @@ func (l *writeState) replace(g *group, m *meta, ends []int64) {
 	for i := range m.partitions {
 		l.touched = append(l.touched, i)
 	}
-	l.mark(g)
+	l.list(g)
 }
 
-func (l *writeState) mark(g *group) {
+func (l *writeState) list(g *group) {
 	if !l.isDirty {
 		l.isDirty = true
 		g.dirty = append(g.dirty, l)

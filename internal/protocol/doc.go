@@ -16,8 +16,8 @@
 //     lease ([Terms.Trusted]). Trust lasts from the start of the last successful write,
 //     for the expiration less a margin.
 //   - A host gives up its trust before it sends a write that lets another host in.
-//   - No host takes a live lease from a host of this implementation. A host that needs a
-//     lease marks it as wanted. The owner then finishes its batch and releases the lease.
+//   - No host takes a live lease from a host of this implementation. A host that wants a
+//     lease writes so into it. The owner then finishes its batch and releases the lease.
 //   - No host takes an expired lease before its owner has stopped trusting it.
 //   - A position moves only to a change that was delivered.
 //   - Children and healed leases are created only where no host can have a newer one.

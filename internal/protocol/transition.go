@@ -20,7 +20,7 @@ func Acquired(l lease.Lease, owner string) lease.Lease {
 	return l
 }
 
-// Wanted returns l marked as wanted by owner. It affects no host's trust. The holder hands
+// Wanted returns l as a lease that owner wants. It affects no host's trust. The holder hands
 // the lease over after its current batch.
 func Wanted(l lease.Lease, owner string) lease.Lease {
 	return with(l, lease.PropertyWanted, owner)

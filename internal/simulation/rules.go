@@ -147,7 +147,7 @@ var rules = []rule{{
 	},
 }, {
 	name: "owners", judges: all{sends(judgePutBack), applied(judgeOwners)}, mutant: "20-ask-without-condition",
-	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to mark it as wanted. The owner changes nothing but the position, and whether the lease is stopped.",
+	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to write that it wants it. The owner changes nothing but the position, and whether the lease is stopped.",
 	exempt: []string{
 		"A listing of the host showed the lease as expired, and the store's clock was set back since.",
 		"The owner is a .NET or Java host, from which our hosts steal.",

@@ -7,6 +7,13 @@ import (
 	"strings"
 )
 
+// RequiresTLS reports whether an answer with the status and text is that of a TLS server to
+// a request without TLS. It knows the words of Go's server and of nginx.
+func RequiresTLS(status int, text string) bool {
+	return status == http.StatusBadRequest &&
+		(strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port"))
+}
+
 // Stranger returns an error if the answer to a client's first request is one of some other
 // web server and not of an account. Without it, a user who mistyped a port reads
 // that the character '<' is invalid. It returns nil when in doubt: a proxy in front of an

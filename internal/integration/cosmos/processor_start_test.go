@@ -190,7 +190,11 @@ func TestRunEndsAtItsStartIfTheServersTLSCannotBeTrusted(t *testing.T) {
 	secure, plain := httptest.NewUnstartedServer(handler), httptest.NewServer(handler)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
-	t.Cleanup(func() { handler.Drain(); secure.Close(); plain.Close() })
+	// nginx refuses plain HTTP on a port of TLS in its own words.
+	nginx := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\r\n", http.StatusBadRequest)
+	}))
+	t.Cleanup(func() { handler.Drain(); secure.Close(); plain.Close(); nginx.Close() })
 	for name, c := range map[string]struct {
 		endpoint string
 		want     []string
@@ -198,6 +202,7 @@ func TestRunEndsAtItsStartIfTheServersTLSCannotBeTrusted(t *testing.T) {
 		"an untrusted certificate": {secure.URL, []string{"is not trusted", "give Options.Transport a client that trusts it"}},
 		"https against plain HTTP": {strings.Replace(plain.URL, "http:", "https:", 1), []string{"does not speak TLS", "begin the endpoint with http://"}},
 		"http against TLS":         {strings.Replace(secure.URL, "https:", "http:", 1), []string{"speaks TLS", "begin the endpoint with https://"}},
+		"http against nginx's TLS": {nginx.URL, []string{"speaks TLS", "begin the endpoint with https://"}},
 	} {
 		a, err := cosmos.WithKey(c.endpoint, wire.EmulatorKey, cosmos.Options{})
 		if err != nil {

@@ -73,9 +73,12 @@ func (v Value) Int() (n int64, ok bool) {
 
 // digits returns the integer in Bytes.
 func (v Value) digits() int64 {
-	n, _ := strconv.ParseInt(unsafe.String(unsafe.SliceData(v.Bytes), len(v.Bytes)), 10, 64)
+	n, _ := strconv.ParseInt(textOf(v.Bytes), 10, 64)
 	return n
 }
+
+// textOf returns raw as a string that shares its memory, for parsers that do not keep it.
+func textOf(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) }
 
 // Float returns the float64 that is nearest to a number.
 func (v Value) Float() float64 { return v.float }
@@ -97,9 +100,7 @@ func parseNumber(raw []byte) Value {
 			}
 		}
 	}
-	// The string shares the memory of raw, which is safe because the parsers do not keep
-	// it.
-	text := unsafe.String(unsafe.SliceData(raw), len(raw))
+	text := textOf(raw)
 	if n, ok := longInteger(text); ok {
 		if f := float64(n); !isFloat(n, f) {
 			return Value{Kind: Number, float: f, Bytes: raw}

@@ -162,7 +162,7 @@ func (c *Client) refusal(answer *http.Response, body []byte) error {
 	status := answer.StatusCode
 	var e wire.ErrorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Message == "" {
-		if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
+		if wire.RequiresTLS(status, string(body)) {
 			return fmt.Errorf("%s requires TLS; use https:// in --endpoint", c.endpoint)
 		}
 		unexplained := &StatusError{status, answer.Request, fmt.Sprintf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)}

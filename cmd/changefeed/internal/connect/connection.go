@@ -114,12 +114,6 @@ func (a *Account) Open(warnings io.Writer) (*Opened, error) {
 	return a.OpenSettings(s)
 }
 
-// OpenSettings opens the account that s names, whatever the flags are. The command has no
-// flags for it. The errors are the same as those of [Account.Open].
-func OpenSettings(s Settings) (*Opened, error) {
-	return NewAccount("").OpenSettings(s)
-}
-
 // OpenSettings opens the account that s names, which [Account.Settings] has returned. The
 // errors are the same as those of [Account.Open].
 func (a *Account) OpenSettings(s Settings) (*Opened, error) {

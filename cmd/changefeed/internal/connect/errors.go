@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/rest"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // Plain returns err with only the service's message if err is an answer of the service.
@@ -68,26 +69,17 @@ func (e *answeredError) Unwrap() error { return e.answer }
 
 func (e *answeredError) Error() string { return brief(e.answer) }
 
-// brief returns the error message of an answer in one line.
+// brief returns an answer in one line.
 func brief(answer *azcore.ResponseError) string {
-	text := answer.Error()
-	if speaksTLS(text) {
+	if requiresTLS(answer) {
 		return "the account requires TLS, but the endpoint is http://"
 	}
-	if at := strings.Index(text, "{"); at >= 0 {
-		var body struct{ Message string }
-		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&body) == nil && body.Message != "" {
-			text, _, _ = strings.Cut(body.Message, "\n")
-			return fmt.Sprintf("the account answers %d: %s", answer.StatusCode, strings.TrimRight(text, "\r"))
-		}
-	}
-	return fmt.Sprintf("the account answers %d (%s)", answer.StatusCode, answer.ErrorCode)
+	return rest.Line(answer)
 }
 
-// speaksTLS reports whether text is the answer of a TLS server to a request without TLS.
-// It recognizes the answers of Go's server and of nginx.
-func speaksTLS(text string) bool {
-	return strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port")
+// requiresTLS reports whether a TLS server has answered a request without TLS.
+func requiresTLS(answer *azcore.ResponseError) bool {
+	return wire.RequiresTLS(answer.StatusCode, answer.Error())
 }
 
 // Text returns the text of err in one line, with names from the account escaped. Each answer of
@@ -214,7 +206,7 @@ func Advice(err error) string {
 		return "; the certificate is for another host name: use one of its names in " + n.endpointName()
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "; the server does not use TLS: use http:// in " + n.endpointName()
-	case errors.As(err, &answer) && speaksTLS(answer.Error()):
+	case errors.As(err, &answer) && requiresTLS(answer):
 		return "; use https:// in " + n.endpointName()
 	case errors.Is(err, feed.ErrMisconfigured):
 		return flagOf(err, n)

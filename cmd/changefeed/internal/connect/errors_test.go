@@ -74,7 +74,7 @@ func TestEveryAnswerInAnErrorIsALineAtMost(t *testing.T) {
 func TestAnotherWebServerIsNamedBeforeItsAnswerIsParsed(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }))
 	defer s.Close()
-	o, err := OpenSettings(Settings{Endpoint: s.URL, Key: keyA})
+	o, err := NewAccount("").OpenSettings(Settings{Endpoint: s.URL, Key: keyA})
 	if err != nil {
 		t.Fatal(err)
 	}

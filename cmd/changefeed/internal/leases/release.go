@@ -12,11 +12,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
-// Release releases leases. If a host of this project owns a live lease, Release requests
-// it as another host would, and waits until the owner has released it. It frees expired
-// leases itself.
+// Release releases leases. If a host of this project owns a live lease, Release
+// writes into it that it wants it, as another host would, and waits until the owner has
+// released it. It frees expired leases itself.
 type Release struct {
-	// Owner is the owner text of this command, which its hand-over requests contain.
+	// Owner is the owner text of this command. The leases that it wants contain it.
 	Owner string
 	// Timeout is the maximum time to wait for all leases together.
 	Timeout time.Duration
@@ -91,13 +91,13 @@ func (r Release) printf(format string, args ...any) error {
 	return err
 }
 
-// answer is the result of an attempt to free a lease or to mark it as wanted.
+// answer is the result of an attempt to free a lease or to write that it is wanted.
 type answer int
 
 const (
 	settled answer = iota // the lease is free, or no longer needs to be waited for
 	wanted                // the command wants the lease, and the document says so
-	refused               // the request could not be written yet, for instance because the owner has just renewed the lease
+	refused               // that it wants the lease could not be written yet, for instance because the owner has just renewed the lease
 )
 
 // begin frees a lease that is expired, or asks its live owner to release it.
@@ -118,11 +118,11 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 		}
 		return settled, r.printf("lease %s of %s is free; it was %s", i.Token, owner, state)
 	case s.Age(i.Lease) >= s.Terms.Young():
-		// The owner may be dead, and a request would make the lease look renewed. So
+		// The owner may be dead, and a write would make the lease look renewed. So
 		// begin waits until the owner writes the lease, or until the lease expires.
 		return refused, r.printf("lease %s: %s has not written it for %s; waiting until it does, or until the lease expires", i.Token, owner, s.Age(i.Lease))
 	case i.Wanted() != "":
-		return wanted, r.printf("lease %s: %s was already asked for it by %s", i.Token, owner, protocol.Instance(i.Wanted()))
+		return wanted, r.printf("lease %s of %s is already wanted by %s", i.Token, owner, protocol.Instance(i.Wanted()))
 	}
 	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Wanted(i.Lease, r.Owner)))
 	if changed(err) {
@@ -167,13 +167,12 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, isWan
 		case s.State(l) == Expired:
 			return r.printf("lease %s has expired: %s does not run any more, and any host may acquire it", i.Token, protocol.Instance(l.Owner))
 		case l.Wanted() == "" && isWanted:
-			// Hosts of this project keep the request in the document until a host
-			// acquires the lease.
+			// A lease stays wanted until a host acquires it.
 			return r.printf("lease %s was free, and %s has acquired it again", i.Token, protocol.Instance(l.Owner))
 		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
 			_, err := c.Replace(ctx, d, s.Codec.Encode(protocol.Wanted(l, r.Owner)))
 			if isWanted = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
-				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
+				return fmt.Errorf("want lease %s: %w", i.Token, err)
 			}
 			if isWanted {
 				if err := r.printAsked(i); err != nil {
@@ -197,7 +196,7 @@ func (r Release) timeoutError(ctx context.Context, i Item) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	return fmt.Errorf("%w: %s still owns lease %s after %s, perhaps because its handler has a batch; it was asked, and releases the lease after the batch", ErrNotReleased, protocol.Instance(i.Owner), i.Token, r.Timeout)
+	return fmt.Errorf("%w: %s still owns lease %s after %s, perhaps because its handler has a batch; the lease is wanted, so that host releases it after the batch", ErrNotReleased, protocol.Instance(i.Owner), i.Token, r.Timeout)
 }
 
 func changed(err error) bool {

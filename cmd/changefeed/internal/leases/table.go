@@ -30,7 +30,7 @@ type Row struct {
 	Position          string `json:"position"`
 	Continuation      string `json:"continuation,omitempty"`
 	Mode              string `json:"mode"`
-	// WantedBy is the host that requests the lease.
+	// WantedBy is the host that wants the lease.
 	WantedBy string `json:"wantedBy,omitempty"`
 	// Stopped says why the handler has stopped the lease. It is nil if the lease is not stopped.
 	Stopped *Stopped `json:"stopped,omitempty"`

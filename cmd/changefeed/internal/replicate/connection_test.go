@@ -101,7 +101,7 @@ func stageOn(t *testing.T, account *changefeedtest.Server) *stage {
 	s.from = changefeedtest.NewContainer(t, account.DB, "shop", from)
 	s.to = changefeedtest.NewContainer(t, account.DB, "shop", to)
 	var err error
-	if s.account, err = connect.OpenSettings(connect.Settings{Endpoint: account.Endpoint, Key: account.Key}); err != nil {
+	if s.account, err = connect.NewAccount("").OpenSettings(connect.Settings{Endpoint: account.Endpoint, Key: account.Key}); err != nil {
 		t.Fatal(err)
 	}
 	s.account.DB = account.DB

@@ -31,7 +31,7 @@ func TestReplicateRefusesOneContainerInTwoRolesUnderTwoNames(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	open := func(endpoint string) *connect.Opened {
-		o, err := connect.OpenSettings(connect.Settings{Endpoint: endpoint, Key: wire.EmulatorKey})
+		o, err := connect.NewAccount("").OpenSettings(connect.Settings{Endpoint: endpoint, Key: wire.EmulatorKey})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func TestAnOutageMakesThreeLines(t *testing.T) {
 		s.to = changefeedtest.NewContainer(t, server.DB, "shop", storetype.ContainerProperties{ID: "by-product", KeyPaths: []string{"/product"}, Partitions: 3})
 		changefeedtest.NewContainer(t, server.DB, "shop", storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 		var err error
-		if s.account, err = connect.OpenSettings(connect.Settings{Endpoint: "http://localhost/", Key: server.Key}); err != nil {
+		if s.account, err = connect.NewAccount("").OpenSettings(connect.Settings{Endpoint: "http://localhost/", Key: server.Key}); err != nil {
 			t.Fatal(err)
 		}
 		s.account.DB = server.DB

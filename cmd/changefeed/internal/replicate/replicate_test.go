@@ -68,7 +68,7 @@ func onStage(t *testing.T, play func(s *stage)) {
 			t.Fatal(err)
 		}
 		s := &stage{T: t, said: &lines{}}
-		if s.account, err = connect.OpenSettings(connect.Settings{Data: dir}); err != nil {
+		if s.account, err = connect.NewAccount("").OpenSettings(connect.Settings{Data: dir}); err != nil {
 			t.Fatal(err)
 		}
 		if s.from, err = s.account.DB.Container(t.Context(), "shop", "orders"); err != nil {

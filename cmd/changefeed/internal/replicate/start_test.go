@@ -107,7 +107,7 @@ func replicateThroughOutage(t *testing.T, o *outage) {
 	if o.refused {
 		endpoint = "http://localhost/" // a client does not retry a refused connection of its own machine
 	}
-	if s.account, err = connect.OpenSettings(connect.Settings{Endpoint: endpoint, Key: server.Key}); err != nil {
+	if s.account, err = connect.NewAccount("").OpenSettings(connect.Settings{Endpoint: endpoint, Key: server.Key}); err != nil {
 		t.Fatal(err)
 	}
 	s.account.DB = server.DB
@@ -159,7 +159,7 @@ func TestAStartInterruptedInAnOutageReportsItAndLeavesNothing(t *testing.T) {
 		changefeedtest.NewContainer(t, server.DB, "shop", storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 		s := &stage{T: t, said: &lines{}}
 		var err error
-		if s.account, err = connect.OpenSettings(connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {
+		if s.account, err = connect.NewAccount("").OpenSettings(connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {
 			t.Fatal(err)
 		}
 		s.account.DB = server.DB
