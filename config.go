@@ -145,6 +145,10 @@ func init() {
 			cfg.now = now
 		}
 	}
+	hook.FailedChanges = func(err error, changes int) []int {
+		failed, _ := failedChanges(err, changes)
+		return failed
+	}
 	hook.SetCheckpoint = func(batch any, checkpoint func(ctx context.Context) error) {
 		if b, ok := batch.(*Batch); ok {
 			b.checkpoint = checkpoint
@@ -207,6 +211,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ExpirationInterval, defaultExpiration)
 	setDefault(&c.RequestTimeout, defaultRequest)
 	setDefault(&c.DrainTimeout, defaultDrain)
+	if c.Failure.Delay == 0 && c.Failure.MaxDelay > 0 {
+		c.Failure.Delay = min(backoffFirst, c.Failure.MaxDelay)
+	}
 	setDefault(&c.Failure.Delay, backoffFirst)
 	setDefault(&c.Failure.MaxDelay, max(backoffMost, c.Failure.Delay))
 	c.Range = c.Range.OrFull()

@@ -27,7 +27,8 @@
 // If the handler returns an error or panics, the batch is delivered again after a delay,
 // until the handler succeeds. The lease's later changes wait meanwhile, so that the order
 // is kept. After a crash the next owner starts at the last checkpoint, but a planned move
-// to another host redelivers nothing. A handler that must not act twice stores the last
+// to another host redelivers nothing, unless the handler had failed with a part of a batch
+// ([BatchError]). A handler that must not act twice stores the last
 // change's LSN together with its results.
 //
 // With [Checkpointing.Manual] the handler acknowledges batches itself, by

@@ -43,14 +43,24 @@ type HandlerError struct {
 	Stack []byte
 	// FirstLSN and LastLSN are the batch's, or zero if the call had no batch.
 	FirstLSN, LastLSN int64
+
+	// failed are the indexes of the changes that were not handled. problem says why a
+	// *BatchError in Err does not count. stops reports whether Err stops the lease.
+	failed  []int
+	problem string
+	stops   bool
 }
 
 // Error returns the operation, the LSNs and the error, without the stack.
 func (e *HandlerError) Error() string {
-	if e.FirstLSN == 0 {
-		return fmt.Sprintf("handler: %s: %v", e.Op, e.Err)
+	lsns, problem := "", ""
+	if e.FirstLSN != 0 {
+		lsns = fmt.Sprintf(" LSN %d to %d", e.FirstLSN, e.LastLSN)
 	}
-	return fmt.Sprintf("handler: %s LSN %d to %d: %v", e.Op, e.FirstLSN, e.LastLSN, e.Err)
+	if e.problem != "" {
+		problem = " (" + e.problem + ")"
+	}
+	return fmt.Sprintf("handler: %s%s: %v%s", e.Op, lsns, e.Err, problem)
 }
 
 // Unwrap returns Err.

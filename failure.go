@@ -12,10 +12,12 @@ import (
 type Failure struct {
 	// Delay is the time from the first failure of a batch to its next delivery. It doubles
 	// with each further failure, up to MaxDelay, plus or minus 20 %. If a delivery handles
-	// some of the changes, the delays begin anew. If zero, 1 s is used.
+	// some of the changes, the delays begin anew. If zero, 1 s is used, or MaxDelay if that
+	// is shorter.
 	Delay time.Duration
-	// MaxDelay is the longest delay between two deliveries. If zero, 30 s is used, or Delay
-	// if that is longer.
+	// MaxDelay bounds the delay before the 20 % are added. If zero, 30 s is used, or Delay
+	// if that is longer. Only an error that wraps a [feed.ThrottledError] waits for longer,
+	// namely as long as the service asks for.
 	MaxDelay time.Duration
 }
 
@@ -31,6 +33,10 @@ var ErrNotHandled = errors.New("changefeed: the change was not handled, because 
 // The changes of one partition key should be handled in order. So a handler that goes on
 // after a failure leaves later changes of that key out, and reports them as [ErrNotHandled].
 //
+// The error may be wrapped, as by fmt.Errorf with %w. But beside another error, as in
+// errors.Join, it counts as a failure of the whole batch, since the other error may concern
+// all changes.
+//
 // After a crash, or when the lease moves to another host, the whole batch is delivered
 // again, because the position of a lease cannot lie within a batch.
 type BatchError struct {
@@ -38,10 +44,17 @@ type BatchError struct {
 	// error means that the change was handled, so a BatchError without errors means success.
 	// An index that the batch does not have fails the whole batch.
 	Errors map[int]error
+
+	// of is the number of changes in the batch from which Each or Batches has made the
+	// error, or 0. Their error says nothing about a batch of another size.
+	of int
 }
 
 // failed returns the indexes of the changes that failed, in order.
 func (e *BatchError) failed() []int {
+	if e == nil { // a nil *BatchError in an error means what an empty one means
+		return nil
+	}
 	failed := make([]int, 0, len(e.Errors))
 	for i, err := range e.Errors {
 		if err != nil {
@@ -52,13 +65,50 @@ func (e *BatchError) failed() []int {
 	return failed
 }
 
+// failedChanges returns the indexes of the changes that were not handled when a handler got n
+// changes and returned err. problem says why a *BatchError in err does not count.
+//
+// It counts alone or wrapped in texts. It does not count in an error that wraps several,
+// because the others may concern the whole batch, nor if an empty one is wrapped.
+func failedChanges(err error, n int) (failed []int, problem string) {
+	for wrapped := false; err != nil; wrapped = true {
+		switch x := err.(type) { //nolint:errorlint // it unwraps the error step by step
+		case *BatchError:
+			failed = x.failed()
+			switch last := len(failed) - 1; {
+			case last < 0 && !wrapped:
+				return nil, ""
+			case last >= 0 && (failed[0] < 0 || failed[last] >= n):
+				problem = fmt.Sprintf("the batch has %d changes, and the BatchError has an index outside of it, so nothing counts as handled", n)
+			case last >= 0 && x.of > 0 && x.of != n:
+				problem = fmt.Sprintf("the BatchError is for a batch of %d changes, and this one has %d, so nothing counts as handled", x.of, n)
+			case last >= 0:
+				return failed, ""
+			}
+			err = nil
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		default:
+			err = nil
+		}
+	}
+	failed = make([]int, n)
+	for i := range failed {
+		failed[i] = i
+	}
+	return failed, problem
+}
+
 // Error returns the number of changes that failed, and the error of the first one.
 func (e *BatchError) Error() string {
-	failed := slices.DeleteFunc(e.failed(), func(i int) bool { return errors.Is(e.Errors[i], ErrNotHandled) })
-	switch len(failed) {
-	case 0:
+	all := e.failed()
+	failed := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return errors.Is(e.Errors[i], ErrNotHandled) })
+	switch {
+	case len(all) == 0:
 		return "no change of the batch failed"
-	case 1:
+	case len(failed) == 0:
+		return fmt.Sprintf("changes not handled: %d", len(all))
+	case len(failed) == 1:
 		return fmt.Sprintf("the change at index %d: %v", failed[0], e.Errors[failed[0]])
 	}
 	return fmt.Sprintf("%d changes failed, first the one at index %d: %v", len(failed), failed[0], e.Errors[failed[0]])

@@ -59,14 +59,14 @@ func TestOnlyTheChangesThatFailedAreDeliveredAgain(t *testing.T) {
 		results []error
 		want    []string
 	}{
-		"two":               {[]error{&BatchError{map[int]error{1: no, 3: no}}}, []string{all, "[2 4], attempt 2", "[6], attempt 1"}},
-		"one after another": {[]error{&BatchError{map[int]error{1: no, 3: no, 4: ErrNotHandled}}, &BatchError{map[int]error{2: no}}}, []string{all, "[2 4 5], attempt 2", "[5], attempt 3", "[6], attempt 1"}},
-		"wrapped":           {[]error{fmt.Errorf("batch: %w", &BatchError{map[int]error{0: no, 1: nil}})}, []string{all, "[1], attempt 2", "[6], attempt 1"}},
-		"none":              {[]error{&BatchError{map[int]error{2: nil}}}, []string{all, "[6], attempt 1"}},
-		"not in the batch":  {[]error{&BatchError{map[int]error{1: no, 5: no}}}, again},
-		"negative":          {[]error{&BatchError{map[int]error{-1: no}}}, again},
+		"two":               {[]error{&BatchError{Errors: map[int]error{1: no, 3: no}}}, []string{all, "[2 4], attempt 2", "[6], attempt 1"}},
+		"one after another": {[]error{&BatchError{Errors: map[int]error{1: no, 3: no, 4: ErrNotHandled}}, &BatchError{Errors: map[int]error{2: no}}}, []string{all, "[2 4 5], attempt 2", "[5], attempt 3", "[6], attempt 1"}},
+		"wrapped":           {[]error{fmt.Errorf("batch: %w", &BatchError{Errors: map[int]error{0: no, 1: nil}})}, []string{all, "[1], attempt 2", "[6], attempt 1"}},
+		"none":              {[]error{&BatchError{Errors: map[int]error{2: nil}}}, []string{all, "[6], attempt 1"}},
+		"not in the batch":  {[]error{&BatchError{Errors: map[int]error{1: no, 5: no}}}, again},
+		"negative":          {[]error{&BatchError{Errors: map[int]error{-1: no}}}, again},
 		"plain":             {[]error{no}, again},
-		"panic":             {[]error{panicsWith{&BatchError{map[int]error{1: no}}}}, again},
+		"panic":             {[]error{panicsWith{&BatchError{Errors: map[int]error{1: no}}}}, again},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func (p panicsWith) Unwrap() error { return p.BatchError }
 func TestPartOfABatchMovesNoPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := onePartition(5), newFakeStore()
-		h := &deliveries{results: slices.Repeat([]error{&BatchError{map[int]error{0: errors.New("no")}}}, 100)}
+		h := &deliveries{results: slices.Repeat([]error{&BatchError{Errors: map[int]error{0: errors.New("no")}}}, 100)}
 		r := start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning})
 		pause(time.Minute)
 		if err := r.end(); err != nil {
@@ -113,7 +113,7 @@ func TestDelaysOfAFailingHandlerAreConfiguredAndBeginAnewAfterProgress(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		no := errors.New("no")
 		said := &notes{}
-		h := &deliveries{results: []error{no, no, no, &BatchError{map[int]error{1: no}}, no}}
+		h := &deliveries{results: []error{no, no, no, &BatchError{Errors: map[int]error{1: no}}, no}}
 		start(t, Config{
 			Source: onePartition(2), Leases: newFakeStore(), Handler: h, Start: fromBeginning, Notify: said.add,
 			Failure: Failure{Delay: 100 * time.Millisecond, MaxDelay: 300 * time.Millisecond},
@@ -321,15 +321,86 @@ func TestErrorsOfStopAndOfBatches(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for want, failed := range map[string]map[int]error{
-		"no change of the batch failed":                     {1: ErrNotHandled},
+		"changes not handled: 1":                            {1: ErrNotHandled},
+		"no change of the batch failed":                     {1: nil},
 		"the change at index 2: no":                         {1: nil, 2: no, 3: ErrNotHandled},
 		"3 changes failed, first the one at index 0: first": {5: no, 0: errors.New("first"), 7: no},
 	} {
-		if err := (&BatchError{failed}); err.Error() != want || errors.Is(err, no) != slices.Contains(slices.Collect(maps.Values(failed)), no) {
+		if err := (&BatchError{Errors: failed}); err.Error() != want || errors.Is(err, no) != slices.Contains(slices.Collect(maps.Values(failed)), no) {
 			t.Errorf("%q", err.Error())
 		}
 	}
-	if !stops(&BatchError{map[int]error{0: no, 4: Stop(no)}}) {
+	if !stops(&BatchError{Errors: map[int]error{0: no, 4: Stop(no)}}) {
 		t.Error("a BatchError with a Stop does not stop")
 	}
+}
+
+// The error of a handler may be made of several, or be a nil pointer.
+func TestBatchErrorCountsOnlyIfItIsTheWholeError(t *testing.T) {
+	no := errors.New("no")
+	one := func(i int) *BatchError { return &BatchError{Errors: map[int]error{i: no}} }
+	all, again, next := "[1 2 3 4 5], attempt 1", "[1 2 3 4 5], attempt 2", "[6], attempt 1"
+	for name, c := range map[string]struct {
+		result error
+		want   []string
+	}{
+		"a nil pointer":                {(*BatchError)(nil), []string{all, next}},
+		"beside another error":         {errors.Join(one(1), no), []string{all, again, next}},
+		"empty, beside another error":  {errors.Join(&BatchError{}, no), []string{all, again, next}},
+		"two":                          {errors.Join(one(0), one(2)), []string{all, again, next}},
+		"empty, in another error":      {fmt.Errorf("flush: %w", &BatchError{}), []string{all, again, next}},
+		"in two others":                {fmt.Errorf("a: %w", fmt.Errorf("b: %w", one(4))), []string{all, "[5], attempt 2", next}},
+		"of Each, for a smaller batch": {failedAt(2, 0, no), []string{all, again, next}},
+		"of Each":                      {failedAt(5, 4, no), []string{all, "[5], attempt 2", next}},
+		"a method panics":              {hostile{}, []string{all, again, next}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, h := onePartition(5), &deliveries{results: []error{c.result}}
+				start(t, Config{Source: source, Leases: newFakeStore(), Handler: h, Start: fromBeginning})
+				pause(30 * time.Second)
+				source.write("0", 1)
+				pause(30 * time.Second)
+				if got := h.got(); !slices.Equal(got, c.want) {
+					t.Errorf("got %q", got)
+				}
+			})
+		})
+	}
+}
+
+// hostile is an error with a method that panics.
+type hostile struct{}
+
+func (hostile) Error() string { return "hostile" }
+func (hostile) Unwrap() error { panic("hostile") }
+
+// An operator resumes a stopped lease, and its partition is split before the owner has
+// written the lease again.
+func TestResumeIsKeptByASplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(3), newFakeStore()
+		h := &deliveries{results: []error{Stop(errors.New("no"))}}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning})
+		pause(5 * time.Second)
+		leases.edit("0", resume)
+		source.split("0", "1", "2")
+		pause(time.Minute)
+		for _, token := range []string{"1", "2"} {
+			if doc := leases.doc(token); !protocol.StopOf(doc).IsZero() || doc.Owner == "" {
+				t.Errorf("%+v", doc)
+			}
+		}
+	})
+}
+
+func TestShortMaxDelayAloneIsPossible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &deliveries{results: []error{errors.New("no"), errors.New("no")}}
+		start(t, Config{Source: onePartition(1), Leases: newFakeStore(), Handler: h, Start: fromBeginning, Failure: Failure{MaxDelay: 500 * time.Millisecond}})
+		pause(1500 * time.Millisecond)
+		if got := h.got(); len(got) != 3 {
+			t.Errorf("got %q", got)
+		}
+	})
 }

@@ -21,35 +21,58 @@ func callUser(op string, b *queuedBatch, call func() error) error {
 		failure.FirstLSN, failure.LastLSN = b.Changes[0].LSN, b.Changes[len(b.Changes)-1].LSN
 	}
 	stack := callAside(func() {
-		defer func() {
-			if v := recover(); v != nil {
-				failure.Err = recovered(v)
-			}
-		}()
-		failure.Err = call()
+		failure.Err = guarded(call)
+		if err := guarded(func() error { return failure.inspect(b) }); err != nil { // a method of the user's error has panicked
+			failure.Err = err
+			_ = failure.inspect(b)
+		}
 	})
 	if stack != nil {
 		failure.Stack, failure.Err = stack, errGoexit
+		_ = failure.inspect(b)
+		failure.Stack = stack
 	}
 	if failure.Err == nil {
 		return nil
 	}
-	if panicked, ok := errors.AsType[*panicError](failure.Err); ok {
-		failure.Stack = panicked.stack
-	}
 	return failure
+}
+
+// guarded calls code of the user, and returns its error, or that of a panic.
+func guarded(call func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = recovered(v)
+		}
+	}()
+	return call()
+}
+
+// inspect finds out what the error of the user's code says beside its text. It calls methods
+// of that error. b is the batch of the call, or nil. The result is nil.
+func (e *HandlerError) inspect(b *queuedBatch) error {
+	if e.Err == nil {
+		return nil
+	}
+	if panicked, is := errors.AsType[*panicError](e.Err); is {
+		e.Stack = panicked.stack
+	}
+	e.stops = stops(e.Err)
+	if b == nil {
+		return nil
+	}
+	err := e.Err
+	if _, is := err.(*panicError); is { //nolint:errorlint // an error that wraps a panic was returned
+		err = errGoexit // whatever the value of the panic, the whole batch has failed
+	}
+	e.failed, e.problem = failedChanges(err, len(b.Changes))
+	return nil
 }
 
 // panicError is a panic of the user's code that was recovered.
 type panicError struct {
 	err   error
 	stack []byte
-}
-
-// panicked reports whether the call itself panicked, or ended by runtime.Goexit.
-func (e *HandlerError) panicked() bool {
-	_, is := e.Err.(*panicError) //nolint:errorlint // an error that wraps a panic was returned
-	return is || errors.Is(e.Err, errGoexit)
 }
 
 func (e *panicError) Error() string { return "panic: " + e.err.Error() }

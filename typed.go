@@ -31,7 +31,7 @@ type Change[T any] struct {
 }
 
 // DecodeError reports that a change could not be decoded. It comes inside a
-// [HandlerError] and, like any handler's error, keeps the lease at the change until the
+// [HandlerError] and, like any handler's error, keeps the lease where it is until the
 // handler returns nil. To skip documents that cannot be decoded, take raw batches instead
 // ([HandlerFunc]).
 type DecodeError struct {
@@ -84,8 +84,9 @@ func optionsOf(options []HandlerOption) handlerOptions {
 // Each returns a [Handler] that calls handle with one change at a time, decoded by
 // encoding/json or the decoder of [DecodeWith]. If handle returns an error or a change
 // cannot be decoded ([DecodeError]), the handler returns a [BatchError]: the next delivery
-// begins with that change, and those before it are not handled again. Errors and panics name
-// the change's item. If ctx ends, the remaining changes are not handled.
+// begins with that change, and those before it are not handled again. A panic counts as an
+// error, but runtime.Goexit ends the call, so the whole batch is delivered again. Errors and
+// panics name the change's item. If ctx ends, the remaining changes are not handled.
 //
 // If you wrap this handler in one that undoes all changes of a batch after an error, return
 // an error that does not wrap this one's, because that says that some changes were handled.
@@ -111,7 +112,7 @@ func failedAt(n, i int, err error) *BatchError {
 	for later := i + 1; later < n; later++ {
 		failed[later] = ErrNotHandled
 	}
-	return &BatchError{Errors: failed}
+	return &BatchError{Errors: failed, of: n}
 }
 
 // handleOne decodes raw and calls handle with it. The error names the item, also if handle
@@ -149,18 +150,18 @@ func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Bat
 	o := optionsOf(options)
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
 		changes := make([]Change[T], len(b.Changes))
-		var failed map[int]error
+		var failed *BatchError
 		for i := range b.Changes {
 			var err error
 			if changes[i], err = decode[T](o, b.Changes[i]); err != nil {
 				if failed == nil {
-					failed = failedAt(len(b.Changes), 0, ErrNotHandled).Errors
+					failed = failedAt(len(b.Changes), 0, ErrNotHandled)
 				}
-				failed[i] = err
+				failed.Errors[i] = err
 			}
 		}
 		if failed != nil {
-			return &BatchError{Errors: failed}
+			return failed
 		}
 		return handle(ctx, changes, b)
 	})

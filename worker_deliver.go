@@ -152,14 +152,11 @@ func (b *queuedBatch) settle(err error) (handled int, _ error) {
 		b.handled += len(b.Changes)
 		return len(b.Changes), nil
 	}
-	partial, ok := errors.AsType[*BatchError](err)
-	if failure, is := errors.AsType[*HandlerError](err); !ok || is && failure.panicked() {
+	failure, ok := errors.AsType[*HandlerError](err)
+	if !ok || len(failure.failed) == len(b.Changes) {
 		return 0, err
 	}
-	failed := partial.failed()
-	if n := len(failed); n > 0 && (failed[0] < 0 || failed[n-1] >= len(b.Changes)) {
-		return 0, fmt.Errorf("%w (the batch has %d changes, and the BatchError has an index outside of it, so nothing counts as handled)", err, len(b.Changes))
-	}
+	failed := failure.failed
 	handled = len(b.Changes) - len(failed)
 	b.handled += handled
 	if len(failed) == 0 {
@@ -245,7 +242,7 @@ func (d *deliverer) returned(err error, attempt int) {
 		d.retryNow()
 		return
 	}
-	if w.trust.held && stops(err) {
+	if failure, ok := errors.AsType[*HandlerError](err); w.trust.held && ok && failure.stops {
 		w.stopped(err, attempt)
 		return
 	}

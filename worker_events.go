@@ -12,8 +12,13 @@ import (
 // The parts of a worker do not know each other. What one part finds out and another must
 // know passes through the methods of this file, and so does what a part may ask.
 
-// gone starts the end of a partition that a read has found gone.
-func (w *worker) gone(err *feed.GoneError) { w.split.begin(err) }
+// gone starts the end of a partition that a read has found gone. If the lease is stopped, it
+// is written first, because an operator may have resumed it since its last write. The
+// conflict shows that, and then the children are not stopped.
+func (w *worker) gone(err *feed.GoneError) {
+	w.split.begin(err)
+	w.writer.again = w.writer.again || !w.writer.stop.IsZero()
+}
 
 // startRefused passes a start time that the source has refused to the writer.
 func (w *worker) startRefused(start time.Time) { w.writer.bind(start) }
@@ -99,7 +104,7 @@ func (w *worker) release(gone bool, answered func(protocol.Verdict, error)) {
 // stored returns the document with its durable position. ok is false while a later position
 // is due, or the document in the store is not known.
 func (w *worker) stored() (doc lease.Lease, at pagePosition, ok bool) {
-	return w.writer.document(), w.writer.progress.durable, w.writer.settled() && !w.writer.progress.behind()
+	return w.writer.document(), w.writer.progress.durable, w.writer.settled() && !w.writer.again && !w.writer.progress.behind()
 }
 
 // movesBeyond reports whether the position that is due is later than at.

@@ -33,8 +33,9 @@ type leaseWriter struct {
 	// stop is set while the lease is stopped. Every write stores it.
 	stop protocol.Stop
 	// inDoubt reports whether the outcome of the last write is unknown. vanished reports
-	// whether the store found no document. again reports whether a conflict showed that
-	// an earlier write of this host was applied. Then the next write follows at once.
+	// whether the store found no document. again reports whether the next write follows at
+	// once, because a conflict has shown that an earlier write of this host was applied, or
+	// because a stopped lease is about to be replaced.
 	inDoubt, vanished, again bool
 
 	renewAt    time.Duration

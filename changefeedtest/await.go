@@ -28,13 +28,17 @@ const (
 //
 // Await looks at the leases and returns once every stored position has passed the changes.
 // So it waits for checkpoints, too: with Checkpoint.Interval or Checkpoint.Manual that may
-// take longer than the handler. Changes that Config.Filter hides count as handled. It works
+// take longer than the handler. Changes that Config.Filter hides, or that are older than the leases' start, count as handled. It works
 // over any engine and across splits, and in a [testing/synctest] bubble it takes fake time.
 //
 // If ctx ends first, Await returns an error that names a lease, its position and what it
 // waits for. If the handler has stopped a lease ([changefeed.Stop]), Await returns an error at
 // once, because nothing but an operator would make it go on.
 func Await(ctx context.Context, cfg changefeed.Config) error {
+	cfg.Metrics = nil
+	if _, err := changefeed.New(cfg); err != nil {
+		return fmt.Errorf("await: %w", err)
+	}
 	const timeout = 10 * time.Second // for one request
 	store, _, err := protocol.Open(ctx, cfg.Source, cfg.Leases, lease.Key{Processor: cfg.Processor, Mode: cfg.Mode}, timeout)
 	if err != nil {

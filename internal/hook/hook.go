@@ -20,3 +20,8 @@ var SetClock func(config any, now func() (mono time.Duration, wall time.Time))
 
 // SetCheckpoint makes a batch call checkpoint when it is checkpointed.
 var SetCheckpoint func(batch any, checkpoint func(ctx context.Context) error)
+
+// FailedChanges returns the indexes of the changes that were not handled when a handler got
+// so many changes and returned err, as the processor judges it. A simulation of handlers
+// needs it.
+var FailedChanges func(err error, changes int) []int

@@ -131,12 +131,12 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 		does.err = errHandler
 	case d.chance(odds.part):
 		r.world.occurs(partialFailures)
-		does.err = partOf(b, &d)
+		does.err = partOf(b, &d, errHandler)
 	case d.chance(odds.stop):
 		r.world.occurs(stoppedLeases)
 		does.err = changefeed.Stop(errStopped)
 		if r.scenario.has(partialFailures) && d.chance(0.3) {
-			does.err = changefeed.Stop(fmt.Errorf("%w: %w", errStopped, partOf(b, &d)))
+			does.err = partOf(b, &d, does.err)
 		}
 		name := fmt.Sprintf("resume %s %s %d %d", o.host.id, o.lease.Token, o.run, b.Changes[0].LSN)
 		r.world.later(operatorParty, name, does.takes+d.span(0, 2*r.scenario.times.expiration), func() { r.resumeLeases(context.Background()) })
@@ -152,14 +152,15 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	return does
 }
 
-// partOf draws which changes of a batch fail, at least one of them.
-func partOf(b *changefeed.Batch, d *draw) error {
-	failed := map[int]error{d.intn(len(b.Changes)): errHandler}
+// partOf draws which changes of a batch fail, one of them with err.
+func partOf(b *changefeed.Batch, d *draw, err error) error {
+	failed := map[int]error{}
 	for i := range b.Changes {
 		if d.chance(0.3) {
 			failed[i] = changefeed.ErrNotHandled
 		}
 	}
+	failed[d.intn(len(b.Changes))] = err
 	return &changefeed.BatchError{Errors: failed}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/internal/hook"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -189,6 +190,9 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 		}
 	}
 	panicked, err := o.works(ctx, b, f, does)
+	if err != nil && panicked == nil && len(hook.FailedChanges(err, len(b.Changes))) == 0 {
+		err = nil // it names no change that failed
+	}
 	w.ends(u)
 	if o.host.crashed() {
 		return errCrashed
@@ -200,7 +204,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	}
 	w.ledger.end(f, func() { f.err = err })
 	if err != nil {
-		if _, partial := errors.AsType[*changefeed.BatchError](err); partial && !manual {
+		if n := len(b.Changes); !manual && len(hook.FailedChanges(err, n)) < n {
 			o.decides([]*batch{f}, delivery{handled: true, acked: true})
 		}
 		if panicked != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/hook"
 )
 
 // This file concludes which changes have been delivered, from the calls of the user's code
@@ -96,17 +96,12 @@ func (w *workerView) again(changes []feed.Change) matching {
 	return m
 }
 
-// failures returns the changes that the handler of the batch reported as failed.
+// failures returns the changes with which the handler of the batch has failed. A panic of a
+// simulated handler is recorded as errHandler.
 func (b *batch) failures() []feed.Change {
-	partial, ok := errors.AsType[*changefeed.BatchError](b.err)
-	if !ok {
-		return b.changes
-	}
 	var failed []feed.Change
-	for i, c := range b.changes {
-		if partial.Errors[i] != nil {
-			failed = append(failed, c)
-		}
+	for _, i := range hook.FailedChanges(b.err, len(b.changes)) {
+		failed = append(failed, b.changes[i])
 	}
 	return failed
 }

@@ -164,3 +164,15 @@ func TestRangesAreShortUnlessTwoWouldLookAlike(t *testing.T) {
 		t.Errorf("%q, though another text has %q", got, b)
 	}
 }
+
+// A row whose last cells are empty must not end the columns for the rows below it.
+func TestAnEmptyLastCellMovesNoColumn(t *testing.T) {
+	var out strings.Builder
+	if err := Table(&out, [][]string{{"LEASE", "OWNER", "WANTED BY"}, {"0", "a host with a long name", ""}, {"1", "h", "other"}}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if head, cell := strings.Index(lines[0], "WANTED BY"), strings.Index(lines[2], "other"); head != cell || lines[1] != "0      a host with a long name" {
+		t.Errorf("the column begins at %d and %d:\n%s", head, cell, out.String())
+	}
+}
