@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -266,16 +267,34 @@ func TestLagOffersMetricsAndAProbe(t *testing.T) {
 	p := start(t, "lag", endpoint, t.TempDir())
 	p.until(func(lines []string) bool { return count(lines, "metrics at ") == 1 })
 	url := strings.TrimPrefix(p.seen[0], "metrics at ")
-	for {
+	for { // a host that is stopped before it has its leases ends with an error
 		page := get(t, url)
-		if strings.Contains(page, `changefeed_processor_changes_total{`) && strings.Contains(page, `changefeed_estimator_leases{`) {
+		if sum(t, page, "changefeed_processor_changes_total{") == 40 && strings.Contains(page, "changefeed_estimator_leases{") {
 			break
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	if body := get(t, strings.TrimSuffix(url, "metrics")+"healthz"); body != "" {
 		t.Error(body)
 	}
 	p.end()
+}
+
+// sum adds the values of the lines of a page of metrics that begin with a prefix.
+func sum(t *testing.T, page, prefix string) (total float64) {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, prefix) {
+			continue
+		}
+		fields := strings.Fields(line)
+		value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		total += value
+	}
+	return total
 }
 
 // get sends a GET request. It returns the body of the answer, whose status must be 200.
