@@ -75,6 +75,18 @@ type Config struct {
 	// the handler is free.
 	ReadAhead int
 
+	// Concurrency is how many calls of the handler may be under way for one lease at the same
+	// time. If zero, 1 is used. With more, a batch has changes of one partition key only (see
+	// Order), and the batches of different keys are handled at the same time. The position of
+	// the lease never passes a change that is not done, so after a crash what is done behind it
+	// is delivered again: at most ReadAhead bytes of changes, where a change that is done
+	// counts 32. Raise Concurrency for a handler that waits, for instance for a database. At
+	// most 1024.
+	Concurrency int
+	// Order says which changes keep their order if Concurrency is above 1: by default those of
+	// one partition key.
+	Order Order
+
 	// AcquireInterval is the time between two balance cycles, plus or minus 10 %, and must
 	// be the same on all hosts. If zero, 17 s is used.
 	AcquireInterval time.Duration
@@ -156,6 +168,31 @@ func init() {
 	}
 }
 
+// Order is what a processor with several calls at a time handles in order; see
+// [Config.Concurrency].
+type Order int
+
+const (
+	// OrderByKey handles the changes of one partition key in order, and never at the same
+	// time.
+	OrderByKey Order = iota
+	// OrderByItem handles the changes of one item in order, and never at the same time. Those
+	// of other items with the same partition key may overtake them, even within a
+	// transaction. Reach for it if a few keys have most of the changes.
+	OrderByItem
+)
+
+// String returns the name of the order for messages.
+func (o Order) String() string {
+	switch o {
+	case OrderByKey:
+		return "by key"
+	case OrderByItem:
+		return "by item"
+	}
+	return "unknown"
+}
+
 // Checkpointing configures when positions are written. Whatever it says, every renewal of
 // a lease writes its position, too.
 type Checkpointing struct {
@@ -187,6 +224,10 @@ const (
 	defaultDrain      = 30 * time.Second
 )
 
+// maxConcurrency is the largest Config.Concurrency. Each call needs a goroutine, and a lease that
+// needs more calls than this should be several leases.
+const maxConcurrency = 1024
+
 // off is the value of a Config field that switches the field's feature off.
 const off = -1
 
@@ -206,6 +247,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxItems, defaultMaxItems)
 	setDefault(&c.PollInterval, defaultPoll)
 	setDefault(&c.ReadAhead, defaultReadAhead)
+	setDefault(&c.Concurrency, 1)
 	setDefault(&c.AcquireInterval, defaultAcquire)
 	setDefault(&c.RenewInterval, defaultRenew)
 	setDefault(&c.ExpirationInterval, defaultExpiration)
@@ -269,6 +311,7 @@ func (c Config) validateNumbers() error {
 		{"MaxItems", int64(c.MaxItems), count, false},
 		{"PollInterval", int64(c.PollInterval), duration, false},
 		{"ReadAhead", int64(c.ReadAhead), count, true},
+		{"Concurrency", int64(c.Concurrency), count, false},
 		{"AcquireInterval", int64(c.AcquireInterval), duration, false},
 		{"RenewInterval", int64(c.RenewInterval), duration, false},
 		{"ExpirationInterval", int64(c.ExpirationInterval), duration, false},
@@ -289,6 +332,16 @@ func (c Config) validateNumbers() error {
 		}
 	}
 	switch {
+	case c.Concurrency > maxConcurrency:
+		return &ConfigError{"Concurrency", fmt.Sprintf("(%d) is more than %d", c.Concurrency, maxConcurrency)}
+	case c.Concurrency > 1 && c.Observer != nil:
+		return &ConfigError{"Concurrency", "must be 1 with Observer, whose methods are called one at a time; use Handler"}
+	case c.Concurrency > 1 && c.ReadAhead == off:
+		return &ConfigError{"ReadAhead", "cannot be switched off with Concurrency above 1, which works on what was read ahead"}
+	case c.Order != OrderByKey && c.Order != OrderByItem:
+		return &ConfigError{"Order", fmt.Sprintf("%d is not an order", c.Order)}
+	case c.Order != OrderByKey && c.Concurrency == 1:
+		return &ConfigError{"Order", "has an effect with Concurrency above 1 only"}
 	case c.MaxLeases > 0 && c.MinLeases > c.MaxLeases:
 		return &ConfigError{"MinLeases", fmt.Sprintf("(%d) is more than MaxLeases (%d)", c.MinLeases, c.MaxLeases)}
 	case c.Failure.MaxDelay < c.Failure.Delay:

@@ -108,6 +108,11 @@ func (h *host) open(ctx context.Context) error {
 			return openingError(err)
 		}
 		h.container, h.accountHost = identity.ContainerRID, identity.AccountHost
+		if h.cfg.Concurrency > 1 {
+			if h.keyReader, err = newKeyReader(identity.KeyPaths, h.cfg.Order); err != nil {
+				return err
+			}
+		}
 		h.opened, h.costs = store, newLeaseCosts(h.metrics, store)
 		if h.dialect == lease.JavaHandleChanges {
 			store = upgradableStore{store}

@@ -27,12 +27,14 @@ type answer struct {
 // newCaller returns a caller, whose goroutine open starts.
 func newCaller() *caller { return &caller{work: make(chan func() answer, 1)} }
 
-// open starts the goroutine of the caller. inbox must have room for one answer of each
-// caller, so that no caller blocks after the worker is over.
-func (l *caller) open(inbox chan<- answer) {
+// open starts the goroutine of the caller. Answers go to inbox until the worker is over.
+func (l *caller) open(inbox chan<- answer, over <-chan struct{}) {
 	l.done.Go(func() {
 		for call := range l.work {
-			inbox <- call()
+			select {
+			case inbox <- call():
+			case <-over:
+			}
 		}
 	})
 }
