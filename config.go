@@ -141,6 +141,8 @@ type Config struct {
 	// seed makes jitter and the suffix of the instance name reproducible. Package hook
 	// sets it. If zero, the seed is random.
 	seed uint64
+	// concurrency replaces Concurrency, also with an Observer. Package hook sets it.
+	concurrency int
 	// now returns the readings of the host's clocks. Package hook sets it. If nil, the
 	// clocks of package time are used.
 	now func() (mono time.Duration, wall time.Time)
@@ -155,6 +157,11 @@ func init() {
 	hook.SetClock = func(config any, now func() (mono time.Duration, wall time.Time)) {
 		if cfg, ok := config.(*Config); ok {
 			cfg.now = now
+		}
+	}
+	hook.SetConcurrency = func(config any, n int) {
+		if cfg, ok := config.(*Config); ok {
+			cfg.concurrency = n
 		}
 	}
 	hook.FailedChanges = func(err error, changes int) []int {

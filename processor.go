@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ func New(cfg Config) (*Processor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg.Concurrency = cmp.Or(cfg.concurrency, cfg.Concurrency)
 	m, err := newMetrics(cfg.Metrics, cfg.Processor)
 	if err != nil {
 		return nil, &ConfigError{"Metrics", err.Error()}
