@@ -12,11 +12,12 @@ import (
 
 // worker processes one lease from its acquisition until it is released, lost or gone. It
 // is a state machine on one goroutine. Blocking calls (a read, the handler, a write of
-// the document) run on three callers, each of which makes one call at a time. Their
+// the document) run on callers, each of which makes one call at a time. Their
 // answers and one timer wake the worker. It then looks at its whole state and starts each
 // step that is due:
 //
 //	reader       reads ahead of the handler                          worker_read.go
+//	window       holds what was read, in lanes of batches            worker_window.go
 //	deliverer    calls the handler with batches until they succeed   worker_deliver.go
 //	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go, worker_checkpoint.go
 //	splitter     creates the children of a partition that is gone    worker_split.go

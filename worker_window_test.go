@@ -173,7 +173,7 @@ func TestKeysAreHandledInOrderAndAtTheSameTime(t *testing.T) {
 	}
 }
 
-// One key takes for ever. All others are handled nevertheless, but the position stays before
+// One key never ends. All others are handled nevertheless, but the position stays before
 // the change that is not done.
 func TestSlowKeyDelaysNoOtherKeyAndHoldsThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -625,4 +625,80 @@ type withoutKeys struct{ *fakeSource }
 
 func (withoutKeys) Identity(context.Context) (feed.Identity, error) {
 	return feed.Identity{AccountHost: "localhost", Database: "d", DatabaseRID: "dr", Container: "c", ContainerRID: "cr"}, nil
+}
+
+// A change that waits must not keep the buffer of its whole page in memory.
+func TestChangesOfKeysDoNotKeepTheirPage(t *testing.T) {
+	k, err := newKeyReader([]string{"/k"}, OrderByKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := []feed.Change{{Current: []byte(`{"k":1}`), Previous: []byte(`{"k":2}`)}}
+	copies, _ := k.of(page)
+	if c := copies[0]; &c.Current[0] == &page[0].Current[0] || &c.Previous[0] == &page[0].Previous[0] || string(c.Current) != `{"k":1}` {
+		t.Error("the change shares memory with its page")
+	}
+}
+
+// Two documents may spell the same key in different ways, and a delete has the key's components.
+func TestKeysOfChangesDoNotDependOnTheirSpelling(t *testing.T) {
+	type change = feed.Change
+	doc := func(text string) change { return change{Current: []byte(text)} }
+	k, err := newKeyReader([]string{"/a", `/"b c"/d`}, OrderByKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, same := range [][]change{
+		{doc(`{"a":1,"b c":{"d":"é"}}`), doc(`{ "b c" : {"x":[{}], "d":"\u00e9"}, "a": 1.0e0 }`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{1.0, "é"}}, {Op: feed.Delete, Previous: []byte(`{"a":10e-1,"b c":{"d":"é"}}`)}},
+		{doc(`{"a":0}`), doc(`{"a":-0.0,"b c":{}}`), doc(`{"a":0,"b c":7}`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{0.0, feed.Undefined}}},
+		{doc(`{"a":null,"b c":{"d":true}}`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{nil, true}}},
+		{doc(`{"a":"x","b c":{"d":"y"}}`), doc(`{"a":"x","b c":{"d":"y"},"a":"z"}`)},
+		{doc(`{"a":"xs","b c":{"d":""}}`)}, {doc(`{"a":"x","b c":{"d":"s"}}`)}, {doc(`{"a":false}`)}, {doc(`{"b c":{"d":false}}`)},
+	} {
+		first := k.key(&same[0])
+		if first.alone {
+			t.Errorf("%s has no key", same[0].Current)
+		}
+		for _, c := range same {
+			if got := k.key(&c); got != first {
+				t.Errorf("case %d: %s %v has the key %+v; want %+v", i, c.Current, c.DeletedKey, got, first)
+			}
+		}
+		other := doc(`{"a":1,"b c":{"d":"é"}}`)
+		if i > 0 && first == k.key(&other) {
+			t.Errorf("case %d has the key of another one", i)
+		}
+	}
+	for _, c := range []change{
+		{}, doc(`{"a":[1]}`), doc(`{"a":{}}`), doc(`[]`), doc(`{"a":1,`), doc(`{"a":1e999}`),
+		{Op: feed.Delete, DeletedKey: feed.PartitionKey{"x"}}, {Op: feed.Delete, DeletedKey: feed.PartitionKey{"x", 1}},
+	} {
+		if got := k.key(&c); !got.alone && string(c.Current) != `[]` {
+			t.Errorf("%s %v has the key %+v", c.Current, c.DeletedKey, got)
+		}
+	}
+}
+
+// When the work ends, a key's batch may have changes of pages that have not started. Those are
+// left for the next owner.
+func TestBatchIsCutAtTheLastPageThatHasStarted(t *testing.T) {
+	w := &worker{host: &host{cfg: Config{MaxItems: 10, ReadAhead: 1 << 20, Concurrency: 2}}}
+	w.window, w.writer = newWindow(w), leaseWriter{w: w, anchored: true, progress: newProgress("")}
+	for n := range int64(4) {
+		page := pageOf(fmt.Sprint(n+1), 2*n+1, 2*n+2)
+		w.pushed(page, pagePosition{n + 1, page.Continuation}, []laneKey{{hash: uint64(n % 2)}, {hash: 9}})
+	}
+	first := w.window.next(false) // of pages 1 and 3
+	second := w.window.next(true) // what pages 1 to 3 have of the key 9
+	third := w.window.next(true)  // what page 2 has
+	fourth := w.window.next(true) // nothing more
+	if n := len(first.Changes); n != 2 || first.last != 3 {
+		t.Errorf("the first batch has %d changes, up to page %d", n, first.last)
+	}
+	if n := len(second.Changes); n != 3 || second.last != 3 || second.Bytes != 12 {
+		t.Errorf("the second batch has %d changes and %d bytes, up to page %d", n, second.Bytes, second.last)
+	}
+	if n := len(third.Changes); n != 1 || third.last != 2 || fourth != nil {
+		t.Errorf("the third batch has %d changes, up to page %d, and the fourth is %+v", n, third.last, fourth)
+	}
 }
