@@ -220,6 +220,9 @@ func (w *worker) run() result {
 		case a := <-w.inbox:
 			w.now = w.clock()
 			a.caller.busy = false
+			if a.caller.ended != nil {
+				a.caller.ended(a.caller)
+			}
 			a.then()
 		case ask := <-w.asks:
 			w.now = w.clock()

@@ -14,7 +14,9 @@ type caller struct {
 	// busy is true from the start of a call until the worker has received its result.
 	// Only the worker uses it.
 	busy bool
-	done sync.WaitGroup
+	// ended is called when the worker has received a result, before it is handled. It may be nil.
+	ended func(*caller)
+	done  sync.WaitGroup
 }
 
 // answer is a function that handles the result of a call, and the caller that made the

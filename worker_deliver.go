@@ -114,17 +114,17 @@ func (d *deliverer) start(op string, call func() (then func())) {
 		c, d.free = d.free[last], d.free[:last]
 	} else {
 		c = newCaller()
+		c.ended = d.ended
 		c.open(d.w.inbox, d.w.done)
 		d.callers = append(d.callers, c)
 	}
-	c.start(func() func() {
-		then := call()
-		return func() {
-			d.calls--
-			d.free = append(d.free, c)
-			then()
-		}
-	})
+	c.start(call)
+}
+
+// ended takes back the caller c, whose call has returned.
+func (d *deliverer) ended(c *caller) {
+	d.calls--
+	d.free = append(d.free, c)
 }
 
 // retryNow ends the delays before the next calls.
@@ -248,25 +248,42 @@ func (d *deliverer) handle(b *queuedBatch, keys feed.Range, bound time.Time) {
 	}
 	observer := d.observer
 	d.start("handle", func() func() {
-		var o outcome
-		if w.cfg.Filter != nil || !bound.IsZero() {
-			before := len(b.Changes)
-			o.err = callUser("filter", b, func() error { o.hidden = w.applyFilter(b, bound); return nil })
-			if o.err != nil {
-				o.open, o.hidden = upTo(before), nil
-			}
-		}
-		if o.err == nil && len(b.Changes) > 0 {
-			batch.Changes = b.Changes
-			b.attempts++
-			began := time.Now()
-			err := callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
-			took := time.Since(began)
-			o.settle(b, err)
-			w.metrics.handled(len(batch.Changes), o.handled, took, b.attempts, o.err)
-		}
+		o := w.call(observer, b, batch, bound)
 		return func() { d.handled(b, o) }
 	})
+}
+
+// call applies the filter to batch b, and calls the observer's Handle with what is left, as
+// batch. It runs on one of the deliverer's callers.
+func (w *worker) call(observer Observer, b *queuedBatch, batch *Batch, bound time.Time) (o outcome) {
+	if !b.filtered && (w.cfg.Filter != nil || !bound.IsZero()) {
+		if o = w.filter(b, bound); o.err != nil {
+			return o
+		}
+	}
+	if len(b.Changes) == 0 {
+		return o
+	}
+	batch.Changes = b.Changes
+	b.attempts++
+	began := time.Now()
+	err := callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
+	took := time.Since(began)
+	o.settle(b, err)
+	w.metrics.handled(len(batch.Changes), o.handled, took, b.attempts, o.err)
+	return o
+}
+
+// filter applies the filter to batch b. If it fails, all changes stay open.
+func (w *worker) filter(b *queuedBatch, bound time.Time) (o outcome) {
+	open := len(b.Changes)
+	var hidden []int
+	if o.err = callUser("filter", b, func() error { hidden = w.applyFilter(b, bound); return nil }); o.err != nil {
+		o.open = upTo(open)
+		return o
+	}
+	o.hidden = hidden
+	return o
 }
 
 // upTo returns the numbers from 0 to n-1.
@@ -312,9 +329,6 @@ func (o *outcome) settle(b *queuedBatch, err error) {
 // that Config.Filter rejects, and returns their indexes. It calls user code, so it runs on one
 // of the deliverer's callers.
 func (h *host) applyFilter(b *queuedBatch, bound time.Time) (hidden []int) {
-	if b.filtered {
-		return nil
-	}
 	i := -1
 	changes := keep(b.Changes, func(c feed.Change) bool {
 		i++

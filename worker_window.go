@@ -393,7 +393,13 @@ func byDue(a, b *lane) bool {
 func (h *laneHeap) Len() int           { return len(h.lanes) }
 func (h *laneHeap) Less(i, j int) bool { return h.before(h.lanes[i], h.lanes[j]) }
 func (h *laneHeap) Swap(i, j int)      { h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i] }
-func (h *laneHeap) Push(l any)         { h.lanes = append(h.lanes, l.(*lane)) }
+
+func (h *laneHeap) Push(x any) {
+	if l, is := x.(*lane); is {
+		h.lanes = append(h.lanes, l)
+	}
+}
+
 func (h *laneHeap) Pop() any {
 	last := len(h.lanes) - 1
 	l := h.lanes[last]

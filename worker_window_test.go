@@ -653,7 +653,10 @@ func TestKeysOfChangesDoNotDependOnTheirSpelling(t *testing.T) {
 		{doc(`{"a":0}`), doc(`{"a":-0.0,"b c":{}}`), doc(`{"a":0,"b c":7}`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{0.0, feed.Undefined}}},
 		{doc(`{"a":null,"b c":{"d":true}}`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{nil, true}}},
 		{doc(`{"a":"x","b c":{"d":"y"}}`), doc(`{"a":"x","b c":{"d":"y"},"a":"z"}`)},
-		{doc(`{"a":"xs","b c":{"d":""}}`)}, {doc(`{"a":"x","b c":{"d":"s"}}`)}, {doc(`{"a":false}`)}, {doc(`{"b c":{"d":false}}`)},
+		{doc(`{"a":"xs","b c":{"d":""}}`)},
+		{doc(`{"a":"x","b c":{"d":"s"}}`)},
+		{doc(`{"a":false}`)},
+		{doc(`{"b c":{"d":false}}`)},
 	} {
 		first := k.key(&same[0])
 		if first.alone {
