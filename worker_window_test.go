@@ -673,8 +673,10 @@ func TestKeysOfChangesDoNotDependOnTheirSpelling(t *testing.T) {
 		}
 	}
 	for _, c := range []change{
-		{}, doc(`{"a":[1]}`), doc(`{"a":{}}`), doc(`[]`), doc(`{"a":1,`), doc(`{"a":1e999}`),
-		{Op: feed.Delete, DeletedKey: feed.PartitionKey{"x"}}, {Op: feed.Delete, DeletedKey: feed.PartitionKey{"x", 1}},
+		{},
+		doc(`{"a":[1]}`), doc(`{"a":{}}`), doc(`[]`), doc(`{"a":1,`), doc(`{"a":1e999}`),
+		{Op: feed.Delete, DeletedKey: feed.PartitionKey{"x"}},
+		{Op: feed.Delete, DeletedKey: feed.PartitionKey{"x", 1}},
 	} {
 		if got := k.key(&c); !got.alone && string(c.Current) != `[]` {
 			t.Errorf("%s %v has the key %+v", c.Current, c.DeletedKey, got)
