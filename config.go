@@ -75,6 +75,18 @@ type Config struct {
 	// the handler is free.
 	ReadAhead int
 
+	// Concurrency is how many calls of the handler may be under way for one lease at the same
+	// time. If zero, 1 is used. With more, a batch has changes of one partition key only (see
+	// Order), and the batches of different keys are handled at the same time. The position of
+	// the lease never passes a change that is not done, so after a crash what is done behind it
+	// is delivered again: at most ReadAhead bytes of changes, where a change that is done
+	// counts 32. Raise Concurrency for a handler that waits, for instance for a database. At
+	// most 1024.
+	Concurrency int
+	// Order says which changes keep their order if Concurrency is above 1: by default those of
+	// one partition key.
+	Order Order
+
 	// AcquireInterval is the time between two balance cycles, plus or minus 10 %, and must
 	// be the same on all hosts. If zero, 17 s is used.
 	AcquireInterval time.Duration
@@ -129,6 +141,8 @@ type Config struct {
 	// seed makes jitter and the suffix of the instance name reproducible. Package hook
 	// sets it. If zero, the seed is random.
 	seed uint64
+	// concurrency replaces Concurrency, also with an Observer. Package hook sets it.
+	concurrency int
 	// now returns the readings of the host's clocks. Package hook sets it. If nil, the
 	// clocks of package time are used.
 	now func() (mono time.Duration, wall time.Time)
@@ -145,6 +159,11 @@ func init() {
 			cfg.now = now
 		}
 	}
+	hook.SetConcurrency = func(config any, n int) {
+		if cfg, ok := config.(*Config); ok {
+			cfg.concurrency = n
+		}
+	}
 	hook.FailedChanges = func(err error, changes int) []int {
 		failed, _ := failedChanges(err, changes)
 		return failed
@@ -154,6 +173,31 @@ func init() {
 			b.checkpoint = checkpoint
 		}
 	}
+}
+
+// Order is what a processor with several calls at a time handles in order; see
+// [Config.Concurrency].
+type Order int
+
+const (
+	// OrderByKey handles the changes of one partition key in order, and never at the same
+	// time.
+	OrderByKey Order = iota
+	// OrderByItem handles the changes of one item in order, and never at the same time. Those
+	// of other items with the same partition key may overtake them, even within a
+	// transaction. Reach for it if a few keys have most of the changes.
+	OrderByItem
+)
+
+// String returns the name of the order for messages.
+func (o Order) String() string {
+	switch o {
+	case OrderByKey:
+		return "by key"
+	case OrderByItem:
+		return "by item"
+	}
+	return "unknown"
 }
 
 // Checkpointing configures when positions are written. Whatever it says, every renewal of
@@ -187,6 +231,10 @@ const (
 	defaultDrain      = 30 * time.Second
 )
 
+// maxConcurrency is the largest Config.Concurrency. Each call needs a goroutine, and a lease that
+// needs more calls than this should be several leases.
+const maxConcurrency = 1024
+
 // off is the value of a Config field that switches the field's feature off.
 const off = -1
 
@@ -206,6 +254,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxItems, defaultMaxItems)
 	setDefault(&c.PollInterval, defaultPoll)
 	setDefault(&c.ReadAhead, defaultReadAhead)
+	setDefault(&c.Concurrency, 1)
 	setDefault(&c.AcquireInterval, defaultAcquire)
 	setDefault(&c.RenewInterval, defaultRenew)
 	setDefault(&c.ExpirationInterval, defaultExpiration)
@@ -269,6 +318,7 @@ func (c Config) validateNumbers() error {
 		{"MaxItems", int64(c.MaxItems), count, false},
 		{"PollInterval", int64(c.PollInterval), duration, false},
 		{"ReadAhead", int64(c.ReadAhead), count, true},
+		{"Concurrency", int64(c.Concurrency), count, false},
 		{"AcquireInterval", int64(c.AcquireInterval), duration, false},
 		{"RenewInterval", int64(c.RenewInterval), duration, false},
 		{"ExpirationInterval", int64(c.ExpirationInterval), duration, false},
@@ -289,6 +339,16 @@ func (c Config) validateNumbers() error {
 		}
 	}
 	switch {
+	case c.Concurrency > maxConcurrency:
+		return &ConfigError{"Concurrency", fmt.Sprintf("(%d) is more than %d", c.Concurrency, maxConcurrency)}
+	case c.Concurrency > 1 && c.Observer != nil:
+		return &ConfigError{"Concurrency", "must be 1 with Observer, whose methods are called one at a time; use Handler"}
+	case c.Concurrency > 1 && c.ReadAhead == off:
+		return &ConfigError{"ReadAhead", "cannot be switched off with Concurrency above 1, which works on what was read ahead"}
+	case c.Order != OrderByKey && c.Order != OrderByItem:
+		return &ConfigError{"Order", fmt.Sprintf("%d is not an order", c.Order)}
+	case c.Order != OrderByKey && c.Concurrency == 1:
+		return &ConfigError{"Order", "has an effect with Concurrency above 1 only"}
 	case c.MaxLeases > 0 && c.MinLeases > c.MaxLeases:
 		return &ConfigError{"MinLeases", fmt.Sprintf("(%d) is more than MaxLeases (%d)", c.MinLeases, c.MaxLeases)}
 	case c.Failure.MaxDelay < c.Failure.Delay:

@@ -19,7 +19,7 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 		allowed []string // prefixes of other modules' packages
 	}{
 		{[]string{module + "/feed", module + "/lease"}, nil},
-		{[]string{module, module + "/estimator", module + "/internal/balance", module + "/internal/hook", module + "/internal/outage", module + "/internal/protocol", module + "/internal/seeded"}, api},
+		{[]string{module, module + "/estimator", module + "/internal/balance", module + "/internal/hook", module + "/internal/keypath", module + "/internal/outage", module + "/internal/protocol", module + "/internal/seeded"}, api},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}"}, c.of...)...)
 		out, err := cmd.Output()

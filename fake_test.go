@@ -57,8 +57,21 @@ func (s *fakeSource) write(id string, n int) {
 	}
 }
 
+// writeKeys appends a change of each key to the log of partition id.
+func (s *fakeSource) writeKeys(id string, keys ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		lsn := int64(len(s.logs[id]) + 1)
+		s.logs[id] = append(s.logs[id], feed.Change{
+			LSN: lsn, Time: time.Now().UTC().Truncate(time.Second),
+			Current: fmt.Appendf(nil, `{"id":"%s","k":"%s","n":%d}`, key, key, lsn),
+		})
+	}
+}
+
 func (s *fakeSource) Identity(context.Context) (feed.Identity, error) {
-	return feed.Identity{AccountHost: "localhost", Database: "d", DatabaseRID: "dr", Container: "c", ContainerRID: "cr"}, nil
+	return feed.Identity{AccountHost: "localhost", Database: "d", DatabaseRID: "dr", Container: "c", ContainerRID: "cr", KeyPaths: []string{"/k"}}, nil
 }
 
 func (s *fakeSource) Partitions(context.Context) ([]feed.Partition, error) {

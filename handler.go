@@ -14,7 +14,7 @@ import (
 // delivered again, and after [Stop] the lease waits for an operator.
 //
 // Handle is called concurrently for several leases, but one call at a time for each
-// lease. When the host may no longer trust the lease, so that another may process the
+// lease, or with [Config.Concurrency] for each partition key. When the host may no longer trust the lease, so that another may process the
 // same changes, ctx ends with cause [lease.ErrLost]. ctx also ends when a stop's drain
 // timeout is over, but not when the stop begins. It carries the values of Run's context.
 type Handler interface {
@@ -58,7 +58,8 @@ type Batch struct {
 	// handled yet; see [BatchError].
 	Attempt int
 	// Charge, SessionToken and Diagnostics describe the read that returned the changes (see
-	// [feed.Page]) or, if there were several, the last one, with Charge for all.
+	// [feed.Page]) or, if there were several, the last one, with Charge for all. If a page is
+	// delivered in several batches, the first one has its charge.
 	Charge       float64
 	SessionToken string
 	Diagnostics  feed.Diagnostics
@@ -72,6 +73,11 @@ type Batch struct {
 // later.
 //
 // If a later batch's position is already stored, Checkpoint does nothing and returns nil.
+// With [Config.Concurrency] above 1, Checkpoint acknowledges the changes of its own batch, and
+// returns when the position covers them. If an earlier batch has failed and waits for its retry,
+// it returns [ErrGap] at once. Checkpoint every batch then, since one that never is holds the
+// position.
+//
 // Once the lease is lost, it returns [lease.ErrLost], and also once the leases that
 // replace it after a split or merge are being created, because they start at the stored
 // position. If ctx ends first, Checkpoint returns the context's error, but the position

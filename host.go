@@ -34,6 +34,8 @@ type host struct {
 	health  *health
 	costs   leaseCosts
 	journal *journal
+	// keyReader finds the keys of changes. It is nil with one call of the handler at a time.
+	keyReader *keyReader
 	// origin is the time at which the host's monotonic clock is zero.
 	origin time.Time
 }

@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ func New(cfg Config) (*Processor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg.Concurrency = cmp.Or(cfg.concurrency, cfg.Concurrency)
 	m, err := newMetrics(cfg.Metrics, cfg.Processor)
 	if err != nil {
 		return nil, &ConfigError{"Metrics", err.Error()}
@@ -108,6 +110,11 @@ func (h *host) open(ctx context.Context) error {
 			return openingError(err)
 		}
 		h.container, h.accountHost = identity.ContainerRID, identity.AccountHost
+		if h.cfg.Concurrency > 1 {
+			if h.keyReader, err = newKeyReader(identity.KeyPaths, h.cfg.Order); err != nil {
+				return err
+			}
+		}
 		h.opened, h.costs = store, newLeaseCosts(h.metrics, store)
 		if h.dialect == lease.JavaHandleChanges {
 			store = upgradableStore{store}

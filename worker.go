@@ -12,11 +12,12 @@ import (
 
 // worker processes one lease from its acquisition until it is released, lost or gone. It
 // is a state machine on one goroutine. Blocking calls (a read, the handler, a write of
-// the document) run on three callers, each of which makes one call at a time. Their
+// the document) run on callers, each of which makes one call at a time. Their
 // answers and one timer wake the worker. It then looks at its whole state and starts each
 // step that is due:
 //
 //	reader       reads ahead of the handler                          worker_read.go
+//	window       holds what was read, in lanes of batches            worker_window.go
 //	deliverer    calls the handler with batches until they succeed   worker_deliver.go
 //	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go, worker_checkpoint.go
 //	splitter     creates the children of a partition that is gone    worker_split.go
@@ -51,6 +52,7 @@ type worker struct {
 	claim     acquisition
 
 	reader  reader
+	window  window
 	deliver deliverer
 	writer  leaseWriter
 	split   splitter
@@ -163,16 +165,17 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	w.trust = newTrust(base, h.terms, attempt, w.now)
 	w.writer = newLeaseWriter(w, l, attempt)
 	w.reader = newReader(w, l)
+	w.window = newWindow(w)
 	w.deliver = newDeliverer(w, l)
 	w.split = splitter{w: w, retryDelay: w.backoff(l, "split")}
 	w.ending = ending{w: w, drained: never, abandonAt: never, retryDelay: w.writeBackoff(l, "release")}
-	w.inbox = make(chan answer, len(w.callers()))
+	w.inbox = make(chan answer, 1)
 	return w
 }
 
 // callers returns the callers of all parts.
 func (w *worker) callers() []*caller {
-	return []*caller{w.reader.calls, w.writer.calls, w.deliver.calls}
+	return append([]*caller{w.reader.calls, w.writer.calls}, w.deliver.callers...)
 }
 
 // backoff returns the delays between the attempts at the operation what on the lease.
@@ -207,7 +210,7 @@ func (w *worker) run() result {
 	defer w.journal.forget(w.token)
 	w.begin()
 	for _, l := range w.callers() {
-		l.open(w.inbox)
+		l.open(w.inbox, w.done)
 	}
 	w.timer = time.NewTimer(never)
 	defer w.timer.Stop()
@@ -217,6 +220,9 @@ func (w *worker) run() result {
 		case a := <-w.inbox:
 			w.now = w.clock()
 			a.caller.busy = false
+			if a.caller.ended != nil {
+				a.caller.ended(a.caller)
+			}
 			a.then()
 		case ask := <-w.asks:
 			w.now = w.clock()
@@ -238,14 +244,15 @@ func (w *worker) step() bool {
 	w.alarm = never
 	w.ending.observe(w.writer.wanted())
 	w.deliver.step(w.writer.doc, w.writer.bound)
-	w.ending.step(w.deliver.calls.busy, w.writer.settled())
+	w.findGaps()
+	w.ending.step(w.deliver.calls > 0, w.writer.settled())
 	if w.phase == phaseOver || w.phase == phaseWithdrawn && !w.writer.calls.busy {
 		return true
 	}
 	w.writer.step()
 	w.split.step()
-	w.reader.step(w.writer.doc, w.deliver.hand)
-	if w.deliver.calls.busy && w.trust.held {
+	w.reader.step(w.writer.doc)
+	if w.deliver.calls > 0 && w.trust.held {
 		w.wake(w.now.Mono + clockCheck)
 	}
 	if w.alarm != never {
@@ -263,6 +270,7 @@ func (w *worker) finish() result {
 	w.trust.giveUp()
 	w.reader.cancel()
 	w.writer.settle()
+	w.deliver.resume()
 	w.finished = w.writer.progress.durable.page
 	for _, l := range w.callers() {
 		l.close()
@@ -270,7 +278,7 @@ func (w *worker) finish() result {
 			l.done.Wait()
 		}
 	}
-	r := result{stillRunning: w.deliver.calls.busy}
+	r := result{stillRunning: w.deliver.calls > 0}
 	if w.reason == Gone {
 		r.children = len(w.split.pieces)
 	}

@@ -14,7 +14,9 @@ type caller struct {
 	// busy is true from the start of a call until the worker has received its result.
 	// Only the worker uses it.
 	busy bool
-	done sync.WaitGroup
+	// ended is called when the worker has received a result, before it is handled. It may be nil.
+	ended func(*caller)
+	done  sync.WaitGroup
 }
 
 // answer is a function that handles the result of a call, and the caller that made the
@@ -27,12 +29,14 @@ type answer struct {
 // newCaller returns a caller, whose goroutine open starts.
 func newCaller() *caller { return &caller{work: make(chan func() answer, 1)} }
 
-// open starts the goroutine of the caller. inbox must have room for one answer of each
-// caller, so that no caller blocks after the worker is over.
-func (l *caller) open(inbox chan<- answer) {
+// open starts the goroutine of the caller. Answers go to inbox until the worker is over.
+func (l *caller) open(inbox chan<- answer, over <-chan struct{}) {
 	l.done.Go(func() {
 		for call := range l.work {
-			inbox <- call()
+			select {
+			case inbox <- call():
+			case <-over:
+			}
 		}
 	})
 }

@@ -2,6 +2,8 @@ package changefeed
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -15,23 +17,49 @@ type pagePosition struct {
 	at   feed.Continuation
 }
 
-// progress records how far the position of a lease may move. It moves over acknowledged
-// batches: those for which the handler returned nil, or with manual checkpoints those
-// that the user checkpointed. It also moves over empty and filtered pages while no batch
-// before them waits for its acknowledgement.
+// openPage is a page that the position may not pass yet, because a change in it was not
+// handled or, with manual checkpoints, not acknowledged. With one call of the handler at a
+// time, the pages that were gathered into one batch are one openPage.
+type openPage struct {
+	// number is the number of the page, or of the last one of its batch. It stays, while
+	// pagePosition moves over later pages that have no open changes.
+	number int64
+	pagePosition
+	// left is the number of parts that are not done: the whole batch, or each change if
+	// several calls are made at a time. handled is the number of changes that were handled.
+	left, handled int
+
+	before, after *openPage
+}
+
+// progress records how far the position of a lease may move. It moves over pages whose
+// changes are all done: the handler has returned nil, or with manual checkpoints the user
+// has checkpointed them, or the filter hides them.
 //
-// Invariant: due is never after a change that was not delivered, or that was delivered
-// and not acknowledged.
+// A page that is done while an earlier one is open needs no record of its own: the earlier
+// one takes over its position. So changes that are done cost no memory, however many there
+// are behind one that is not.
+//
+// Invariant: due is never after a change that is not done.
 type progress struct {
 	// due is the latest position that may be stored in the lease. durable is the position
 	// that is stored. due is never before durable.
 	due, durable pagePosition
-	// handed is the number of the last page that was delivered. acked is the number of
-	// the last page that was acknowledged.
-	handed, acked int64
-	// idle is the position after the last page without changes for the handler that waits for an
-	// earlier page to be acknowledged.
-	idle pagePosition
+	// first and last are the ends of the list of open pages, which are all after due.
+	first, last *openPage
+	// covered has the pages with handled changes that due covers and durable does not, and
+	// changes is the number of these changes. uncovered is the number of handled changes that
+	// due does not cover.
+	covered   []handledPage
+	changes   int
+	uncovered int
+}
+
+// handledPage is a page or batch that was handled and whose position is not stored yet. page
+// is its number and changes its size.
+type handledPage struct {
+	page    int64
+	changes int
 }
 
 // newProgress returns the progress of a lease whose document has the position durable.
@@ -40,31 +68,55 @@ func newProgress(durable feed.Continuation) progress {
 	return progress{due: at, durable: at}
 }
 
-// handedOut records that page was delivered: the handler has returned.
-func (p *progress) handedOut(page int64) { p.handed = max(p.handed, page) }
-
-// acknowledge records that all changes before at were handled. It has no effect
-// if a later one was acknowledged before.
-func (p *progress) acknowledge(at pagePosition) {
-	if at.page <= p.acked {
-		return
+// open records a page that was read and that has changes. It is later than all others.
+func (p *progress) open(page *openPage) {
+	if page.before = p.last; page.before == nil {
+		p.first = page
+	} else {
+		page.before.after = page
 	}
-	p.acked = at.page
-	if at.page > p.due.page {
-		p.due = at
-	}
-	if p.idle.page > p.due.page && p.acked >= p.handed {
-		p.due = p.idle
-	}
+	p.last = page
 }
 
-// pass records a page that has no changes for the handler. at is the position after it.
+// pass records a page without changes that was read. at is the position after it.
 func (p *progress) pass(at pagePosition) {
-	if p.acked >= p.handed {
+	if p.last == nil {
 		p.due = at
 		return
 	}
-	p.idle = at
+	p.last.pagePosition = at
+}
+
+// handled records that changes of an open page were handled.
+func (p *progress) handled(page *openPage, changes int) {
+	page.handled += changes
+	p.uncovered += changes
+}
+
+// finish records that n parts of an open page are done. If nothing is left of it, the position
+// moves over the page, or the open page before takes over its position.
+func (p *progress) finish(page *openPage, n int) {
+	if page.left -= n; page.left > 0 {
+		return
+	}
+	if page.after == nil {
+		p.last = page.before
+	} else {
+		page.after.before = page.before
+	}
+	if page.before != nil {
+		page.before.after = page.after
+		page.before.pagePosition = page.pagePosition
+		page.before.handled += page.handled
+		return
+	}
+	p.first = page.after
+	p.due = page.pagePosition
+	if page.handled > 0 {
+		p.covered = append(p.covered, handledPage{page.page, page.handled})
+		p.changes += page.handled
+		p.uncovered -= page.handled
+	}
 }
 
 // stored records that the lease store holds the position at.
@@ -72,39 +124,20 @@ func (p *progress) stored(at pagePosition) {
 	if at.page > p.durable.page {
 		p.durable = at
 	}
+	for len(p.covered) > 0 && p.covered[0].page <= at.page {
+		p.changes -= p.covered[0].changes
+		p.covered = p.covered[1:]
+	}
 }
 
 // behind reports whether the position in the store is older than the due one.
 func (p *progress) behind() bool { return p.durable.page < p.due.page }
 
-// handledBatch is a batch that was handled and whose position is not stored yet. page is
-// its number and changes its size.
-type handledBatch struct {
-	page    int64
-	changes int
-}
-
-// handled records a batch for which the handler returned nil, or that has no changes for it.
-// at is the position after it, and changes its size.
-func (lw *leaseWriter) handled(at pagePosition, changes int) {
-	if changes == 0 {
-		lw.progress.pass(at)
-		return
-	}
-	lw.progress.handedOut(at.page)
-	if lw.w.cfg.Checkpoint.Manual {
-		return
-	}
-	lw.progress.acknowledge(at)
-	lw.unsaved = append(lw.unsaved, handledBatch{at.page, changes})
-	lw.changes += changes
-}
-
 // mayHandOut reports whether the stored position is recent enough to deliver a batch; see
 // the conditions at deliverer.
 func (lw *leaseWriter) mayHandOut() bool {
 	const most = 1
-	return lw.anchored && (!lw.w.cfg.Checkpoint.everyBatch() || len(lw.unsaved) <= most)
+	return lw.anchored && (lw.w.parallel() || !lw.w.cfg.Checkpoint.everyBatch() || len(lw.progress.covered) <= most)
 }
 
 // positionDue reports whether the due position must be written now. Otherwise the next
@@ -116,9 +149,9 @@ func (lw *leaseWriter) positionDue() bool {
 		return false
 	case !lw.anchored || w.phase == phaseGone || len(lw.asks) > 0:
 		return true
-	case len(lw.unsaved) == 0:
-		return false // the due position is after pages without changes only, or checkpoints are manual
-	case every.everyBatch() || every.Changes > 0 && lw.changes >= every.Changes:
+	case every.Manual || len(lw.progress.covered) == 0:
+		return false // if checkpoints are not manual, the due position is after pages without changes only
+	case every.everyBatch() || every.Changes > 0 && lw.progress.changes >= every.Changes || w.parallel() && w.windowFull():
 		return true
 	case every.Interval > 0:
 		if w.now.Mono >= lw.since+every.Interval {
@@ -137,22 +170,20 @@ func (lw *leaseWriter) setDurable(at pagePosition) {
 	}
 	lw.stored(at)
 	lw.anchored = lw.anchored || at.at != ""
-	for len(lw.unsaved) > 0 && lw.unsaved[0].page <= at.page {
-		lw.changes -= lw.unsaved[0].changes
-		lw.unsaved = lw.unsaved[1:]
-	}
 	lw.inDoubt, lw.vanished, lw.notBefore = false, false, 0
 	lw.retryDelay.done()
-	rest := lw.asks[:0]
-	for _, ask := range lw.asks {
-		if ask.at.page > lw.progress.durable.page {
-			rest = append(rest, ask)
-			continue
+	lw.answer(func(ask *checkpointAsk) bool {
+		if ask.page > lw.progress.durable.page {
+			return false
 		}
-		ask.reply <- nil
-	}
-	clear(lw.asks[len(rest):])
-	lw.asks = rest
+		lw.w.checkpointed(ask, nil)
+		return true
+	})
+}
+
+// answer removes the waiting calls of Batch.Checkpoint for which answered returns true.
+func (lw *leaseWriter) answer(answered func(*checkpointAsk) bool) {
+	lw.asks = slices.DeleteFunc(lw.asks, answered)
 }
 
 // stored records the stored position in progress. If the position has moved, it counts a
@@ -164,20 +195,29 @@ func (lw *leaseWriter) stored(at pagePosition) {
 	lw.progress.stored(at)
 }
 
-// checkpointAsk is a call of Batch.Checkpoint that waits until its position is stored.
+// checkpointAsk is a call of Batch.Checkpoint that waits until the position after its batch
+// is stored. page is the number of the batch's last page.
 type checkpointAsk struct {
-	at    pagePosition
+	batch *queuedBatch
+	page  int64
 	reply chan error // receives the call's result; it has a capacity of 1
 }
 
-// checkpoint asks the worker to store the position at, and waits for the result. It is
-// the body of Batch.Checkpoint, which the user may call on any goroutine.
-func (w *worker) checkpoint(ctx context.Context, at pagePosition) error {
-	ask := &checkpointAsk{at: at, reply: make(chan error, 1)}
+// ErrGap is returned by [Batch.Checkpoint] if the position cannot cover the batch, because an
+// earlier one has failed and waits for its retry. That happens only with Config.Concurrency
+// above 1. The batch is acknowledged all the same: once the earlier one has been handled, the
+// position moves over both.
+var ErrGap = errors.New("changefeed: the position cannot cover the batch yet, because an earlier batch waits for a retry")
+
+// checkpoint asks the worker to store the position after batch b, whose last page has the
+// number page, and waits for the result. It is the body of Batch.Checkpoint, which the user
+// may call on any goroutine.
+func (w *worker) checkpoint(ctx context.Context, b *queuedBatch, page int64) error {
+	ask := &checkpointAsk{batch: b, page: page, reply: make(chan error, 1)}
 	select {
 	case w.asks <- ask:
 	case <-w.done:
-		return w.afterwards(at)
+		return w.afterwards(page)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -191,8 +231,8 @@ func (w *worker) checkpoint(ctx context.Context, at pagePosition) error {
 
 // afterwards returns the result of a checkpoint that is called after the worker has
 // ended.
-func (w *worker) afterwards(at pagePosition) error {
-	if at.page <= w.finished {
+func (w *worker) afterwards(page int64) error {
+	if page <= w.finished {
 		return nil
 	}
 	return lease.ErrLost
@@ -203,7 +243,7 @@ func (w *worker) afterwards(at pagePosition) error {
 // lease start there. The call must not wait for the end of the worker, which waits for the
 // observer's Close, which may have made the call.
 func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
-	if ask.at.page <= lw.progress.durable.page {
+	if ask.page <= lw.progress.durable.page {
 		ask.reply <- nil
 		return
 	}
@@ -211,15 +251,89 @@ func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
 		ask.reply <- lease.ErrLost
 		return
 	}
-	lw.progress.acknowledge(ask.at)
+	lw.acknowledge(ask)
 	lw.asks = append(lw.asks, ask)
+	lw.w.waits(ask.batch)
+}
+
+// acknowledge records that a batch was handled, because the user checkpoints it. With one call
+// of the handler at a time, everything before the batch counts as handled, too.
+func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
+	if !lw.w.parallel() {
+		for page := lw.progress.first; page != nil && page.number <= ask.page; page = lw.progress.first {
+			lw.progress.finish(page, page.left)
+		}
+		return
+	}
+	b := ask.batch
+	for _, page := range b.unacknowledged {
+		lw.progress.finish(page, 1)
+	}
+	b.unacknowledged = nil
+	if b.acknowledged {
+		return
+	}
+	b.acknowledged = true
+	for _, page := range b.pages {
+		lw.progress.handled(page, 1)
+		lw.progress.finish(page, 1)
+	}
+}
+
+// delivered records the outcome of a call of the handler with batch b. Unless checkpoints are
+// manual, what was handled is done.
+func (lw *leaseWriter) delivered(b *queuedBatch, o outcome) {
+	p, manual := &lw.progress, lw.w.cfg.Checkpoint.Manual
+	if !lw.w.parallel() {
+		if o.err != nil || b.own.left == 0 { // the user has checkpointed the batch before its handler returned
+			return
+		}
+		if !manual {
+			p.handled(&b.own, b.handled)
+		}
+		if !manual || b.handled == 0 {
+			p.finish(&b.own, 1)
+		}
+		return
+	}
+	pages := b.pages
+	b.pages = nil
+	for i, page := range pages {
+		switch what := o.of(i); {
+		case what == stillOpen:
+			b.pages = append(b.pages, page)
+		case b.acknowledged:
+		case what == wasHidden:
+			p.finish(page, 1)
+		case manual:
+			p.handled(page, 1)
+			b.unacknowledged = append(b.unacknowledged, page)
+		default:
+			p.handled(page, 1)
+			p.finish(page, 1)
+		}
+	}
+}
+
+// gaps refuses the waiting calls of Batch.Checkpoint whose position cannot be stored before an
+// earlier batch is delivered again. failing returns the number of the first page of the earliest
+// batch, other than the caller's, that has failed. ends reports whether nothing more is
+// delivered.
+func (lw *leaseWriter) gaps(ends bool, failing func(*queuedBatch) int64) {
+	lw.answer(func(ask *checkpointAsk) bool {
+		if failing(ask.batch) > ask.page && !(ends && ask.page > lw.progress.due.page) {
+			return false
+		}
+		lw.w.checkpointed(ask, ErrGap)
+		return true
+	})
 }
 
 // settle answers the waiting calls of Batch.Checkpoint when no position can be stored any
 // more.
 func (lw *leaseWriter) settle() {
 	for _, ask := range lw.asks {
-		if ask.at.page <= lw.progress.durable.page {
+		if ask.page <= lw.progress.durable.page {
 			ask.reply <- nil
 		} else {
 			ask.reply <- lease.ErrLost

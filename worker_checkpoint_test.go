@@ -5,67 +5,94 @@ import (
 	"testing"
 )
 
-// TestPositionNeverPassesAnUnacknowledgedBatch calls the methods of progress in random
-// orders of batches, empty pages and acknowledgements. After each call it compares the
-// due position with a plain model: the set of delivered pages that were not acknowledged.
-func TestPositionNeverPassesAnUnacknowledgedBatch(t *testing.T) {
+// TestPositionNeverPassesAnOpenPage calls the methods of progress in random orders of pages,
+// empty pages, and parts of pages that are done. After each call it compares the due position
+// with a plain model: the number of parts that are left of each page.
+func TestPositionNeverPassesAnOpenPage(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		p := newProgress("start")
-		open := map[int64]bool{} // the pages that were delivered and not acknowledged
-		var batches, pages []int64
-		at := func(page int64) pagePosition { return pagePosition{page: page, at: position(page)} }
-		for page := int64(1); page <= 60; page++ {
-			pages = append(pages, page)
+		left := make([]int, 61) // of each page; those without changes have none
+		var open []*openPage
+		read, handled, stored := 0, 0, 0
+		at := func(page int) pagePosition {
+			return pagePosition{page: int64(page), at: position(int64(page))}
+		}
+		check := func() {
+			t.Helper()
+			due, covered := read, 0
+			for page := 1; page <= read; page++ {
+				if left[page] > 0 {
+					due = page - 1
+					break
+				}
+			}
+			if p.due.page != int64(due) || due > 0 && p.due.at != position(int64(due)) {
+				t.Fatalf("seed %d: due is %+v; want page %d, of %v", seed, p.due, due, left[:read+1])
+			}
+			for _, c := range p.covered {
+				covered += c.changes
+			}
+			if covered != p.changes || p.changes+p.uncovered != handled-stored {
+				t.Fatalf("seed %d: %d changes are covered (%d) and %d are not; want %d", seed, p.changes, covered, p.uncovered, handled-stored)
+			}
+		}
+		for read < 60 {
+			read++
 			if rng.IntN(3) == 0 {
-				p.pass(at(page))
+				p.pass(at(read))
 			} else {
-				p.handedOut(page)
-				open[page] = true
-				batches = append(batches, page)
+				left[read] = 1 + rng.IntN(3)
+				page := &openPage{number: int64(read), pagePosition: at(read), left: left[read]}
+				open = append(open, page)
+				p.open(page)
 			}
-			for len(batches) > 0 && rng.IntN(3) == 0 {
-				acked := batches[rng.IntN(len(batches))]
-				p.acknowledge(at(acked))
-				for b := range open {
-					if b <= acked {
-						delete(open, b)
-					}
+			check()
+			for len(open) > 0 && rng.IntN(3) > 0 {
+				i := rng.IntN(len(open))
+				page := open[i]
+				if rng.IntN(3) > 0 { // the filter hides the others
+					p.handled(page, 1)
+					handled++
 				}
-			}
-			before := p.due
-			for b := range open {
-				if p.due.page >= b {
-					t.Fatalf("seed %d: due is page %d, page %d is unacknowledged", seed, p.due.page, b)
+				p.finish(page, 1)
+				if left[page.number]--; left[page.number] == 0 {
+					open = append(open[:i], open[i+1:]...)
 				}
+				check()
 			}
-			if len(open) == 0 && p.due.page != pages[len(pages)-1] {
-				t.Fatalf("seed %d: everything is acknowledged up to page %d, due is %d", seed, page, p.due.page)
-			}
-			if p.due.page > 0 && p.due.at != position(p.due.page) {
-				t.Fatalf("seed %d: due is %+v", seed, p.due)
-			}
-			p.acknowledge(at(rng.Int64N(before.page + 1))) // an older mark has no effect
-			if p.due != before {
-				t.Fatalf("seed %d: an older acknowledgement moved due from %+v to %+v", seed, before, p.due)
+			if rng.IntN(4) == 0 {
+				stored += p.changes
+				p.stored(p.due)
+				if p.behind() || len(p.covered) > 0 {
+					t.Fatalf("seed %d: after %+v was stored, behind is %t, and %v is not covered", seed, p.due, p.behind(), p.covered)
+				}
+				check()
 			}
 		}
 	}
 }
 
-func TestIdlePageAfterUnacknowledgedBatchCountsOnceTheBatchIsAcknowledged(t *testing.T) {
+// However many pages are done behind one that is not, there is a record of that one only.
+func TestPagesThatAreDoneBehindAnOpenOneNeedNoMemory(t *testing.T) {
 	p := newProgress("")
-	p.handedOut(1)
-	p.pass(pagePosition{page: 2, at: "2"})
-	if p.due.page != 0 {
-		t.Fatalf("due is %+v before the batch is acknowledged", p.due)
+	open := func(n int64) *openPage {
+		page := &openPage{number: n, pagePosition: pagePosition{n, position(n)}, left: 1}
+		p.open(page)
+		return page
 	}
-	p.acknowledge(pagePosition{page: 1, at: "1"})
-	if p.due.at != "2" {
-		t.Fatalf("due is %+v", p.due)
+	first := open(1)
+	for n := int64(2); n <= 1000; n++ {
+		page := open(n)
+		p.handled(page, 1)
+		p.finish(page, 1)
 	}
-	p.stored(p.due)
-	if p.behind() {
-		t.Fatal("behind is true after the due position was stored")
+	if p.first != first || p.last != first || first.after != nil || p.due.page != 0 {
+		t.Fatalf("%+v and %+v are open, due is %+v", p.first, p.last, p.due)
+	}
+	p.handled(first, 1)
+	p.finish(first, 1)
+	if p.due.page != 1000 || p.changes != 1000 || p.uncovered != 0 {
+		t.Fatalf("due is %+v, with %d changes; %d are not covered", p.due, p.changes, p.uncovered)
 	}
 }

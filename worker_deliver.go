@@ -4,27 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// deliverer passes a lease's batches to its handler, one at a time and in order. If the
-// handler fails, it gets the changes that failed again after a delay, until it returns nil.
-// Later batches wait. All of the user's code for the lease (handler, observer, filter) runs on
-// the deliverer's caller.
+// deliverer passes a lease's batches to its handler: one at a time and in order, or up to
+// Config.Concurrency at a time, in order within each lane of the window. If the handler fails,
+// it gets the changes that failed again after a delay, until it returns nil. What follows them
+// in their lane waits. All of the user's code for the lease (handler, observer, filter) runs on
+// the deliverer's callers.
 //
 // A batch is delivered only under two conditions:
 //   - The position to read it again from is durable. A start at the beginning or at a
 //     time is, because the document or the configuration holds it. A start at "now" is
 //     durable when the store has it as a continuation.
-//   - With a checkpoint after every batch, at most one earlier batch has no durable
-//     position yet. So a crash redelivers two batches at most, and the handler does not
-//     wait for the checkpoint of the batch before.
+//   - With a checkpoint after every batch and one call at a time, at most one earlier batch
+//     has no durable position yet. So a crash redelivers two batches at most, and the handler
+//     does not wait for the checkpoint of the batch before. With several calls at a time, a
+//     crash redelivers the window at most.
+//
+// When the work ends, nothing starts beyond the last page that has started, but what has not
+// started of it and of the pages before is delivered. So the position moves over all of them,
+// and the next owner delivers nothing twice, unless a call fails: that is not repeated.
 type deliverer struct {
-	w        *worker
-	calls    *caller
+	w *worker
+	// calls is the number of calls of the user's code that are under way. free has the callers
+	// that are not in use.
+	calls int
+	free  []*caller
+	// callers has all callers.
+	callers []*caller
+	// resuming has the answers to calls of Batch.Checkpoint within the handler that wait until
+	// fewer than Config.Concurrency others are under way.
+	resuming []resumed
+
 	observer Observer
 	// opened reports whether the observer may handle batches: Open has returned nil, and
 	// Close has not returned. A plain handler needs neither.
@@ -32,16 +48,20 @@ type deliverer struct {
 	// op names the last call of the user's code, "open", "handle" or "close", for
 	// messages.
 	op string
-
-	// hand is the batch that the handler works on, or that waits for a retry. It is nil if
-	// there is none.
-	hand       *queuedBatch
+	// notBefore is for an observer that could not be opened. The delays of each lane begin as
+	// retryDelay does.
 	notBefore  time.Duration
 	retryDelay backoff
 }
 
+// resumed is the answer err to a call of Batch.Checkpoint.
+type resumed struct {
+	ask *checkpointAsk
+	err error
+}
+
 func newDeliverer(w *worker, l lease.Lease) deliverer {
-	d := deliverer{w: w, calls: newCaller(), retryDelay: w.backoff(l, "handle")}
+	d := deliverer{w: w, retryDelay: w.backoff(l, "handle")}
 	d.retryDelay.first, d.retryDelay.most = w.cfg.Failure.Delay, w.cfg.Failure.MaxDelay
 	if w.cfg.Handler != nil {
 		d.observer, d.opened = plainObserver{w.cfg.Handler}, true
@@ -49,44 +69,105 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 	return d
 }
 
-// step creates the observer, opens it, or delivers the next batch, if that step may be made
-// now. doc is the lease, and bound the time before which changes are not delivered.
+// step creates the observer, opens it, or delivers the batches that may be delivered now. doc
+// is the lease, and bound the time before which changes are not delivered.
 func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 	w := d.w
-	if d.calls.busy || w.phase != phaseWorking || !w.mayDeliver() {
+	d.resume()
+	ends := w.phase != phaseWorking
+	switch {
+	case ends && !w.mayFinish():
+		return
+	case !ends && !d.opened:
+		d.begin(doc)
 		return
 	}
-	if d.opened && d.hand == nil {
-		if d.hand = w.nextBatch(); d.hand == nil {
+	for w.window.busy < w.cfg.Concurrency && d.opened && (ends || w.mayDeliver()) {
+		b := w.window.next(ends)
+		if b == nil {
 			return
 		}
-	}
-	if w.now.Mono < d.notBefore {
-		w.wake(d.notBefore)
-		return
-	}
-	switch {
-	case d.observer == nil:
-		d.op = "open"
-		d.create(doc)
-	case !d.opened:
-		d.op = "open"
-		d.open(doc)
-	default:
-		d.handle(doc.Range, bound)
+		d.handle(b, doc.Range, bound)
 	}
 }
 
-// retryNow ends the delay before the next call.
+// begin creates the observer, or opens it.
+func (d *deliverer) begin(doc lease.Lease) {
+	w := d.w
+	switch {
+	case d.calls > 0 || !w.mayDeliver():
+	case w.now.Mono < d.notBefore:
+		w.wake(d.notBefore)
+	case d.observer == nil:
+		d.create(doc)
+	default:
+		d.open(doc)
+	}
+}
+
+// start makes a call of the user's code on a caller. op names it. then handles its result.
+func (d *deliverer) start(op string, call func() (then func())) {
+	d.op = op
+	d.calls++
+	var c *caller
+	if last := len(d.free) - 1; last >= 0 {
+		c, d.free = d.free[last], d.free[:last]
+	} else {
+		c = newCaller()
+		c.ended = d.ended
+		c.open(d.w.inbox, d.w.done)
+		d.callers = append(d.callers, c)
+	}
+	c.start(call)
+}
+
+// ended takes back the caller c, whose call has returned.
+func (d *deliverer) ended(c *caller) {
+	d.calls--
+	d.free = append(d.free, c)
+}
+
+// retryNow ends the delays before the next calls.
 func (d *deliverer) retryNow() {
 	d.retryDelay.done()
 	d.notBefore = 0
 }
 
+// waits records that the handler waits for a checkpoint of batch b. Meanwhile another call may
+// be made, because what the checkpoint waits for may be a change that was not delivered yet.
+func (d *deliverer) waits(b *queuedBatch) {
+	if b.lane.busy && b.lane.queue[0] == b && !b.lent {
+		b.lent = true
+		d.w.window.busy--
+	}
+}
+
+// answer answers a call of Batch.Checkpoint. If the handler has made it, its call counts again.
+func (d *deliverer) answer(ask *checkpointAsk, err error) {
+	if ask.batch.lent {
+		d.resuming = append(d.resuming, resumed{ask, err})
+		return
+	}
+	ask.reply <- err
+}
+
+// resume answers the calls of Batch.Checkpoint that wait for a place, as far as there are some.
+func (d *deliverer) resume() {
+	for len(d.resuming) > 0 && (d.w.window.busy < d.w.cfg.Concurrency || d.w.phase >= phaseEnding) {
+		r := d.resuming[0]
+		d.resuming = d.resuming[1:]
+		if r.ask.batch.lent {
+			r.ask.batch.lent = false
+			d.w.window.busy++
+		}
+		r.ask.reply <- r.err
+	}
+}
+
 // create creates the observer. The next step opens it if the lease is still trusted.
 func (d *deliverer) create(doc lease.Lease) {
 	w := d.w
-	d.calls.start(func() func() {
+	d.start("open", func() func() {
 		var observer Observer
 		err := callUser("open", nil, func() (err error) {
 			if observer, err = w.cfg.Observer(doc); err == nil && observer == nil {
@@ -96,7 +177,7 @@ func (d *deliverer) create(doc lease.Lease) {
 		})
 		return func() {
 			if err != nil {
-				d.returned(err, 0) // observer may be a nil pointer in an interface that is not nil
+				d.tried(err) // observer may be a nil pointer in an interface that is not nil
 				return
 			}
 			d.observer = observer
@@ -107,83 +188,158 @@ func (d *deliverer) create(doc lease.Lease) {
 // open calls the observer's Open.
 func (d *deliverer) open(doc lease.Lease) {
 	w, observer := d.w, d.observer
-	d.calls.start(func() func() {
+	d.start("open", func() func() {
 		err := callUser("open", nil, func() error { return observer.Open(w.trust.ctx, doc) })
 		return func() {
 			d.opened = err == nil
-			d.returned(err, 0)
+			d.tried(err)
 		}
 	})
 }
 
-// handle calls the handler with the batch in hand.
-func (d *deliverer) handle(keys feed.Range, bound time.Time) {
-	w, b := d.w, d.hand
+// tried handles the result err of an attempt to create or open the observer.
+func (d *deliverer) tried(err error) {
+	if err == nil {
+		d.retryNow()
+		return
+	}
+	d.notBefore = d.failed(err, 0, &d.retryDelay)
+}
+
+// outcome is what a call of the handler did with a batch.
+type outcome struct {
+	// err is the error of the changes that were not handled, or nil. handled is the number
+	// of those that were.
+	err     error
+	handled int
+	// hidden has the indexes of the changes that the filter hides, and open those of the
+	// changes that are not done, among the changes that the batch had before the call. They
+	// are recorded if several calls are made at a time.
+	hidden, open []int
+}
+
+// fate is what a call of the handler did with a change.
+type fate int
+
+const (
+	wasHandled fate = iota
+	wasHidden
+	stillOpen
+)
+
+// of returns what the call did with the change that had the index i.
+func (o outcome) of(i int) fate {
+	if _, open := slices.BinarySearch(o.open, i); open {
+		return stillOpen
+	}
+	if _, hidden := slices.BinarySearch(o.hidden, i); hidden {
+		return wasHidden
+	}
+	return wasHandled
+}
+
+// handle calls the handler with batch b.
+func (d *deliverer) handle(b *queuedBatch, keys feed.Range, bound time.Time) {
+	w, last := d.w, b.last
 	batch := &Batch{
 		LeaseToken: w.token, Range: keys, Mode: w.cfg.Mode, Attempt: b.attempts + 1,
 		Charge: b.Charge, SessionToken: b.SessionToken, Diagnostics: b.Diagnostics,
-		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b.pagePosition) },
+		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, b, last) },
 	}
 	observer := d.observer
-	d.op = "handle"
-	d.calls.start(func() func() {
-		var err error
-		handled := 0
-		if w.cfg.Filter != nil || !bound.IsZero() {
-			err = callUser("filter", b, func() error { w.applyFilter(b, bound); return nil })
-		}
-		if err == nil && len(b.Changes) > 0 {
-			batch.Changes = b.Changes
-			b.attempts++
-			began := time.Now()
-			err = callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
-			took := time.Since(began)
-			handled, err = b.settle(err)
-			w.metrics.handled(len(batch.Changes), handled, took, b.attempts, err)
-		}
-		return func() { d.handled(b, handled, err) }
+	d.start("handle", func() func() {
+		o := w.call(observer, b, batch, bound)
+		return func() { d.handled(b, o) }
 	})
 }
 
-// settle removes the changes that were handled by a call of the handler that returned err.
-// It returns their number, and the error of the others, or nil if there are none.
-func (b *queuedBatch) settle(err error) (handled int, _ error) {
-	if err == nil {
-		b.handled += len(b.Changes)
-		return len(b.Changes), nil
+// call applies the filter to batch b, and calls the observer's Handle with what is left, as
+// batch. It runs on one of the deliverer's callers.
+func (w *worker) call(observer Observer, b *queuedBatch, batch *Batch, bound time.Time) (o outcome) {
+	if !b.filtered && (w.cfg.Filter != nil || !bound.IsZero()) {
+		if o = w.filter(b, bound); o.err != nil {
+			return o
+		}
 	}
-	failure, ok := errors.AsType[*HandlerError](err)
-	if !ok || len(failure.failed) == len(b.Changes) {
-		return 0, err
+	if len(b.Changes) == 0 {
+		return o
 	}
-	failed := failure.failed
-	handled = len(b.Changes) - len(failed)
-	b.handled += handled
+	batch.Changes = b.Changes
+	b.attempts++
+	began := time.Now()
+	err := callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
+	took := time.Since(began)
+	o.settle(b, err)
+	w.metrics.handled(len(batch.Changes), o.handled, took, b.attempts, o.err)
+	return o
+}
+
+// filter applies the filter to batch b. If it fails, all changes stay open.
+func (w *worker) filter(b *queuedBatch, bound time.Time) (o outcome) {
+	open := len(b.Changes)
+	var hidden []int
+	if o.err = callUser("filter", b, func() error { hidden = w.applyFilter(b, bound); return nil }); o.err != nil {
+		o.open = upTo(open)
+		return o
+	}
+	o.hidden = hidden
+	return o
+}
+
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// settle removes the changes from batch b that were handled by a call of the handler that
+// returned err. It records their number, and the error of the others, or nil if there are none.
+func (o *outcome) settle(b *queuedBatch, err error) {
+	failed := []int(nil)
+	if failure, ok := errors.AsType[*HandlerError](err); ok {
+		failed = failure.failed
+	}
+	o.handled = len(b.Changes) - len(failed)
+	b.handled += o.handled
 	if len(failed) == 0 {
-		return handled, nil
+		return
 	}
-	rest := make([]feed.Change, len(failed))
-	for i, index := range failed {
-		rest[i] = b.Changes[index]
+	o.err = err
+	if o.handled > 0 {
+		rest := make([]feed.Change, len(failed))
+		for i, index := range failed {
+			rest[i] = b.Changes[index]
+		}
+		b.Changes = rest
 	}
-	b.Changes = rest
-	return handled, err
+	o.open = slices.Clone(failed)
+	for _, hidden := range o.hidden { // the filter has moved the changes behind each one that it hides
+		for i := range o.open {
+			if o.open[i] >= hidden {
+				o.open[i]++
+			}
+		}
+	}
 }
 
 // applyFilter removes the changes that are older than bound, in whole seconds, and those
-// that Config.Filter rejects. It calls user code, so it runs on the deliverer's caller.
-func (h *host) applyFilter(b *queuedBatch, bound time.Time) {
-	if b.filtered {
-		return
-	}
-	changes := b.Changes
-	if !bound.IsZero() {
-		changes = keep(changes, func(c feed.Change) bool { return !c.Time.Before(bound) })
-	}
-	if h.cfg.Filter != nil {
-		changes = keep(changes, h.wants)
-	}
+// that Config.Filter rejects, and returns their indexes. It calls user code, so it runs on one
+// of the deliverer's callers.
+func (h *host) applyFilter(b *queuedBatch, bound time.Time) (hidden []int) {
+	i := -1
+	changes := keep(b.Changes, func(c feed.Change) bool {
+		i++
+		wanted := !c.Time.Before(bound) && (h.cfg.Filter == nil || h.wants(c))
+		if !wanted {
+			hidden = append(hidden, i)
+		}
+		return wanted
+	})
 	b.Changes, b.filtered = changes, true
+	return hidden
 }
 
 // wants returns the result of Config.Filter for c. If the filter panics, wants adds the
@@ -219,45 +375,49 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 	return changes
 }
 
-// handled handles the result err of the handler's call for batch b, which has handled some
-// of its changes.
-func (d *deliverer) handled(b *queuedBatch, handled int, err error) {
-	if err != nil && handled > 0 {
-		d.retryDelay.done()
+// handled handles the outcome of a call of the handler with batch b.
+func (d *deliverer) handled(b *queuedBatch, o outcome) {
+	w, l := d.w, b.lane
+	if b.lent { // the user's context ended while the handler waited for a checkpoint
+		b.lent = false
+		w.window.busy++
 	}
-	d.returned(err, b.attempts)
-	if err != nil {
+	w.delivered(b, o)
+	if o.err == nil {
+		l.retryDelay.done()
+		w.window.returned(b, true, 0)
 		return
 	}
-	d.hand = nil
-	d.w.handled(b)
+	if l.retryDelay.first == 0 {
+		l.retryDelay = d.retryDelay
+	}
+	if o.handled > 0 {
+		l.retryDelay.done()
+	}
+	w.window.returned(b, false, d.failed(o.err, b.attempts, &l.retryDelay))
 }
 
-// returned handles the result err of a call of user code that is repeated after a failure.
-// attempt is the number of calls with the batch, or 0 without one. The end of the call's
-// context is no failure, nor is a checkpoint that came too late because the lease ends.
-func (d *deliverer) returned(err error, attempt int) {
+// failed handles the error err of a call of user code that is repeated after a failure, and
+// returns the time of the next call. attempt is the number of calls with the batch, or 0
+// without one. The end of the call's context is no failure, nor is a checkpoint that came too
+// late because the lease ends.
+func (d *deliverer) failed(err error, attempt int, delays *backoff) time.Duration {
 	w := d.w
-	if err == nil {
-		d.retryNow()
-		return
-	}
 	if failure, ok := errors.AsType[*HandlerError](err); w.trust.held && ok && failure.stops {
 		w.stopped(err, attempt)
-		return
+		return w.now.Mono
 	}
-	delay := d.retryDelay.after(err)
-	d.notBefore = w.now.Mono + delay
+	delay := delays.after(err)
 	if w.trust.ctx.Err() == nil && !(w.phase != phaseWorking && errors.Is(err, lease.ErrLost)) {
 		w.notify(Notification{Event: Failed, LeaseToken: w.token, Err: err, Attempt: attempt, Delay: delay})
 	}
+	return w.now.Mono + delay
 }
 
 // close calls the observer's Close with the reason r.
 func (d *deliverer) close(r Reason) {
 	w, observer := d.w, d.observer
-	d.op = "close"
-	d.calls.start(func() func() {
+	d.start("close", func() func() {
 		err := callUser("close", nil, func() error { return observer.Close(w.trust.ctx, r) })
 		return func() {
 			d.opened = false

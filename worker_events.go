@@ -31,24 +31,59 @@ func (w *worker) stillThere() {
 	w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
 }
 
-// nextBatch takes the next batch with changes from those that were read, if it may be
-// delivered now. It passes over the pages without changes before it. It returns nil if there
-// is no such batch.
-func (w *worker) nextBatch() *queuedBatch {
-	r, lw := &w.reader, &w.writer
-	for len(r.queue) > 0 && (len(r.queue[0].Changes) == 0 || lw.mayHandOut()) {
-		b := r.take()
-		if len(b.Changes) > 0 {
-			return b
-		}
-		lw.handled(b.pagePosition, 0)
+// parallel reports whether several calls of the handler may be under way at a time.
+func (w *worker) parallel() bool { return w.cfg.Concurrency > 1 }
+
+// pushed passes a page that was read, and the position after it, to the window and to the
+// writer. A page without changes only moves the position of those before it.
+func (w *worker) pushed(page feed.Page, at pagePosition, keys []laneKey) {
+	if len(page.Changes) == 0 {
+		w.writer.progress.pass(at)
+		return
 	}
-	return nil
+	w.window.push(page, at, keys, w.writer.progress.open)
 }
 
-// handled records that the handler is done with a batch of which it handled some changes.
-// The filter may have hidden all of them.
-func (w *worker) handled(b *queuedBatch) { w.writer.handled(b.pagePosition, b.handled) }
+// windowFull reports whether no more may be read ahead of the handler.
+func (w *worker) windowFull() bool {
+	return w.window.full(w.writer.progress.uncovered + w.writer.progress.changes)
+}
+
+// roomInBatch returns how many more changes the last batch that waits may take, or 0 if there is
+// none or several lanes have one.
+func (w *worker) roomInBatch() int {
+	if last := w.window.last(); last != nil {
+		return last.room(w.cfg.MaxItems)
+	}
+	return 0
+}
+
+// mayHandOut reports whether a batch may be delivered for the first time.
+func (w *worker) mayHandOut() bool { return w.writer.mayHandOut() }
+
+// mayFinish reports whether a worker whose work ends may deliver what is left of the pages that
+// have started.
+func (w *worker) mayFinish() bool {
+	return (w.phase == phaseGone || w.phase == phaseEnding) && w.trust.holds(w.now) &&
+		w.now.Mono < w.ending.drained && w.leaseStop().IsZero()
+}
+
+// delivered records the outcome of a call of the handler with batch b.
+func (w *worker) delivered(b *queuedBatch, o outcome) { w.writer.delivered(b, o) }
+
+// waits records that a call of Batch.Checkpoint for batch b waits. checkpointed answers it.
+func (w *worker) waits(b *queuedBatch)                       { w.deliver.waits(b) }
+func (w *worker) checkpointed(ask *checkpointAsk, err error) { w.deliver.answer(ask, err) }
+
+// findGaps refuses the calls of Batch.Checkpoint for which the position cannot be stored: an
+// earlier batch has failed, or will not be delivered because the work ends.
+func (w *worker) findGaps() {
+	if len(w.writer.asks) == 0 || !w.parallel() {
+		return
+	}
+	ends := w.window.busy == 0 && (w.phase != phaseWorking || !w.leaseStop().IsZero())
+	w.writer.gaps(ends, w.window.failing)
+}
 
 // stopped stops the lease, for the reason err. attempt is the number of calls of the handler
 // with the batch that stopped it, or 0 without one.
@@ -77,6 +112,7 @@ func (w *worker) mayDeliver() bool {
 	}
 	w.writer.stop = protocol.Stop{}
 	w.deliver.retryNow()
+	w.window.retryNow()
 	w.metrics.stops(-1)
 	w.notify(Notification{Event: Resumed, LeaseToken: w.token})
 	return true
@@ -124,4 +160,4 @@ func (w *worker) send(call func() (then func())) { w.writer.calls.start(call) }
 // requests reports whether a request is under way, and isIdle whether neither a request nor a
 // call of the user's code is.
 func (w *worker) requests() bool { return w.reader.calls.busy || w.writer.calls.busy }
-func (w *worker) isIdle() bool   { return !w.requests() && !w.deliver.calls.busy }
+func (w *worker) isIdle() bool   { return !w.requests() && w.deliver.calls == 0 }

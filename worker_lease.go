@@ -50,11 +50,8 @@ type leaseWriter struct {
 	// the configuration has their start. It is false until a start at "now" was stored as
 	// a continuation.
 	anchored bool
-	// unsaved holds the handled batches whose position is not stored yet. changes is the
-	// number of their changes. since is the time at which a position was last stored.
-	unsaved []handledBatch
-	changes int
-	since   time.Duration
+	// since is the time at which a position was last stored.
+	since time.Duration
 	// asks holds the user's calls of Batch.Checkpoint that wait for their position to be
 	// stored.
 	asks []*checkpointAsk

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -16,13 +15,6 @@ import (
 // reader reads a lease's feed ahead of the handler. It reads pages while less than
 // Config.ReadAhead bytes wait for delivery. A failed read is retried in place after a
 // delay, without a limit. The lease is kept.
-//
-// A page that is read while the handler is busy may have a single change, because it is read
-// as soon as there is one. If each page were a batch, a handler that takes long for every
-// call would fall further and further behind, although it could take many changes at once.
-// So pages that wait are gathered into batches, and each read asks for as many changes as
-// the last batch still lacks. Then batches fill up to Config.MaxItems, whatever the sizes of
-// the pages.
 type reader struct {
 	w     *worker
 	calls *caller
@@ -35,11 +27,8 @@ type reader struct {
 	// JavaLatestVersion, where every later read contains it. If zero, there is none.
 	startTime time.Time
 
-	// queue holds the batches that were read and not delivered yet. queued is their total
-	// size in bytes. read is the number of pages read so far.
-	queue  []*queuedBatch
-	queued int
-	read   int64
+	// read is the number of pages read so far.
+	read int64
 
 	notBefore  time.Duration
 	retryDelay backoff
@@ -48,52 +37,6 @@ type reader struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
-}
-
-// queuedBatch is a batch that waits in the queue for delivery: one page, or several pages
-// that were read one after the other.
-type queuedBatch struct {
-	// pagePosition is the position after the last page.
-	pagePosition
-	// Page has the changes of all pages, and the sums of their sizes and charges. Its other
-	// fields are those of the last page with changes.
-	feed.Page
-	// gathered is the size in bytes of the pages after the first one.
-	gathered int
-	// filtered reports whether Config.Filter was applied to the changes.
-	filtered bool
-	// attempts is the number of calls of the handler with the batch. handled is the number
-	// of changes that they handled; these are no longer among Changes.
-	attempts, handled int
-}
-
-// room returns how many more changes the batch may take. It is 0 for a full batch, and also
-// for one without changes: such a page is passed over as soon as its turn comes, which may
-// be what the batches after it wait for.
-func (b *queuedBatch) room(maxItems int) int {
-	if len(b.Changes) == 0 {
-		return 0
-	}
-	return max(0, maxItems-len(b.Changes))
-}
-
-// fits reports whether page may be gathered into the batch. Like a page, a batch has more
-// than maxItems changes only in order not to cut a transaction.
-func (b *queuedBatch) fits(page feed.Page, maxItems int) bool {
-	room, last := b.room(maxItems), len(page.Changes)-1
-	return room > 0 && (last < room || page.Changes[room-1].LSN == page.Changes[last].LSN)
-}
-
-// add gathers page into the batch. It copies the changes, but not their documents.
-func (b *queuedBatch) add(page feed.Page) {
-	if b.gathered == 0 {
-		b.Changes = slices.Clip(b.Changes) // the array belongs to the source
-	}
-	b.gathered += page.Bytes
-	page.Changes = append(b.Changes, page.Changes...)
-	page.Bytes += b.Bytes
-	page.Charge += b.Charge
-	b.Page = page
 }
 
 func newReader(w *worker, l lease.Lease) reader {
@@ -112,11 +55,10 @@ func newReader(w *worker, l lease.Lease) reader {
 	return r
 }
 
-// step starts the next read of the lease doc if it is due. hand is the batch in the handler,
-// or nil.
-func (r *reader) step(doc lease.Lease, hand *queuedBatch) {
+// step starts the next read of the lease doc if it is due.
+func (r *reader) step(doc lease.Lease) {
 	w := r.w
-	if r.calls.busy || w.phase != phaseWorking || !r.hasRoom(hand) {
+	if r.calls.busy || w.phase != phaseWorking || w.windowFull() {
 		return
 	}
 	if w.now.Mono < r.notBefore {
@@ -131,38 +73,20 @@ func (r *reader) step(doc lease.Lease, hand *queuedBatch) {
 		page, err := w.cfg.Source.Read(ctx, request)
 		w.metrics.read(page)
 		skip := w.askToSkip(doc, request.From, err)
-		return func() { r.answered(started, page, err, skip) }
+		var keys []laneKey
+		if err == nil && w.parallel() {
+			page.Changes, keys = w.keyReader.of(page.Changes)
+		}
+		return func() { r.answered(started, page, keys, err, skip) }
 	})
-}
-
-// hasRoom reports whether the queue has room for another page. One page in hand does
-// not count as read ahead, but those that were gathered with it do. Otherwise a lease could
-// hold twice the memory.
-func (r *reader) hasRoom(hand *queuedBatch) bool {
-	ahead := r.queued
-	if r.w.cfg.ReadAhead < 0 {
-		return len(r.queue) == 0 && hand == nil
-	}
-	if hand != nil {
-		ahead += hand.gathered
-	}
-	return ahead < r.w.cfg.ReadAhead
-}
-
-// lastQueued returns the last batch of the queue, or nil if the queue is empty.
-func (r *reader) lastQueued() *queuedBatch {
-	if len(r.queue) == 0 {
-		return nil
-	}
-	return r.queue[len(r.queue)-1]
 }
 
 // request returns the request for the next page of the lease doc.
 func (r *reader) request(doc lease.Lease) feed.Request {
 	request := protocol.ReadOf(doc, r.w.cfg.Mode, r.from)
 	request.MaxItems = r.w.cfg.MaxItems
-	if last := r.lastQueued(); last != nil && last.room(request.MaxItems) > 0 {
-		request.MaxItems = last.room(request.MaxItems)
+	if room := r.w.roomInBatch(); room > 0 {
+		request.MaxItems = room
 	}
 	if !r.unresolved {
 		request.Wait = r.w.cfg.PollInterval
@@ -172,10 +96,10 @@ func (r *reader) request(doc lease.Lease) feed.Request {
 
 var errNoContinuation = errors.New("the source returned a page without a continuation")
 
-// answered handles the answer page and err to a read that was sent at started. oldest is
-// the position from which to resume if the user chose to skip lost changes; otherwise it
-// is "".
-func (r *reader) answered(started time.Duration, page feed.Page, err error, oldest feed.Continuation) {
+// answered handles the answer page and err to a read that was sent at started. keys has the
+// keys of the page's changes if there are several lanes. oldest is the position from which to
+// resume if the user chose to skip lost changes; otherwise it is "".
+func (r *reader) answered(started time.Duration, page feed.Page, keys []laneKey, err error, oldest feed.Continuation) {
 	if r.w.phase != phaseWorking {
 		return
 	}
@@ -193,7 +117,8 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	r.w.reading.end()
 	r.w.worked(atSource, r.w.token)
 	r.retryDelay.done()
-	r.push(page)
+	r.read++
+	r.w.pushed(page, pagePosition{page: r.read, at: page.Continuation}, keys)
 	wasNow, moved := r.unresolved, page.Continuation != r.from.Continuation()
 	r.from, r.unresolved = feed.After(page.Continuation), false
 	if !r.startTime.IsZero() {
@@ -207,44 +132,6 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	default:
 		r.notBefore = 0
 	}
-}
-
-// push adds a page to the queue: to the last batch if it fits, or else as a batch of its
-// own. A page without changes only moves the position of the last batch, because the batch's
-// checkpoint can cover it.
-func (r *reader) push(page feed.Page) {
-	r.read++
-	at := pagePosition{page: r.read, at: page.Continuation}
-	if len(page.Changes) == 0 {
-		page.Bytes = 0 // nothing of it waits
-	} else if page.Bytes == 0 {
-		for i := range page.Changes {
-			page.Bytes += len(page.Changes[i].Current) + len(page.Changes[i].Previous)
-		}
-	}
-	r.queued += page.Bytes
-	last := r.lastQueued()
-	switch {
-	case last != nil && len(page.Changes) == 0:
-		last.pagePosition = at
-	case last != nil && last.fits(page, r.w.cfg.MaxItems):
-		last.pagePosition = at
-		last.add(page)
-	default:
-		r.queue = append(r.queue, &queuedBatch{pagePosition: at, Page: page})
-	}
-}
-
-// take removes the first batch of the queue. It returns nil if the queue is empty.
-func (r *reader) take() *queuedBatch {
-	if len(r.queue) == 0 {
-		return nil
-	}
-	b := r.queue[0]
-	r.queue[0] = nil
-	r.queue = r.queue[1:]
-	r.queued -= b.Bytes
-	return b
 }
 
 // failed handles the error err of a read.

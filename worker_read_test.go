@@ -142,10 +142,28 @@ func TestBatchOfSeveralPagesHasThePositionOfItsLastPage(t *testing.T) {
 	}
 }
 
-// queueOf returns a reader whose queue is empty, for batches of up to maxItems changes.
-func queueOf(maxItems, readAhead int) *reader {
-	return &reader{w: &worker{host: &host{cfg: Config{MaxItems: maxItems, ReadAhead: readAhead}}}}
+// queue is the window of a worker, into which pages are pushed as the reader does.
+type queue struct {
+	*worker
+	read int64
 }
+
+// queueOf returns an empty queue, for batches of up to maxItems changes.
+func queueOf(maxItems, readAhead int) *queue {
+	w := &worker{host: &host{cfg: Config{MaxItems: maxItems, ReadAhead: readAhead}}}
+	w.window, w.reader = newWindow(w), reader{w: w}
+	w.writer = leaseWriter{w: w, anchored: true, progress: newProgress("")}
+	return &queue{worker: w}
+}
+
+func (q *queue) push(page feed.Page) {
+	q.read++
+	q.pushed(page, pagePosition{q.read, page.Continuation}, nil)
+}
+
+// take takes the next batch for the handler, and done puts it back as handled.
+func (q *queue) take() *queuedBatch  { return q.window.next(false) }
+func (q *queue) done(b *queuedBatch) { q.delivered(b, outcome{}); q.window.returned(b, true, 0) }
 
 // pageOf returns a page with changes of the given LSNs. at is its position.
 func pageOf(at string, lsns ...int64) feed.Page {
@@ -156,15 +174,17 @@ func pageOf(at string, lsns ...int64) feed.Page {
 	return page
 }
 
-// batchesOf returns the batches of the queue as text.
-func batchesOf(r *reader) string {
-	text := ""
-	for _, b := range r.queue {
-		text += "["
-		for _, c := range b.Changes {
-			text += fmt.Sprint(c.LSN, " ")
+// batchesOf returns the position and the batches of the queue as text.
+func batchesOf(q *queue) string {
+	text := string(q.writer.progress.due.at)
+	if l := q.window.lanes[0]; l != nil {
+		for _, b := range l.queue {
+			text += "["
+			for _, c := range b.Changes {
+				text += fmt.Sprint(c.LSN, " ")
+			}
+			text += "at " + string(b.own.at) + "]"
 		}
-		text += "at " + string(b.at) + "]"
 	}
 	return text
 }
@@ -184,26 +204,27 @@ func TestQueueGathersPagesUpToMaxItems(t *testing.T) {
 		{"a transaction is not cut", []feed.Page{pageOf("a", 1, 2, 3), pageOf("b", 4, 4, 4)}, "[1 2 3 4 4 4 at b]", 4},
 		{"changes after the transaction", []feed.Page{pageOf("a", 1, 2, 3), pageOf("b", 4, 4, 5)}, "[1 2 3 at a][4 4 5 at b]", 1},
 		{"pages without changes between", []feed.Page{pageOf("a", 1), pageOf("b"), pageOf("c", 2), pageOf("d")}, "[1 2 at d]", 2},
-		{"pages without changes first", []feed.Page{pageOf("a"), pageOf("b"), pageOf("c", 1)}, "[at b][1 at c]", 3},
+		{"pages without changes first", []feed.Page{pageOf("a"), pageOf("b"), pageOf("c", 1)}, "b[1 at c]", 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := queueOf(4, 1<<20)
+			q := queueOf(4, 1<<20)
 			bytes := 0
 			for _, page := range c.pages {
-				r.push(page)
+				q.push(page)
 				bytes += 4 * len(page.Changes)
 			}
-			if got := batchesOf(r); got != c.want || r.queued != bytes {
-				t.Errorf("%d bytes: %s; want %d: %s", r.queued, got, bytes, c.want)
+			if got := batchesOf(q); got != c.want || q.window.bytes != bytes {
+				t.Errorf("%d bytes: %s; want %d: %s", q.window.bytes, got, bytes, c.want)
 			}
-			if asks := r.request(lease.Lease{Range: feed.Full()}).MaxItems; asks != c.asks {
+			if asks := q.reader.request(lease.Lease{Range: feed.Full()}).MaxItems; asks != c.asks {
 				t.Errorf("the next read asks for %d changes; want %d", asks, c.asks)
 			}
-			for range len(r.queue) {
-				r.take()
+			for b := q.take(); b != nil; b = q.take() {
+				q.done(b)
+				q.writer.progress.stored(q.writer.progress.due)
 			}
-			if r.queued != 0 {
-				t.Errorf("%d bytes are queued in an empty queue", r.queued)
+			if last := len(c.pages); last > 0 && q.writer.progress.due.at != c.pages[last-1].Continuation || q.window.bytes != 0 {
+				t.Errorf("%d bytes are in an empty queue at %+v", q.window.bytes, q.writer.progress.due)
 			}
 		})
 	}
@@ -233,14 +254,16 @@ func TestGatheredPagesCountAsReadAhead(t *testing.T) {
 	for i := range int64(4) {
 		r.push(pageOf("a", i+1)) // 4 bytes each
 	}
-	if r.hasRoom(nil) {
+	if !r.windowFull() {
 		t.Error("the queue is full, and another page is wanted")
 	}
-	if r.hasRoom(r.take()) {
+	all := r.take()
+	if !r.windowFull() {
 		t.Error("the handler has the whole queue, and another page is wanted")
 	}
+	r.done(all)
 	r.push(pageOf("b", 5))
-	if !r.hasRoom(r.take()) {
+	if r.take() == nil || r.windowFull() {
 		t.Error("the handler has one page, and no other is wanted")
 	}
 }
@@ -357,9 +380,9 @@ func BenchmarkSlowHandler(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				written += perCall
-				for read := handled + r.queued/4; written-read >= burst; { // a change has 4 bytes
+				for read := handled + r.window.bytes/4; written-read >= burst; { // a change has 4 bytes
 					for unread := burst; unread > 0; {
-						n := min(unread, r.request(r.w.writer.doc).MaxItems)
+						n := min(unread, r.reader.request(r.writer.doc).MaxItems)
 						r.push(feed.Page{Changes: changes[:n:n], Continuation: "a"})
 						unread -= n
 						read += n
@@ -367,6 +390,8 @@ func BenchmarkSlowHandler(b *testing.B) {
 				}
 				if next := r.take(); next != nil {
 					handled += len(next.Changes)
+					r.done(next)
+					r.writer.progress.stored(r.writer.progress.due)
 				}
 			}
 			if written-handled > maxItems+burst {

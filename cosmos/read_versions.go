@@ -127,6 +127,15 @@ func parseKeyPaths(paths []string) ([]keyPath, error) {
 	return parsed, nil
 }
 
+// paths returns the paths of the container's partition key.
+func (p *properties) paths() []string {
+	all := make([]string, len(p.keyPaths))
+	for i, path := range p.keyPaths {
+		all[i] = "/" + path.text
+	}
+	return all
+}
+
 // component returns the value at the path in the key of a delete. The service names the
 // components by whole paths, or nests them.
 func (p keyPath) component(named map[string]any) any {

@@ -72,7 +72,7 @@ func (s *Source) Identity(ctx context.Context) (feed.Identity, error) {
 	}
 	return feed.Identity{
 		AccountHost: s.account.host, Database: s.database, DatabaseRID: p.databaseRID,
-		Container: s.container, ContainerRID: p.rid,
+		Container: s.container, ContainerRID: p.rid, KeyPaths: p.paths(),
 	}, nil
 }
 

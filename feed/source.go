@@ -45,6 +45,10 @@ type Identity struct {
 	// ids (_rid).
 	Database, DatabaseRID   string
 	Container, ContainerRID string
+	// KeyPaths are the container's partition key paths, such as /customer, or /tenant and
+	// /user for a hierarchical key. A processor with several calls at a time finds the key of
+	// a change by them. They are empty if the source does not know them.
+	KeyPaths []string
 }
 
 // Request asks a [Source] for one page from a partition's feed, or from the feed that a

@@ -40,6 +40,10 @@ type Options struct {
 	Container string
 	// Partitions is how many partitions there are at first. If zero, 1 is used.
 	Partitions int
+	// KeyPaths are the partition key paths that the container names, such as /pk. The source
+	// does not read them: documents must hold the components of the key under which they are
+	// written. Processors with a Concurrency above 1 need them.
+	KeyPaths []string
 	// Now is the clock that stamps changes. If nil, time.Now is used.
 	Now func() time.Time
 	// RefuseTimesAfterMerge makes reads of merged partitions and of their children refuse
@@ -93,6 +97,7 @@ func NewSource(o Options) *Source {
 		identity: feed.Identity{
 			AccountHost: "localhost", Database: "sim", DatabaseRID: "c2ltAA==",
 			Container: o.Container, ContainerRID: "c2ltAA" + strconv.FormatUint(hash(o.Container)%1e6, 10),
+			KeyPaths: o.KeyPaths,
 		},
 		last: map[string]*entry{}, changed: make(chan struct{}),
 	}

@@ -3,6 +3,8 @@ package feedtest
 import (
 	"context"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -38,9 +40,12 @@ func identityStays(s *suite) {
 	if strings.ContainsAny(first.AccountHost, ":/") {
 		s.Errorf("AccountHost %q; want a host without scheme or port", first.AccountHost)
 	}
+	if len(first.KeyPaths) > 0 && !slices.Equal(first.KeyPaths, s.container.KeyPaths) {
+		s.Errorf("KeyPaths are %q; want %q, or none", first.KeyPaths, s.container.KeyPaths)
+	}
 	s.writeMany(0, 3, 1)
 	second, err := s.Source.Identity(s.ctx)
-	if err != nil || second != first {
+	if err != nil || !reflect.DeepEqual(second, first) {
 		s.Fatalf("the identity was %+v and is now %+v, %v", first, second, err)
 	}
 }

@@ -154,7 +154,7 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p storetype.
 			return storetype.ErrFull
 		}
 		c = db.newContainer(db.numbers.Container+1, d, p.ID, paths, hash, unique)
-		c.systemKey = p.SystemKey
+		c.systemKey, c.identity.KeyPaths = p.SystemKey, slices.Clone(p.KeyPaths)
 		m, err := newMeta(c, p, g.ts)
 		if err != nil {
 			return err

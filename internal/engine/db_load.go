@@ -180,7 +180,7 @@ func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, d *
 		return nil, nil, layout.Corrupt("container %d: %v", number, err)
 	}
 	l.c = db.newContainer(number, d, r.ID, paths, r.Hash, unique)
-	l.c.systemKey = r.SystemKey
+	l.c.systemKey, l.c.identity.KeyPaths = r.SystemKey, r.KeyPaths
 	return l.c, l, nil
 }
 

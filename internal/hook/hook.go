@@ -18,6 +18,10 @@ var SetSeed func(config any, seed uint64)
 // time of package time.
 var SetClock func(config any, now func() (mono time.Duration, wall time.Time))
 
+// SetConcurrency sets the Concurrency of a processor that has an Observer, which New refuses
+// otherwise. The observer's Handle is then called several times at a time.
+var SetConcurrency func(config any, n int)
+
 // SetCheckpoint makes a batch call checkpoint when it is checkpointed.
 var SetCheckpoint func(batch any, checkpoint func(ctx context.Context) error)
 

@@ -1,6 +1,7 @@
 // Package keypath reads the paths of partition keys and unique keys: /a, /a/b, or
 // /"quoted name"/b. [Parse] splits a path into names. [Lookup] returns the value that the
-// names lead to in a decoded document.
+// names lead to in a decoded document, and [Find] the text of that value in one that is not
+// decoded.
 package keypath
 
 import (
@@ -63,4 +64,49 @@ func Lookup(value any, names []string) (any, bool) {
 		}
 	}
 	return value, true
+}
+
+// maxDepth is the deepest nesting of a document that Find reads, which is that of
+// encoding/json.
+const maxDepth = 10_000
+
+// Find returns the text of the value that names lead to in a JSON document, or nil if there is
+// none. If an object has several members of a name, the first one counts. The text after the
+// value is not read. The result shares the document's memory.
+func Find(document []byte, names []string) ([]byte, error) {
+	in := jsonscan.New(document, maxDepth)
+	in.Space()
+	for depth, name := range names {
+		if in.Peek() != '{' {
+			return nil, in.Value(depth + 1)
+		}
+		found, err := enter(in, depth+1, name)
+		if err != nil || !found {
+			return nil, err
+		}
+	}
+	from := in.Offset()
+	if err := in.Value(len(names) + 1); err != nil {
+		return nil, err
+	}
+	return in.Slice(from), nil
+}
+
+// enter moves the scanner from the beginning of an object to the value of a member, and reports
+// whether there is one.
+func enter(in *jsonscan.Scanner, depth int, want string) (found bool, err error) {
+	more, err := in.Object(depth)
+	for ; more && err == nil; more, err = in.Next('}') {
+		name, err := in.Name()
+		if err != nil {
+			return false, err
+		}
+		if name.Is(want) {
+			return true, nil
+		}
+		if err := in.Value(depth + 1); err != nil {
+			return false, err
+		}
+	}
+	return false, err
 }

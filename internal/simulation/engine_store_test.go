@@ -402,10 +402,7 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if !s.has(onStore) {
 		return s.memory(), nil
 	}
-	items := storetype.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard, Retention: s.retention}
-	for _, name := range keyProperties[:max(s.levels, 1)] {
-		items.KeyPaths = append(items.KeyPaths, "/"+name)
-	}
+	items := storetype.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard, Retention: s.retention, KeyPaths: s.paths()}
 	purge := s.lifetimes.purge
 	if purge == 0 {
 		purge = -1

@@ -89,6 +89,7 @@ const (
 	failingOpens             = "failing-open"
 	partialFailures          = "partial-failures"
 	stoppedLeases            = "stopped-leases"
+	parallelCalls            = "parallel-calls"
 	drainOff                 = "drain-off"
 
 	// The change feed and its partitions.
@@ -451,6 +452,11 @@ var features = []feature{
 				s.add(d, 1, eventDiscard, 0, 0.03) // in the first start
 			}
 		},
+	},
+
+	{
+		name: parallelCalls, share: 0.35, needs: []need{noManual}, mutant: "1150-two-calls-for-one-key",
+		text: "Hosts call the handler of a lease for up to 64 partition keys at the same time.",
 	},
 
 	// The results of handlers.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/hook"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -47,8 +48,8 @@ type simObserver struct {
 	fact  *worker
 	user  changefeed.Observer // the user's observer of the worker; nil if there is none
 
-	// The processor never calls two methods of one observer at the same time. So these
-	// fields need no mutex.
+	// The processor calls the methods of one observer one at a time, or the host makes several
+	// calls at a time and does not use these fields. So they need no mutex.
 	attempt int
 	handed  []*batch          // handled and not yet acknowledged, with manual checkpoints
 	older   *changefeed.Batch // a batch that was checkpointed before, with manual checkpoints
@@ -130,12 +131,19 @@ func (w *world) opens(ctx context.Context, h *host, l lease.Lease, what string) 
 	return err
 }
 
-// name returns a name that no other observer of the host has.
-func (o *simObserver) name() string { return "handler " + o.lease.Token + " " + strconv.Itoa(o.run) }
+// name returns a name that no other call of an observer of the host has at the same time. call
+// is the LSN of the first change of a batch, or 0.
+func (o *simObserver) name(call int64) string {
+	name := "handler " + o.lease.Token + " " + strconv.Itoa(o.run)
+	if o.host.parallel() {
+		name += " " + strconv.FormatInt(call, 10)
+	}
+	return name
+}
 
 // pass waits while the observer's host is paused, or until ctx ends.
 func (o *simObserver) pass(ctx context.Context, call int64) error {
-	return o.host.pass(ctx, o.name(), ctx.Done(), newDraw(o.world.seed, uint64(call), o.host.id, "resume", o.lease.Token, strconv.Itoa(o.run)))
+	return o.host.pass(ctx, o.name(call), ctx.Done(), newDraw(o.world.seed, uint64(call), o.host.id, "resume", o.lease.Token, strconv.Itoa(o.run)))
 }
 
 // Close implements [changefeed.Observer].
@@ -165,20 +173,28 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	w := o.world
 	w.pending.Add(1)
 	defer w.pending.Done()
-	f, asked := &batch{worker: o.fact, changes: b.Changes}, w.since()
+	f, asked := o.batch(b), w.since()
 	w.ledger.add(f)
 	if err := o.pass(ctx, b.Changes[0].LSN); err != nil {
 		w.ledger.end(f, func() { f.err = err })
 		return err
 	}
-	u := w.begins(ctx, &use{host: o.host, token: o.lease.Token, keys: o.lease.Range.OrFull(), what: useBatch, batch: f, asked: asked})
-	o.attempt++
+	u := &use{host: o.host, token: o.lease.Token, keys: o.lease.Range.OrFull(), what: useBatch, batch: f, asked: asked}
+	if o.host.parallel() {
+		u.keys = keyRange(f.epk)
+	}
+	w.begins(ctx, u)
+	attempt := b.Attempt
+	if !o.host.parallel() {
+		o.attempt++
+		attempt = o.attempt
+	}
 	does := handling{takes: o.base(b)}
 	w.mu.Lock()
 	handle := w.handle
 	w.mu.Unlock()
 	if handle != nil {
-		does = handle(o, b, o.attempt)
+		does = handle(o, b, attempt)
 	}
 	manual := o.host.settings.checkpoint.Manual
 	if manual && does.elsewhere.variant == checkpointsDuringCall {
@@ -212,8 +228,10 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 		}
 		return err
 	}
-	o.attempt = 0
-	o.last = b
+	if !o.host.parallel() {
+		o.attempt = 0
+		o.last = b
+	}
 	if does.call == nil || !manual {
 		o.decides([]*batch{f}, delivery{handled: true, acked: !manual})
 	}
@@ -227,6 +245,17 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 		}
 	}
 	return nil
+}
+
+// batch returns the fact of a batch.
+func (o *simObserver) batch(b *changefeed.Batch) *batch {
+	f := &batch{worker: o.fact, changes: b.Changes}
+	if !o.host.parallel() {
+		return f
+	}
+	f.epk = o.world.keyOf(b.Changes[0])
+	f.mixed = slices.ContainsFunc(b.Changes, func(c feed.Change) bool { return o.world.keyOf(c) != f.epk })
+	return f
 }
 
 // base returns how long the handler takes for a batch if no fault happens.
@@ -251,7 +280,7 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, f *batch
 	if does.ignoresContext {
 		until = context.WithoutCancel(ctx)
 	}
-	err := o.host.sleep(until, o.name(), does.takes)
+	err := o.host.sleep(until, o.name(b.Changes[0].LSN), does.takes)
 	if does.joins != nil {
 		o.host.waits(func() { <-does.joins })
 	}

@@ -14,6 +14,7 @@ import (
 type settings struct {
 	times               times
 	maxItems, readAhead int
+	concurrency         int
 	checkpoint          changefeed.Checkpointing
 	// minLeases and maxLeases bound the number of the host's leases. Zero means no bound.
 	minLeases, maxLeases int
@@ -21,7 +22,7 @@ type settings struct {
 
 // settings returns the settings of the world, which the hosts have by default.
 func (c worldConfig) settings() settings {
-	return settings{times: c.times, maxItems: c.maxItems, readAhead: c.readAhead, checkpoint: c.checkpoint}
+	return settings{times: c.times, maxItems: c.maxItems, readAhead: c.readAhead, concurrency: 1, checkpoint: c.checkpoint}
 }
 
 // config returns the configuration of the host's processor. The processor's seed comes
@@ -47,6 +48,10 @@ func (h *host) config() changefeed.Config {
 	processorSeed := newDraw(w.seed, 0, "host", h.id)
 	hook.SetSeed(&cfg, processorSeed.next()|1)
 	hook.SetClock(&cfg, h.clock.now)
+	if h.parallel() {
+		cfg.ReadAhead = max(0, cfg.ReadAhead) // it cannot be switched off
+		hook.SetConcurrency(&cfg, h.settings.concurrency)
+	}
 	if w.passes != nil {
 		cfg.Filter = w.filter
 	}
@@ -61,10 +66,17 @@ func (r *run) configure(h *host) {
 	if r.scenario.has(differentHosts) {
 		r.differ(h)
 	}
+	if r.scenario.has(parallelCalls) {
+		d := newDraw(r.scenario.seed, 0, "concurrency", h.id)
+		h.settings.concurrency = []int{1, 2, 3, 8, 64}[d.intn(5)]
+	}
 	if r.scenario.has(leaseLimits) && !r.world.isCalm() {
 		r.limit(h)
 	}
 }
+
+// parallel reports whether the host makes several calls of a lease's handler at a time.
+func (h *host) parallel() bool { return h.settings.concurrency > 1 }
 
 // limit draws the bounds of the number of a host's leases. Some hosts have none.
 func (r *run) limit(h *host) {

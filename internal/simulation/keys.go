@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -36,6 +37,42 @@ func document(key feed.PartitionKey, id string) map[string]any {
 		}
 	}
 	return doc
+}
+
+// keyOf returns the EPK of the key of a change of this run.
+func (w *world) keyOf(c feed.Change) string {
+	if c.Current == nil && c.DeletedKey != nil {
+		return w.engine.epk(c.DeletedKey)
+	}
+	item := c.Current
+	if item == nil {
+		item = c.Previous
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(item, &doc); err != nil {
+		w.fails("a change cannot be decoded: %v", err)
+	}
+	key := make(feed.PartitionKey, len(w.keyPaths))
+	for i, path := range w.keyPaths {
+		component, known := doc[path[1:]]
+		if !known {
+			component = feed.Undefined
+		}
+		key[i] = component
+	}
+	return w.engine.epk(key)
+}
+
+// keyRange returns the range of the keys with one EPK.
+func keyRange(epk string) feed.Range { return feed.Range{Min: epk, Max: epk + "!"} }
+
+// keyPaths returns the partition key paths of the run's container.
+func (s *scenario) paths() []string {
+	var paths []string
+	for _, name := range keyProperties[:max(s.levels, 1)] {
+		paths = append(paths, "/"+name)
+	}
+	return paths
 }
 
 // prefix returns the range of the keys that begin with the given components.

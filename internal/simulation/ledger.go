@@ -182,7 +182,9 @@ type (
 	batch struct {
 		*worker
 		changes []feed.Change
-		err     error // of the handler, or of the host
+		epk     string // of the one key of all changes, if several calls are made at a time
+		mixed   bool   // there are changes of other keys
+		err     error  // of the handler, or of the host
 	}
 	// wait is the moment at which a handler has waited for its context or its work.
 	wait struct {

@@ -364,7 +364,11 @@ func judgeSending(v *view, w *leaseWrite, breach report) {
 
 func judgeHandOver(v *view, u *use, t *tenure, breach report) {
 	if u.batch != nil && t != nil && t.askedAt >= 0 {
-		isNew := u.asked > t.askedAt && v.workers[u.batch.worker].failed == nil
+		w := v.workers[u.batch.worker]
+		isNew := u.asked > t.askedAt && v.lane(u.batch).failed == nil
+		if u.batch.epk != "" { // it may finish the pages that have started
+			isNew = u.asked > t.askedAt && w.page(u.batch) > w.reached
+		}
 		breach(isNew, "a new batch %s after the answer with a hand-over request", u.asked-t.askedAt)
 	}
 }
@@ -380,7 +384,7 @@ func judgeClosed(v *view, w *worker, breach report) {
 func judgeOrder(v *view, u *use, _ *tenure, breach report) {
 	if u.batch != nil {
 		w, m := v.workers[u.batch.worker], v.matched[u.batch]
-		breach(m.wrong != "", "after %d, the batch %s", w.position, m.wrong)
+		breach(m.wrong != "", "after %d, the batch %s", v.lane(u.batch).position, m.wrong)
 		breach(!u.host.foreign && (!w.opened || w.closed), "a batch before the observer was opened, or after it was closed")
 	}
 }
@@ -389,7 +393,8 @@ func judgeOrder(v *view, u *use, _ *tenure, breach report) {
 func judgeStopped(v *view, u *use, _ *tenure, breach report) {
 	if u.batch != nil {
 		stop := protocol.StopOf(v.docs[u.token])
-		breach(v.workers[u.batch.worker].stopped || !stop.IsZero(), "the lease is stopped: %+v", stop)
+		at := v.workers[u.batch.worker].stopped
+		breach(at >= 0 && u.asked > at || !stop.IsZero(), "the lease is stopped: %+v", stop)
 	}
 }
 
@@ -397,7 +402,7 @@ func judgeStopped(v *view, u *use, _ *tenure, breach report) {
 func judgeStopKept(v *view, w *leaseWrite, breach report) {
 	on := v.on(w.host, w.lease.Token).worker
 	if on != nil && w.op == opUpdate && (w.mine() || v.releases(w)) && !v.sent[w].acquires {
-		breach(v.workers[on].stopped && protocol.StopOf(w.lease).IsZero(), "the worker has stopped the lease, and does not store that")
+		breach(v.workers[on].stopped >= 0 && v.workers[on].stopped < v.now && protocol.StopOf(w.lease).IsZero(), "the worker has stopped the lease, and does not store that")
 	}
 }
 

@@ -256,13 +256,13 @@ const storeEvery = 20
 
 // memory returns the scenario's engine in memory.
 func (s *scenario) memory() *memEngine {
-	return newMemEngine(newStoreClock(s.offset, s.rate), memory.Options{Partitions: s.partitions})
+	return newMemEngine(newStoreClock(s.offset, s.rate), memory.Options{Partitions: s.partitions, KeyPaths: s.paths()})
 }
 
 // world returns the scenario's world on an engine. It is called in the bubble.
 func (s *scenario) world(ctx context.Context, e engine, keepTrace bool) *world {
 	c := s.worldConfig
-	c.engine, c.keepTrace = e, keepTrace
+	c.engine, c.keepTrace, c.keyPaths = e, keepTrace, s.paths()
 	c.clean = s.faultLevel != rough
 	switch s.startKind {
 	case feed.StartNow:

@@ -16,11 +16,18 @@ import (
 
 // workerView is what follows for one run of one lease on a host.
 type workerView struct {
-	position       int64     // LSN of the last change of the last handled batch
-	first          bool      // whether no batch has been handled yet
-	failed         []*record // of the last call of the handler, if it failed
-	reached        int64     // LSN of the last change of the batch that failed
-	stopped        bool      // the handler has stopped the lease, and no operator has resumed it since
+	start int64 // LSN of the lease's position when the worker began
+	// lanes is how far the handler has come, for each EPK if several calls are made at a
+	// time; otherwise there is one, with the key "".
+	lanes map[string]*laneView
+	// pages has the number of the page of each change that the worker has read, if several calls
+	// are made at a time. read is the number of these pages, and reached that of the last one
+	// from which a change was delivered.
+	pages         map[changeName]int
+	read, reached int
+	// stopped says when the handler has stopped the lease, unless an operator has resumed it
+	// since; otherwise it is -1.
+	stopped        time.Duration
 	opened, closed bool
 	restarts       int // number of restarts in the journal when the worker began
 	tenure         *tenure
@@ -30,6 +37,44 @@ type workerView struct {
 	stored, confirmed int64
 }
 
+// laneView is how far the handler of a worker has come with the changes that are handled in
+// order.
+type laneView struct {
+	position int64     // LSN of the last change of the last handled batch
+	first    bool      // whether no batch has been handled yet
+	failed   []*record // of the last call of the handler, if it failed
+	reached  int64     // LSN of the last change of the batch that failed
+}
+
+// changeName identifies a change in what a worker reads.
+type changeName struct {
+	id     string
+	lsn    int64
+	delete bool
+}
+
+func nameOf(c feed.Change) changeName {
+	id, _ := c.ID()
+	return changeName{id, c.LSN, c.Op == feed.Delete}
+}
+
+// lane returns how far the worker of a batch has come with changes of the batch's key.
+func (v *view) lane(b *batch) *laneView {
+	w := v.workers[b.worker]
+	if w.lanes[b.epk] == nil {
+		w.lanes[b.epk] = &laneView{position: w.start, first: true}
+	}
+	return w.lanes[b.epk]
+}
+
+// page returns the number of the last page from which a batch has changes.
+func (w *workerView) page(b *batch) (last int) {
+	for _, c := range b.changes {
+		last = max(last, w.pages[nameOf(c)])
+	}
+	return last
+}
+
 // works records that a worker begins or ends.
 func (v *view) works(w *worker, ends bool) {
 	if ends {
@@ -37,7 +82,7 @@ func (v *view) works(w *worker, ends bool) {
 		return
 	}
 	t := v.tenures[tenureKey{w.host, w.lease.Token}]
-	v.workers[w] = &workerView{position: v.lsn(w.lease), first: true, restarts: v.journal.restarts, tenure: t}
+	v.workers[w] = &workerView{start: v.lsn(w.lease), lanes: map[string]*laneView{}, pages: map[changeName]int{}, stopped: -1, restarts: v.journal.restarts, tenure: t}
 	v.on(w.host, w.lease.Token).worker = w
 	if !w.host.foreign {
 		v.changedAt = v.now // even if its host owned the lease before
@@ -46,10 +91,14 @@ func (v *view) works(w *worker, ends bool) {
 
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
-	w := v.workers[b.worker]
+	w := v.lane(b)
 	if w.failed != nil {
 		v.matched[b] = w.again(b.changes)
 		return
+	}
+	keys := b.lease.Range.OrFull()
+	if b.epk != "" {
+		keys = keyRange(b.epk)
 	}
 	from, since, fallback := w.position, time.Time{}, feed.Now()
 	if b.host.foreign {
@@ -60,7 +109,7 @@ func (v *view) compare(b *batch) {
 		// partition, the first page may also contain older changes.
 		from, since = 0, start.Time()
 	}
-	m := v.journal.match(b.lease.Range.OrFull(), from, b.changes, func(r *record) bool {
+	m := v.journal.match(keys, from, b.changes, func(r *record) bool {
 		return v.journal.visible(r) && !r.at.Before(since)
 	})
 	for _, r := range m.records {
@@ -68,16 +117,21 @@ func (v *view) compare(b *batch) {
 			m.wrong = "contains " + r.String() + ", which is older than the start time"
 		}
 	}
+	if b.mixed {
+		m.wrong = "has changes of several keys"
+	}
 	v.matched[b] = m
 }
 
 // handled records that the handler of a batch has returned.
 func (v *view) handled(b *batch) {
-	w, m := v.workers[b.worker], v.matched[b]
+	w, m := v.lane(b), v.matched[b]
 	if w.failed == nil {
 		w.reached = b.changes[len(b.changes)-1].LSN
 	}
-	w.stopped = errors.Is(b.err, errStopped)
+	if errors.Is(b.err, errStopped) {
+		v.workers[b.worker].stopped = v.now
+	}
 	if b.err == nil {
 		w.failed, w.first, w.position = nil, false, w.reached
 	} else if m.records != nil { // otherwise its handler was not called
@@ -88,7 +142,7 @@ func (v *view) handled(b *batch) {
 }
 
 // again compares a batch with the changes that failed before.
-func (w *workerView) again(changes []feed.Change) matching {
+func (w *laneView) again(changes []feed.Change) matching {
 	m := matching{records: w.failed}
 	if len(changes) != len(w.failed) || len(m.of(changes)) != len(w.failed) {
 		m.wrong = fmt.Sprintf("has %d changes and is not the %d changes that failed", len(changes), len(w.failed))
@@ -134,6 +188,10 @@ func (v *view) used(u *use, ends bool) {
 	if u.what == useRead || u.what == usePage {
 		v.lease(u.token).read = v.now
 	}
+	if u.batch != nil && u.batch.epk != "" {
+		w := v.workers[u.batch.worker]
+		w.reached = max(w.reached, w.page(u.batch))
+	}
 	if !v.overslept(u) { // otherwise its context ends at this moment
 		v.uses[u] = false
 	}
@@ -168,6 +226,12 @@ func (v *view) reads(r *read, ends bool) {
 		on.paging.due = false
 	case ends && r.err == nil:
 		on.paging = v.pageReceived(r, on.paging)
+		if w := v.workers[on.worker]; w != nil && r.host.parallel() {
+			w.read++
+			for _, c := range r.answer.Changes {
+				w.pages[nameOf(c)] = w.read
+			}
+		}
 	case ends && lost:
 		on.lost = r
 	}

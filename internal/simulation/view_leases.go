@@ -27,7 +27,9 @@ func (v *view) apply(a *application) {
 	}
 	if a.host == nil && !protocol.StopOf(before).IsZero() && protocol.StopOf(a.doc).IsZero() {
 		for w, known := range v.workers {
-			known.stopped = known.stopped && w.lease.Token != token
+			if w.lease.Token == token {
+				known.stopped = -1
+			}
 		}
 	}
 	if a.op == opDelete || a.host != nil && (a.op == opCreate || a.doc.Owner != before.Owner || a.doc.Wanted() != before.Wanted()) {

@@ -52,6 +52,7 @@ type worldConfig struct {
 	mode          feed.Mode
 	dialect       lease.Dialect
 	checkpoint    changefeed.Checkpointing
+	keyPaths      []string // of the container
 	maxItems      int
 	readAhead     int
 	waits         bool                 // reads of the source may wait for changes

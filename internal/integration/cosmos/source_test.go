@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -95,7 +96,7 @@ func TestIdentityEqualsTheStores(t *testing.T) {
 	got, err := r.source.Identity(t.Context())
 	want := r.container.Identity()
 	want.AccountHost = strings.TrimSuffix(strings.TrimPrefix(r.server.Endpoint, "http://"), "/")
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("the identity is %+v, %v; want %+v", got, err, want)
 	}
 }

@@ -31,13 +31,20 @@ type File struct {
 	Leases []json.RawMessage `json:"leases"`
 }
 
-// fileIdentity is a [feed.Identity] with the file's field names.
+// fileIdentity is what a file has of a [feed.Identity].
 type fileIdentity struct {
 	AccountHost  string `json:"accountHost"`
 	Database     string `json:"database"`
 	DatabaseRID  string `json:"databaseRid"`
 	Container    string `json:"container"`
 	ContainerRID string `json:"containerRid"`
+}
+
+func (m fileIdentity) identity() feed.Identity {
+	return feed.Identity{
+		AccountHost: m.AccountHost, Database: m.Database, DatabaseRID: m.DatabaseRID,
+		Container: m.Container, ContainerRID: m.ContainerRID,
+	}
 }
 
 // FileFormat names the format and its version.
@@ -47,7 +54,7 @@ const FileFormat = "changefeed leases 1"
 func Export(s Survey, monitored feed.Identity) (File, error) {
 	f := File{Format: FileFormat, Dialect: s.Codec.Dialect().Name(), Processor: s.Processor, Time: s.Now, Initialised: s.Marker != nil}
 	monitored.AccountHost = s.Host
-	f.Monitored = fileIdentity(monitored)
+	f.Monitored = fileIdentity{monitored.AccountHost, monitored.Database, monitored.DatabaseRID, monitored.Container, monitored.ContainerRID}
 	if len(s.Broken)+len(s.Foreign) > 0 {
 		return f, fmt.Errorf("%s cannot be read or are of another dialect, and would be missing; see `changefeed leases check`", view.Plural(len(s.Broken)+len(s.Foreign), "document", "documents"))
 	}
@@ -106,7 +113,7 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 	if err != nil {
 		return nil, err
 	}
-	from, err := lease.NewCodec(d, lease.Key{Processor: f.Processor, Identity: feed.Identity(m)}, false)
+	from, err := lease.NewCodec(d, lease.Key{Processor: f.Processor, Identity: m.identity()}, false)
 	if err != nil {
 		return nil, err
 	}

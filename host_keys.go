@@ -1,0 +1,168 @@
+package changefeed
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"strconv"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/keypath"
+)
+
+// laneKey names the lane of a change: by a hash of the whole key, which changes of one key
+// share. Different keys may share it, too, and are then handled one after the other. A change
+// is alone if its key cannot be read.
+type laneKey struct {
+	hash  uint64
+	alone bool
+}
+
+// keyReader finds the keys of changes, without decoding their documents.
+type keyReader struct {
+	paths [][]string
+	// items makes each item a key of its own.
+	items bool
+	seed  maphash.Seed
+}
+
+// newKeyReader returns the keyReader for a container with the given partition key paths. It
+// returns a *ConfigError if changes cannot be ordered by them.
+func newKeyReader(paths []string, order Order) (*keyReader, error) {
+	if len(paths) == 0 && order == OrderByKey {
+		return nil, &ConfigError{"Concurrency", "must be 1, because Source names no partition key paths; or set Order to OrderByItem"}
+	}
+	k := &keyReader{items: order == OrderByItem, seed: maphash.MakeSeed()}
+	for _, path := range paths {
+		names, err := keypath.Parse(path)
+		if err != nil {
+			return nil, &ConfigError{"Concurrency", fmt.Sprintf("must be 1, because the container's partition key path %q cannot be read: %v", path, err)}
+		}
+		k.paths = append(k.paths, names)
+	}
+	return k, nil
+}
+
+// of returns the keys of changes, and copies of the changes. They share no memory with their
+// page, which could otherwise not be freed while one of its changes waits.
+func (k *keyReader) of(changes []feed.Change) ([]feed.Change, []laneKey) {
+	copies, keys := make([]feed.Change, len(changes)), make([]laneKey, len(changes))
+	for i, c := range changes {
+		c.Current, c.Previous = bytes.Clone(c.Current), bytes.Clone(c.Previous)
+		copies[i], keys[i] = c, k.key(&c)
+	}
+	return copies, keys
+}
+
+// key returns the key of a change.
+func (k *keyReader) key(c *feed.Change) laneKey {
+	var h maphash.Hash
+	h.SetSeed(k.seed)
+	if err := k.write(&h, c); err != nil {
+		return laneKey{alone: true}
+	}
+	if k.items {
+		id, err := c.ID()
+		if err != nil {
+			return laneKey{alone: true}
+		}
+		_, _ = h.WriteString(id)
+	}
+	return laneKey{hash: h.Sum64()}
+}
+
+var errComponent = errors.New("the key of the change cannot be read")
+
+// write writes the partition key of a change to h, in a form that does not depend on how a
+// document spells a string or a number.
+func (k *keyReader) write(h *maphash.Hash, c *feed.Change) error {
+	item := c.Current
+	switch {
+	case item != nil:
+	case c.DeletedKey != nil:
+		if len(c.DeletedKey) != len(k.paths) {
+			return errComponent
+		}
+		for _, component := range c.DeletedKey {
+			if err := writeComponent(h, component); err != nil {
+				return err
+			}
+		}
+		return nil
+	case c.Previous != nil:
+		item = c.Previous
+	default:
+		return errComponent
+	}
+	for _, names := range k.paths {
+		raw, err := keypath.Find(item, names)
+		if err != nil {
+			return err
+		}
+		if err := writeText(h, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeText writes a component as the JSON of a document has it. It is nil if the document
+// lacks it.
+func writeText(h *maphash.Hash, raw []byte) error {
+	if raw == nil {
+		return writeComponent(h, feed.Undefined)
+	}
+	switch raw[0] {
+	case '"':
+		text, err := jsonscan.New(raw, 1).Text()
+		if err != nil {
+			return err
+		}
+		return writeComponent(h, text.String())
+	case 't', 'f':
+		return writeComponent(h, raw[0] == 't')
+	case 'n':
+		return writeComponent(h, nil)
+	case '{', '[':
+		return errComponent
+	}
+	number, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return err
+	}
+	return writeComponent(h, number)
+}
+
+// writeComponent writes a component with a mark of its kind. What it writes for one component
+// is never the beginning of what it writes for another.
+func writeComponent(h *maphash.Hash, component any) error {
+	var b [9]byte
+	switch v := component.(type) {
+	case nil:
+		_ = h.WriteByte('n')
+	case bool:
+		b[0] = 'f'
+		if v {
+			b[0] = 't'
+		}
+		_ = h.WriteByte(b[0])
+	case string:
+		_, _ = h.Write(binary.BigEndian.AppendUint64(append(b[:0], 's'), uint64(len(v))))
+		_, _ = h.WriteString(v)
+	case float64:
+		if v == 0 {
+			v = 0 // not -0
+		}
+		_, _ = h.Write(binary.BigEndian.AppendUint64(append(b[:0], 'd'), math.Float64bits(v)))
+	default:
+		if component != any(feed.Undefined) {
+			return errComponent
+		}
+		_ = h.WriteByte('u')
+	}
+	return nil
+}

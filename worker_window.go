@@ -1,0 +1,409 @@
+package changefeed
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// window holds the changes of a lease that were read and are not done, in lanes. The changes
+// of one lane are handled in order and never at the same time. With one call of the handler
+// at a time, there is one lane, whose batches are whole pages. With several, there is a lane
+// for each partition key, or for each item.
+//
+// A page that is read while the handler is busy may have a single change, because it is read
+// as soon as there is one. If each page were a batch, a handler that takes long for every
+// call would fall further and further behind, although it could take many changes at once.
+// So the pages that wait in a lane are gathered into batches of up to Config.MaxItems
+// changes.
+//
+// Of all batches that may start, the one that was read first does. So the position, which
+// cannot pass what is not done, moves soon.
+type window struct {
+	w *worker
+	// lanes has the lanes that are not empty, by the hash of their key. The lane of changes
+	// whose key cannot be read is alone: each of its batches starts when everything before it
+	// is done, and nothing after it starts before that. barrier is the order of its last one.
+	lanes   map[uint64]*lane
+	alone   *lane
+	barrier int64
+	// ready has the lanes whose first batch may start, and delayed those whose first batch
+	// has failed and waits. Both are heaps.
+	ready   laneHeap
+	delayed laneHeap
+	// bytes is the size of all changes in the window that are not done. busy is the number of
+	// calls of the handler that are under way and do not wait for a checkpoint.
+	bytes, busy int
+	// order counts the batches, and started is the number of the last page of which a change
+	// was delivered.
+	order, started int64
+}
+
+// lane is a sequence of batches that are handled one after the other.
+type lane struct {
+	key   uint64
+	queue []*queuedBatch
+	busy  bool
+	// due is the time of the next attempt with the first batch, after a failure.
+	due        time.Duration
+	retryDelay backoff
+}
+
+// queuedBatch is a batch in a lane: changes of one page, or of several pages that were read
+// one after the other.
+type queuedBatch struct {
+	// Page has the changes of all pages that are not handled, and the sums of the pages'
+	// sizes and charges. Its other fields are those of the last page.
+	feed.Page
+	lane *lane
+	// order is the batch's place among those of all lanes. first and last are the numbers of
+	// the pages in which its changes begin and end.
+	order, first, last int64
+	// own is the page of the batch if there is one lane. Otherwise pages has the page of each
+	// change that is not done, and unacknowledged those of the changes that were handled and
+	// wait for a checkpoint by the user.
+	own                   openPage
+	pages, unacknowledged []*openPage
+	// acknowledged reports whether the user has checkpointed the batch, and lent whether the
+	// handler waits for a checkpoint, so that another call may be made in the meantime.
+	acknowledged, lent bool
+
+	// gathered is the size in bytes of the pages after the first one.
+	gathered int
+	// filtered reports whether Config.Filter was applied to the changes, and failed whether the
+	// last call with the batch has failed.
+	filtered, failed bool
+	// attempts is the number of calls of the handler with the batch. handled is the number
+	// of changes that they handled; these are no longer among Changes.
+	attempts, handled int
+}
+
+func newWindow(w *worker) window {
+	q := window{w: w, lanes: map[uint64]*lane{}, ready: laneHeap{before: byOrder}, delayed: laneHeap{before: byDue}}
+	return q
+}
+
+// room returns how many more changes the batch may take.
+func (b *queuedBatch) room(maxItems int) int { return max(0, maxItems-len(b.Changes)) }
+
+// fits reports whether page may be gathered into the batch. Like a page, a batch has more
+// than maxItems changes only in order not to cut a transaction.
+func (b *queuedBatch) fits(page feed.Page, maxItems int) bool {
+	room, last := b.room(maxItems), len(page.Changes)-1
+	return room > 0 && (last < room || page.Changes[room-1].LSN == page.Changes[last].LSN)
+}
+
+// add gathers page into the batch. It copies the changes, but not their documents.
+func (b *queuedBatch) add(page feed.Page) {
+	if b.gathered == 0 {
+		b.Changes = slices.Clip(b.Changes) // the array belongs to the source
+	}
+	b.gathered += page.Bytes
+	page.Changes = append(b.Changes, page.Changes...)
+	page.Bytes += b.Bytes
+	page.Charge += b.Charge
+	b.Page = page
+}
+
+// push adds a page that has changes. keys has the hash of each change's key, or is nil if there
+// is one lane. It passes the pages that become open to opened.
+func (q *window) push(page feed.Page, at pagePosition, keys []laneKey, opened func(*openPage)) {
+	if page.Bytes == 0 || keys != nil { // the changes of keys are copies, without the rest of the page's buffer
+		page.Bytes = 0
+		for i := range page.Changes {
+			page.Bytes += sizeOf(&page.Changes[i])
+		}
+	}
+	q.bytes += page.Bytes
+	if keys == nil {
+		b, gathered := q.add(page, laneKey{}, at.page)
+		if b.last = at.page; gathered {
+			b.own.number, b.own.pagePosition = at.page, at
+			return
+		}
+		b.own = openPage{number: at.page, pagePosition: at, left: 1}
+		opened(&b.own)
+		return
+	}
+	open := &openPage{number: at.page, pagePosition: at, left: len(page.Changes)}
+	opened(open)
+	q.split(page, keys, func(part feed.Page, key laneKey) {
+		b, _ := q.add(part, key, at.page)
+		b.last = at.page
+		for range part.Changes {
+			b.pages = append(b.pages, open)
+		}
+	})
+}
+
+// split divides a page into the changes of each key, in the order of their first changes.
+func (q *window) split(page feed.Page, keys []laneKey, each func(feed.Page, laneKey)) {
+	parts := make(map[laneKey]int, len(keys))
+	var order []laneKey
+	var changes [][]feed.Change
+	for i, key := range keys {
+		if key.alone {
+			clear(parts) // later changes of a key follow this one
+		}
+		at, known := parts[key]
+		if !known || key.alone {
+			at = len(order)
+			parts[key] = at
+			order, changes = append(order, key), append(changes, nil)
+		}
+		changes[at] = append(changes[at], page.Changes[i])
+	}
+	for i, key := range order {
+		part := page
+		part.Changes, part.Bytes = changes[i], 0
+		for j := range part.Changes {
+			part.Bytes += sizeOf(&part.Changes[j])
+		}
+		if i > 0 {
+			part.Charge = 0 // the batches of a page share its charge; the first one has it
+		}
+		each(part, key)
+	}
+}
+
+// measure sets the size of the batch to that of its changes, and returns the difference.
+func (b *queuedBatch) measure() int {
+	before := b.Bytes
+	b.Bytes = 0
+	for i := range b.Changes {
+		b.Bytes += sizeOf(&b.Changes[i])
+	}
+	return b.Bytes - before
+}
+
+func sizeOf(c *feed.Change) int { return len(c.Current) + len(c.Previous) }
+
+// add adds the changes of a page to the last batch of the key's lane if they fit and it has not
+// started, or else as a batch of their own.
+func (q *window) add(page feed.Page, key laneKey, number int64) (b *queuedBatch, gathered bool) {
+	l := q.lane(key)
+	if last := l.waiting(); last != nil && !key.alone && last.order >= q.barrier && last.fits(page, q.w.cfg.MaxItems) {
+		last.add(page)
+		return last, true
+	}
+	q.order++
+	b = &queuedBatch{Page: page, lane: l, order: q.order, first: number}
+	if key.alone {
+		q.barrier = q.order
+	}
+	l.queue = append(l.queue, b)
+	if len(l.queue) == 1 {
+		heap.Push(&q.ready, l)
+	}
+	return b, false
+}
+
+// lane returns the lane of a key.
+func (q *window) lane(key laneKey) *lane {
+	if key.alone {
+		if q.alone == nil {
+			q.alone = &lane{}
+		}
+		return q.alone
+	}
+	l := q.lanes[key.hash]
+	if l == nil {
+		l = &lane{key: key.hash}
+		q.lanes[key.hash] = l
+	}
+	return l
+}
+
+// waiting returns the last batch of the lane if it has not started, or else nil.
+func (l *lane) waiting() *queuedBatch {
+	last := len(l.queue) - 1
+	if last < 0 || last == 0 && (l.busy || l.queue[0].failed) {
+		return nil
+	}
+	return l.queue[last]
+}
+
+// last returns the last batch of the only lane if it has not started, or else nil.
+func (q *window) last() *queuedBatch {
+	if l := q.lanes[0]; l != nil && !q.w.parallel() {
+		return l.waiting()
+	}
+	return nil
+}
+
+// full reports whether the window has no room for another page. A change that is done costs
+// as much as it takes to remember it, so that a crash repeats a limited number of them.
+//
+// With one lane, one page in the handler does not count, but those that were gathered with it
+// do. Otherwise a lease could hold twice the memory.
+func (q *window) full(uncovered int) bool {
+	const done = 32
+	limit := q.w.cfg.ReadAhead
+	if q.w.parallel() {
+		return q.bytes+uncovered*done >= limit
+	}
+	l := q.lanes[0]
+	if l == nil || len(l.queue) == 0 {
+		return false
+	}
+	if limit < 0 {
+		return true
+	}
+	ahead := q.bytes
+	if first := l.queue[0]; l.busy || first.failed {
+		ahead -= first.Bytes - first.gathered
+	}
+	return ahead >= limit
+}
+
+// next takes the next batch that may be delivered, for a call of the handler. If the work
+// ends, only what finishes the pages that have started may be delivered, and nothing that has
+// failed before.
+func (q *window) next(ends bool) *queuedBatch {
+	now := q.w.now.Mono
+	for !ends && len(q.delayed.lanes) > 0 {
+		l := q.delayed.lanes[0]
+		if l.due > now {
+			q.w.wake(l.due)
+			break
+		}
+		heap.Pop(&q.delayed)
+		heap.Push(&q.ready, l)
+	}
+	for len(q.ready.lanes) > 0 {
+		l := q.ready.lanes[0]
+		b := l.queue[0]
+		if ends && b.failed {
+			heap.Pop(&q.ready)
+			heap.Push(&q.delayed, l)
+			continue
+		}
+		if ends && b.first > q.started || q.blocked(l) {
+			return nil
+		}
+		if ends && b.last > q.started {
+			b = q.cut(b)
+		}
+		if !b.failed && !q.w.mayHandOut() {
+			return nil
+		}
+		heap.Pop(&q.ready)
+		l.busy = true
+		q.busy++
+		q.started = max(q.started, b.last)
+		return b
+	}
+	return nil
+}
+
+// blocked reports whether the first batch of lane l must wait for other lanes: since the key of
+// its change cannot be read, or since that holds for a change before it.
+func (q *window) blocked(l *lane) bool {
+	if q.alone == nil || len(q.alone.queue) == 0 {
+		return false
+	}
+	first := q.alone.queue[0].order
+	if l != q.alone {
+		return l.queue[0].order > first
+	}
+	return q.busy > 0 || slices.ContainsFunc(q.delayed.lanes, func(other *lane) bool { return other.queue[0].order < first })
+}
+
+// cut divides the first batch of a lane, so that it ends with the last page that has started.
+func (q *window) cut(b *queuedBatch) *queuedBatch {
+	n := slices.IndexFunc(b.pages, func(page *openPage) bool { return page.number > q.started })
+	if n <= 0 { // there is one lane, whose batches are finished as a whole
+		return b
+	}
+	rest := *b
+	rest.Changes, b.Changes = b.Changes[n:], slices.Clip(b.Changes[:n])
+	rest.pages, b.pages = b.pages[n:], slices.Clip(b.pages[:n])
+	rest.first, b.last = rest.pages[0].number, b.pages[n-1].number
+	rest.Charge = 0
+	rest.measure()
+	b.measure()
+	q.order++
+	rest.order = q.order
+	b.lane.queue = slices.Insert(b.lane.queue, 1, &rest)
+	return b
+}
+
+// returned puts the lane of a batch back, after a call of the handler. done reports whether the
+// whole batch is done. Otherwise it is delivered again at due, or later.
+func (q *window) returned(b *queuedBatch, done bool, due time.Duration) {
+	l := b.lane
+	l.busy = false
+	q.busy--
+	if !done {
+		l.due, b.failed = due, true
+		if q.w.parallel() {
+			q.bytes += b.measure()
+		}
+		heap.Push(&q.delayed, l)
+		return
+	}
+	q.bytes -= b.Bytes
+	b.Page = feed.Page{} // an open page may outlive the batch, in which it is
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	switch {
+	case len(l.queue) > 0:
+		heap.Push(&q.ready, l)
+	case l != q.alone && q.w.parallel():
+		delete(q.lanes, l.key)
+	}
+}
+
+// retryNow ends the delays before the next calls.
+func (q *window) retryNow() {
+	for _, l := range q.delayed.lanes {
+		l.retryDelay.done()
+		l.due = 0
+	}
+	heap.Init(&q.delayed)
+}
+
+// failing returns the number of the first page of the earliest batch, other than b, that has
+// failed and waits for its retry, or never's number if there is none.
+func (q *window) failing(b *queuedBatch) int64 {
+	first := int64(never)
+	for _, heap := range []*laneHeap{&q.delayed, &q.ready} {
+		for _, l := range heap.lanes {
+			if f := l.queue[0]; f != b && f.failed {
+				first = min(first, f.first)
+			}
+		}
+	}
+	return first
+}
+
+// laneHeap is a heap of lanes for package container/heap.
+type laneHeap struct {
+	lanes  []*lane
+	before func(a, b *lane) bool
+}
+
+func byOrder(a, b *lane) bool { return a.queue[0].order < b.queue[0].order }
+func byDue(a, b *lane) bool {
+	return a.due < b.due || a.due == b.due && byOrder(a, b)
+}
+
+func (h *laneHeap) Len() int           { return len(h.lanes) }
+func (h *laneHeap) Less(i, j int) bool { return h.before(h.lanes[i], h.lanes[j]) }
+func (h *laneHeap) Swap(i, j int)      { h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i] }
+
+func (h *laneHeap) Push(x any) {
+	if l, is := x.(*lane); is {
+		h.lanes = append(h.lanes, l)
+	}
+}
+
+func (h *laneHeap) Pop() any {
+	last := len(h.lanes) - 1
+	l := h.lanes[last]
+	h.lanes[last] = nil
+	h.lanes = h.lanes[:last]
+	return l
+}

@@ -1,0 +1,709 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// lanes is a handler that records what it handles by key, and fails the test if two calls
+// have the same key at a time, a key's changes come out of order, or too many calls are under
+// way.
+type lanes struct {
+	t *testing.T
+	// most is the largest number of calls at a time, and took returns how long a call lasts.
+	// fails returns the error of a call, and may be nil.
+	most  int
+	took  func(key string) time.Duration
+	fails func(key string, b *Batch) error
+
+	mu sync.Mutex // guards the fields below
+	// working has the keys whose changes are being handled. peak is the largest number of them.
+	working map[string]bool
+	peak    int
+	// last has the last LSN of each key, and times how often each LSN was handled.
+	last  map[string]int64
+	times map[int64]int
+}
+
+func newLanes(t *testing.T, most int, took func(key string) time.Duration) *lanes {
+	return &lanes{t: t, most: most, took: took, working: map[string]bool{}, last: map[string]int64{}, times: map[int64]int{}}
+}
+
+func each(d time.Duration) func(string) time.Duration { return func(string) time.Duration { return d } }
+
+func (h *lanes) Handle(ctx context.Context, b *Batch) error {
+	key, err := keyOf(b.Changes[0])
+	for _, c := range b.Changes {
+		if other, _ := keyOf(c); other != key || err != nil {
+			h.t.Errorf("a batch has the keys %q and %q, %v", key, other, err)
+		}
+	}
+	h.mu.Lock()
+	if h.working[key] {
+		h.t.Errorf("two calls at a time for %q", key)
+	}
+	h.working[key] = true
+	h.peak = max(h.peak, len(h.working))
+	if len(h.working) > h.most {
+		h.t.Errorf("%d calls at a time", len(h.working))
+	}
+	h.mu.Unlock()
+	ended := !sleep(ctx, h.took(key)*time.Duration(len(b.Changes)))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.working, key)
+	if ended {
+		return context.Cause(ctx)
+	}
+	if h.fails != nil {
+		if err := h.fails(key, b); err != nil {
+			return err
+		}
+	}
+	for _, c := range b.Changes {
+		if c.LSN <= h.last[key] && h.times[c.LSN] == 0 {
+			h.t.Errorf("LSN %d of %q comes after %d", c.LSN, key, h.last[key])
+		}
+		h.last[key] = max(h.last[key], c.LSN)
+		h.times[c.LSN]++
+	}
+	return nil
+}
+
+// handled returns the LSNs that were handled, in order, and how many were handled twice.
+func (h *lanes) handled() (lsns []int64, twice int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for lsn, n := range h.times {
+		lsns = append(lsns, lsn)
+		twice += n - 1
+	}
+	slices.Sort(lsns)
+	return lsns, twice
+}
+
+// failFor makes the handler fail with err for a key until mended is called.
+func (h *lanes) failFor(key string, err error) (mended func()) {
+	h.fails = func(k string, _ *Batch) error {
+		if k == key {
+			return err
+		}
+		return nil
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.fails = nil
+	}
+}
+
+// keyOf returns the key of a change of fakeSource.
+func keyOf(c feed.Change) (string, error) {
+	var key string
+	_, err := fmt.Sscanf(string(c.Current), `{"id":%q`, &key)
+	return key, err
+}
+
+// keys returns n keys, cycling through k different ones.
+func keys(n, k int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("key-%d", i%k)
+	}
+	return all
+}
+
+// The rules of order hold whatever the calls' durations and failures are, with all changes in
+// one page or in many, and whatever is written meanwhile.
+func TestKeysAreHandledInOrderAndAtTheSameTime(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			random := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return rng.IntN(n)
+			}
+			h := newLanes(t, 8, func(string) time.Duration { return time.Duration(1+random(40)) * time.Millisecond })
+			h.fails = func(_ string, b *Batch) error {
+				switch n := len(b.Changes); {
+				case random(10) > 0:
+				case n > 1: // all but the last one are handled
+					for _, c := range b.Changes[:n-1] {
+						key, _ := keyOf(c)
+						h.last[key] = max(h.last[key], c.LSN)
+						h.times[c.LSN]++
+					}
+					return &BatchError{Errors: map[int]error{n - 1: errors.New("the last one")}}
+				default:
+					return errors.New("no")
+				}
+				return nil
+			}
+			source, leases := newFakeSource("0"), newFakeStore()
+			source.writeKeys("0", keys(300, 40)...)
+			idle(t, leases, Config{
+				Source: source, Handler: h, Start: fromBeginning, Concurrency: 8, MaxItems: []int{1, 7, 100}[seed%3],
+				Failure: Failure{Delay: 30 * time.Millisecond, MaxDelay: 50 * time.Millisecond},
+			})
+			for range 10 {
+				source.writeKeys("0", fmt.Sprintf("key-%d", random(40)), fmt.Sprintf("key-%d", random(3)))
+				time.Sleep(time.Duration(random(700)) * time.Millisecond)
+			}
+			pause(20 * time.Second)
+			lsns, twice := h.handled()
+			if !slices.Equal(lsns, to(320)) || twice > 0 || h.peak < 8 {
+				t.Errorf("seed %d: %d changes were handled, %d twice, at most %d at a time", seed, len(lsns), twice, h.peak)
+			}
+			if at := leases.doc("0").Continuation; at != "320" {
+				t.Errorf("seed %d: the position is %s", seed, at)
+			}
+		})
+	}
+}
+
+// One key never ends. All others are handled nevertheless, but the position stays before
+// the change that is not done.
+func TestSlowKeyDelaysNoOtherKeyAndHoldsThePosition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		release := make(chan struct{})
+		h := newLanes(t, 2, each(time.Millisecond))
+		h.fails = func(key string, _ *Batch) error {
+			if key == "slow" {
+				h.mu.Unlock()
+				<-release
+				h.mu.Lock()
+			}
+			return nil
+		}
+		source.writeKeys("0", keys(4, 4)...)
+		source.writeKeys("0", "slow")
+		source.writeKeys("0", keys(200, 20)...)
+		source.writeKeys("0", "slow")
+		idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 2, MaxItems: 4})
+		pause(time.Minute)
+		if lsns, _ := h.handled(); len(lsns) != 204 {
+			t.Errorf("%d changes were handled beside the slow ones", len(lsns))
+		}
+		if at := leases.doc("0").Continuation; at != "4" {
+			t.Errorf("the position is %s; want 4, the end of the page before the slow change", at)
+		}
+		close(release)
+		pause(time.Second)
+		if at := leases.doc("0").Continuation; at != "206" {
+			t.Errorf("after the slow key, the position is %s", at)
+		}
+	})
+}
+
+// Changes that are done behind one that is not count 32 bytes in the window. So a crash repeats
+// a limited number of them.
+func TestWindowLimitsWhatIsDoneBehindASlowKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		h := newLanes(t, 4, func(key string) time.Duration {
+			if key == "slow" {
+				return time.Hour
+			}
+			return time.Millisecond
+		})
+		source.writeKeys("0", "slow")
+		source.writeKeys("0", keys(5000, 50)...)
+		idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 4, ReadAhead: 32 << 10})
+		pause(time.Minute)
+		if lsns, _ := h.handled(); len(lsns) < 900 || len(lsns) > 1024+100 {
+			t.Errorf("%d changes are done behind the slow one; ReadAhead has room for 1024", len(lsns))
+		}
+	})
+}
+
+// With a delayed checkpoint, a full window is a reason to write.
+func TestFullWindowIsCheckpointed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		h := newLanes(t, 4, each(time.Millisecond))
+		source.writeKeys("0", keys(5000, 50)...)
+		idle(t, leases, Config{
+			Source: source, Handler: h, Start: fromBeginning, Concurrency: 4, ReadAhead: 32 << 10,
+			Checkpoint: Checkpointing{Interval: time.Hour}, RenewInterval: 40 * time.Second,
+		})
+		pause(10 * time.Second)
+		if lsns, _ := h.handled(); len(lsns) != 5000 {
+			t.Errorf("%d changes were handled", len(lsns))
+		}
+	})
+}
+
+// withdraw ends the request of another host for a lease.
+func withdraw(l *lease.Lease) { delete(l.Properties, lease.PropertyWanted) }
+
+// A stop and a hand-over finish the pages that have started, and nothing after them. So the
+// next owner delivers every other change, and none twice.
+func TestPlannedMoveRedeliversNothing(t *testing.T) {
+	for seed := range int64(12) {
+		for _, handOver := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				source, leases := newFakeSource("0"), newFakeStore()
+				rng := rand.New(rand.NewPCG(uint64(seed), 2))
+				var mu sync.Mutex
+				h := newLanes(t, 5, func(string) time.Duration {
+					mu.Lock()
+					defer mu.Unlock()
+					return time.Duration(rng.IntN(400)) * time.Millisecond
+				})
+				source.writeKeys("0", keys(400, 60)...)
+				cfg := Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 5, MaxItems: 10, DrainTimeout: time.Minute}
+				r, said := idle(t, leases, cfg)
+				pause(time.Duration(seed) * 150 * time.Millisecond)
+				if handOver {
+					leases.edit("0", askForLease)
+					for len(said.of(Released)) == 0 {
+						pause(time.Second)
+					}
+				}
+				if err := r.end(); err != nil {
+					t.Fatal(err)
+				}
+				lsns, twice := h.handled()
+				if n := int64(len(lsns)); n == 400 || twice > 0 || !slices.Equal(lsns, to(n)) || leases.doc("0").Continuation != position(n) {
+					t.Errorf("seed %d, hand-over %t: %d changes were handled, %d twice, and the position is %s", seed, handOver, n, twice, leases.doc("0").Continuation)
+				}
+				leases.edit("0", withdraw)
+				idle(t, leases, cfg)
+				pause(5 * time.Minute)
+				if lsns, twice := h.handled(); twice > 0 || len(lsns) != 400 {
+					t.Errorf("seed %d, hand-over %t: %d changes were handled in the end, %d twice", seed, handOver, len(lsns), twice)
+				}
+			})
+		}
+	}
+}
+
+// A key that keeps failing delays neither the others nor a hand-over. Only what is done behind
+// it is delivered again.
+func TestFailingKeyDelaysNeitherTheOthersNorTheHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		h := newLanes(t, 4, each(time.Millisecond))
+		mended := h.failFor("bad", errors.New("no"))
+		source.writeKeys("0", keys(20, 10)...)
+		source.writeKeys("0", "bad")
+		source.writeKeys("0", keys(29, 10)...)
+		source.writeKeys("0", "bad")
+		cfg := Config{
+			Source: source, Handler: h, Start: fromBeginning, Concurrency: 4, MaxItems: 10,
+			Failure: Failure{Delay: time.Hour, MaxDelay: time.Hour},
+		}
+		r, said := idle(t, leases, cfg)
+		if lsns, _ := h.handled(); len(lsns) != 49 {
+			t.Errorf("%d changes of other keys were handled", len(lsns))
+		}
+		leases.edit("0", askForLease)
+		pause(20 * time.Second)
+		if len(said.of(Released)) != 1 || leases.doc("0").Continuation != "20" {
+			t.Errorf("the releases are %+v, and the position is %s", said.of(Released), leases.doc("0").Continuation)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		mended()
+		leases.edit("0", withdraw)
+		idle(t, leases, cfg)
+		pause(10 * time.Second)
+		lsns, twice := h.handled()
+		if len(lsns) != 51 || twice != 29 || leases.doc("0").Continuation != "51" {
+			t.Errorf("%d changes, %d twice; the position is %s", len(lsns), twice, leases.doc("0").Continuation)
+		}
+	})
+}
+
+// All handlers wait for their checkpoints, and these wait for changes that no call has begun
+// with. The waiting calls must make room for others.
+func TestHandlersThatWaitForCheckpointsBlockNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		source.writeKeys("0", keys(300, 100)...)
+		h := newLanes(t, 300, each(time.Millisecond))
+		checkpoints := 0
+		h.fails = func(_ string, b *Batch) error {
+			h.mu.Unlock()
+			defer h.mu.Lock()
+			err := b.Checkpoint(t.Context())
+			checkpoints++
+			return err
+		}
+		r, _ := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 2, MaxItems: 100, Checkpoint: Checkpointing{Manual: true}})
+		pause(10 * time.Second)
+		if lsns, twice := h.handled(); len(lsns) != 300 || twice > 0 || checkpoints == 0 {
+			t.Errorf("%d changes were handled, %d twice, with %d checkpoints", len(lsns), twice, checkpoints)
+		}
+		if err := r.end(); err != nil || leases.doc("0").Continuation != "300" {
+			t.Errorf("Run returned %v, and the position is %s", err, leases.doc("0").Continuation)
+		}
+	})
+}
+
+// A batch cannot be checkpointed while an earlier one waits for a retry. Its changes are
+// acknowledged all the same.
+func TestCheckpointReportsAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		source.writeKeys("0", "a", "bad", "c", "d")
+		h := newLanes(t, 4, each(time.Second))
+		var errs []error
+		bad := errors.New("no")
+		h.fails = func(key string, b *Batch) error {
+			if key == "bad" && bad != nil {
+				return bad
+			}
+			h.mu.Unlock()
+			defer h.mu.Lock()
+			if key == "d" {
+				time.Sleep(10 * time.Second) // the failure is known before this call asks
+			}
+			errs = append(errs, b.Checkpoint(t.Context()))
+			return nil
+		}
+		cfg := Config{
+			Source: source, Handler: h, Start: fromBeginning, Concurrency: 4, MaxItems: 1, Checkpoint: Checkpointing{Manual: true},
+			Failure: Failure{Delay: time.Minute},
+		}
+		idle(t, leases, cfg)
+		pause(20 * time.Second)
+		slices.SortFunc(errs, func(a, b error) int { return len(fmt.Sprint(a)) - len(fmt.Sprint(b)) })
+		if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], ErrGap) || !errors.Is(errs[2], ErrGap) {
+			t.Errorf("the checkpoints of a, c and d returned %v", errs)
+		}
+		if at := leases.doc("0").Continuation; at != "1" {
+			t.Errorf("the position is %s", at)
+		}
+		h.mu.Lock()
+		bad = nil
+		h.mu.Unlock()
+		pause(2 * time.Minute)
+		if at := leases.doc("0").Continuation; at != "4" {
+			t.Errorf("after the retry, the position is %s", at)
+		}
+	})
+}
+
+// With manual checkpoints, the position passes no change that the user has not checkpointed,
+// even if the handler has returned.
+func TestManualCheckpointsOfSeveralCallsMoveThePositionWithoutGaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		source.writeKeys("0", keys(20, 20)...)
+		batches := make([]*Batch, 21)
+		h := newLanes(t, 20, each(time.Millisecond))
+		h.fails = func(_ string, b *Batch) error { batches[b.Changes[0].LSN] = b; return nil }
+		idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 20, MaxItems: 1, Checkpoint: Checkpointing{Manual: true}})
+		answers := make(chan int64, 20)
+		for lsn := int64(20); lsn > 1; lsn-- {
+			go func() {
+				if err := batches[lsn].Checkpoint(t.Context()); err != nil {
+					t.Errorf("LSN %d: %v", lsn, err)
+				}
+				answers <- lsn
+			}()
+		}
+		pause(time.Minute)
+		if at := leases.doc("0").Continuation; at != "" || len(answers) > 0 {
+			t.Errorf("the position is %s, and %d checkpoints have returned", at, len(answers))
+		}
+		if err := batches[1].Checkpoint(t.Context()); err != nil {
+			t.Error(err)
+		}
+		pause(time.Second)
+		if at := leases.doc("0").Continuation; at != "20" || len(answers) != 19 {
+			t.Errorf("the position is %s, and %d checkpoints have returned", at, len(answers))
+		}
+	})
+}
+
+// A change whose key cannot be read might have any key. So it waits for everything before it,
+// and everything after it waits for it.
+func TestChangeWithoutAReadableKeyRunsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		source.writeKeys("0", keys(10, 5)...)
+		for range 2 {
+			source.logs["0"] = append(source.logs["0"], feed.Change{LSN: int64(len(source.logs["0"]) + 1), Current: []byte(`{"id":"odd","k":[1]}`)})
+			source.writeKeys("0", keys(10, 5)...)
+		}
+		var mu sync.Mutex
+		running, fails := 0, 3
+		var order []int64
+		h := HandlerFunc(func(_ context.Context, b *Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			running++
+			lsn := b.Changes[0].LSN
+			odd := lsn == 11 || lsn == 22
+			if odd && (running > 1 || len(b.Changes) > 1) {
+				t.Errorf("LSN %d is handled in a batch of %d, beside %d other calls", lsn, len(b.Changes), running-1)
+			}
+			mu.Unlock()
+			time.Sleep(100 * time.Millisecond)
+			mu.Lock()
+			running--
+			if fails > 0 && (odd || lsn == 10) {
+				fails--
+				return errors.New("no")
+			}
+			for _, c := range b.Changes {
+				order = append(order, c.LSN)
+			}
+			return nil
+		})
+		idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 4})
+		pause(time.Minute)
+		before := func(lsn int64) int { return slices.Index(order, lsn) }
+		if len(order) != 32 || before(11) != 10 || before(22) != 21 {
+			t.Errorf("the order is %v", order)
+		}
+	})
+}
+
+func TestOrderByItemHandlesTheItemsOfAKeyAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := newFakeSource("0")
+		for i := range 20 {
+			source.logs["0"] = append(source.logs["0"], feed.Change{LSN: int64(i + 1), Current: fmt.Appendf(nil, `{"id":"item-%d","k":"one"}`, i%10)})
+		}
+		h := newLanes(t, 10, each(time.Second)) // the id is the key
+		idle(t, newFakeStore(), Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 10, Order: OrderByItem})
+		pause(10 * time.Second)
+		if lsns, _ := h.handled(); len(lsns) != 20 || h.peak != 10 {
+			t.Errorf("%d changes, %d at a time", len(lsns), h.peak)
+		}
+	})
+}
+
+// The filter hides changes within the batches of a key. They are done, but count as handled
+// nowhere.
+func TestFilterHidesChangesOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		source.writeKeys("0", keys(100, 5)...)
+		h := newLanes(t, 3, each(time.Millisecond))
+		h.fails = func(_ string, b *Batch) error {
+			if last := len(b.Changes) - 1; last > 0 && b.Attempt == 1 {
+				for _, c := range b.Changes[:last] {
+					h.times[c.LSN]++
+				}
+				return &BatchError{Errors: map[int]error{last: errors.New("no")}}
+			}
+			return nil
+		}
+		idle(t, leases, Config{
+			Source: source, Handler: h, Start: fromBeginning, Concurrency: 3, MaxItems: 50,
+			Filter: func(c feed.Change) bool { return c.LSN%3 > 0 && c.LSN < 90 },
+		})
+		pause(30 * time.Second)
+		lsns, twice := h.handled()
+		if slices.ContainsFunc(lsns, func(lsn int64) bool { return lsn%3 == 0 || lsn >= 90 }) || len(lsns) != 60 || twice > 0 {
+			t.Errorf("%v were handled, %d twice", lsns, twice)
+		}
+		if at := leases.doc("0").Continuation; at != "100" {
+			t.Errorf("the position is %s", at)
+		}
+	})
+}
+
+// A stopped lease starts no other call, and goes on with all keys once it is resumed.
+func TestStopOfOneKeyStopsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		h := newLanes(t, 2, each(100*time.Millisecond))
+		mended := h.failFor("key-0", Stop(errors.New("no")))
+		source.writeKeys("0", keys(20, 10)...)
+		_, said := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 2})
+		pause(time.Minute)
+		if lsns, _ := h.handled(); len(said.of(Stopped)) != 1 || len(lsns) > 4 {
+			t.Errorf("%d stops are notified, and %v were handled", len(said.of(Stopped)), lsns)
+		}
+		mended()
+		leases.edit("0", resume)
+		pause(time.Minute)
+		if lsns, twice := h.handled(); len(lsns) != 20 || twice > 0 {
+			t.Errorf("%d changes were handled after the lease was resumed, %d twice", len(lsns), twice)
+		}
+	})
+}
+
+// 10,000 changes of 1,000 keys take 5 ms each. 64 calls at a time must need little more than a
+// 64th of that, whatever the share of each key.
+func TestSixtyFourCallsAtATimeAreSixtyFourTimesAsFast(t *testing.T) {
+	const changes, wait, calls = 10_000, 5 * time.Millisecond, 64
+	for name, draw := range map[string]func(*rand.Rand) int{
+		"equal keys": func(r *rand.Rand) int { return r.IntN(1000) },
+		"a hot key":  func(r *rand.Rand) int { return max(0, r.IntN(1200)-200) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(1, 1))
+				source, leases := newFakeSource("0"), newFakeStore()
+				all, most := make([]string, changes), map[string]int{}
+				for i := range all {
+					all[i] = fmt.Sprintf("key-%d", draw(rng))
+					most[all[i]]++
+				}
+				source.writeKeys("0", all...)
+				longest := 0
+				for _, n := range most {
+					longest = max(longest, n)
+				}
+				var began, done time.Time
+				var first sync.Once
+				h := newLanes(t, calls, func(string) time.Duration {
+					first.Do(func() { began = time.Now() })
+					return wait
+				})
+				h.fails = func(string, *Batch) error { done = time.Now(); return nil }
+				idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: calls, MaxItems: 500})
+				pause(time.Minute)
+				ideal := max(changes*wait/calls, time.Duration(longest)*wait)
+				took := done.Sub(began)
+				if lsns, _ := h.handled(); len(lsns) != changes || ideal < took*9/10 {
+					t.Errorf("%d changes took %s; want %s", len(lsns), took, ideal)
+				}
+				t.Logf("took %s, ideal %s", took, ideal)
+			})
+		})
+	}
+}
+
+func TestConcurrencyIsRefusedWhereItCannotWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		observer := func(lease.Lease) (Observer, error) { return nil, nil }
+		for field, cfg := range map[string]Config{
+			"Concurrency: is negative":                {Concurrency: -1},
+			"Concurrency: (1025) is more than 1024":   {Concurrency: 1025},
+			"Concurrency: must be 1 with Observer":    {Concurrency: 2, Observer: observer},
+			"ReadAhead: cannot be switched off":       {Concurrency: 2, ReadAhead: -1},
+			"Order: 2 is not an order":                {Concurrency: 2, Order: 2},
+			"Order: has an effect with Concurrency":   {Order: OrderByItem},
+			"Concurrency: must be 1, because Source ": {Concurrency: 2, Source: withoutKeys{newFakeSource("0")}},
+		} {
+			cfg.Processor, cfg.Leases = "test", newFakeStore()
+			if cfg.Source == nil {
+				cfg.Source = newFakeSource("0")
+			}
+			if cfg.Observer == nil {
+				cfg.Handler = &collector{}
+			}
+			p, err := New(cfg)
+			if err == nil {
+				err = p.Run(t.Context())
+			}
+			if err == nil || !errorHasPrefix(err, "changefeed: Config."+field) {
+				t.Errorf("%v; want Config.%s", err, field)
+			}
+		}
+	})
+}
+
+func errorHasPrefix(err error, prefix string) bool {
+	text := err.Error()
+	return len(text) >= len(prefix) && text[:len(prefix)] == prefix
+}
+
+// withoutKeys is a source that does not know its partition key paths.
+type withoutKeys struct{ *fakeSource }
+
+func (withoutKeys) Identity(context.Context) (feed.Identity, error) {
+	return feed.Identity{AccountHost: "localhost", Database: "d", DatabaseRID: "dr", Container: "c", ContainerRID: "cr"}, nil
+}
+
+// A change that waits must not keep the buffer of its whole page in memory.
+func TestChangesOfKeysDoNotKeepTheirPage(t *testing.T) {
+	k, err := newKeyReader([]string{"/k"}, OrderByKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := []feed.Change{{Current: []byte(`{"k":1}`), Previous: []byte(`{"k":2}`)}}
+	copies, _ := k.of(page)
+	if c := copies[0]; &c.Current[0] == &page[0].Current[0] || &c.Previous[0] == &page[0].Previous[0] || string(c.Current) != `{"k":1}` {
+		t.Error("the change shares memory with its page")
+	}
+}
+
+// Two documents may spell the same key in different ways, and a delete has the key's components.
+func TestKeysOfChangesDoNotDependOnTheirSpelling(t *testing.T) {
+	type change = feed.Change
+	doc := func(text string) change { return change{Current: []byte(text)} }
+	k, err := newKeyReader([]string{"/a", `/"b c"/d`}, OrderByKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, same := range [][]change{
+		{doc(`{"a":1,"b c":{"d":"é"}}`), doc(`{ "b c" : {"x":[{}], "d":"\u00e9"}, "a": 1.0e0 }`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{1.0, "é"}}, {Op: feed.Delete, Previous: []byte(`{"a":10e-1,"b c":{"d":"é"}}`)}},
+		{doc(`{"a":0}`), doc(`{"a":-0.0,"b c":{}}`), doc(`{"a":0,"b c":7}`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{0.0, feed.Undefined}}},
+		{doc(`{"a":null,"b c":{"d":true}}`), {Op: feed.Delete, DeletedKey: feed.PartitionKey{nil, true}}},
+		{doc(`{"a":"x","b c":{"d":"y"}}`), doc(`{"a":"x","b c":{"d":"y"},"a":"z"}`)},
+		{doc(`{"a":"xs","b c":{"d":""}}`)},
+		{doc(`{"a":"x","b c":{"d":"s"}}`)},
+		{doc(`{"a":false}`)},
+		{doc(`{"b c":{"d":false}}`)},
+	} {
+		first := k.key(&same[0])
+		if first.alone {
+			t.Errorf("%s has no key", same[0].Current)
+		}
+		for _, c := range same {
+			if got := k.key(&c); got != first {
+				t.Errorf("case %d: %s %v has the key %+v; want %+v", i, c.Current, c.DeletedKey, got, first)
+			}
+		}
+		other := doc(`{"a":1,"b c":{"d":"é"}}`)
+		if i > 0 && first == k.key(&other) {
+			t.Errorf("case %d has the key of another one", i)
+		}
+	}
+	for _, c := range []change{
+		{},
+		doc(`{"a":[1]}`), doc(`{"a":{}}`), doc(`[]`), doc(`{"a":1,`), doc(`{"a":1e999}`),
+		{Op: feed.Delete, DeletedKey: feed.PartitionKey{"x"}},
+		{Op: feed.Delete, DeletedKey: feed.PartitionKey{"x", 1}},
+	} {
+		if got := k.key(&c); !got.alone && string(c.Current) != `[]` {
+			t.Errorf("%s %v has the key %+v", c.Current, c.DeletedKey, got)
+		}
+	}
+}
+
+// When the work ends, a key's batch may have changes of pages that have not started. Those are
+// left for the next owner.
+func TestBatchIsCutAtTheLastPageThatHasStarted(t *testing.T) {
+	w := &worker{host: &host{cfg: Config{MaxItems: 10, ReadAhead: 1 << 20, Concurrency: 2}}}
+	w.window, w.writer = newWindow(w), leaseWriter{w: w, anchored: true, progress: newProgress("")}
+	for n := range int64(4) {
+		page := pageOf(fmt.Sprint(n+1), 2*n+1, 2*n+2)
+		w.pushed(page, pagePosition{n + 1, page.Continuation}, []laneKey{{hash: uint64(n % 2)}, {hash: 9}})
+	}
+	first := w.window.next(false) // of pages 1 and 3
+	second := w.window.next(true) // what pages 1 to 3 have of the key 9
+	third := w.window.next(true)  // what page 2 has
+	fourth := w.window.next(true) // nothing more
+	if n := len(first.Changes); n != 2 || first.last != 3 {
+		t.Errorf("the first batch has %d changes, up to page %d", n, first.last)
+	}
+	if n := len(second.Changes); n != 3 || second.last != 3 || second.Bytes != 12 {
+		t.Errorf("the second batch has %d changes and %d bytes, up to page %d", n, second.Bytes, second.last)
+	}
+	if n := len(third.Changes); n != 1 || third.last != 2 || fourth != nil {
+		t.Errorf("the third batch has %d changes, up to page %d, and the fourth is %+v", n, third.last, fourth)
+	}
+}
