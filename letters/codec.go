@@ -105,6 +105,15 @@ func Decode(text []byte) (Letter, error) {
 	return l, nil
 }
 
+// MarshalJSON returns the letter's document, with Current and Previous even if parts hold them.
+func (l Letter) MarshalJSON() ([]byte, error) { return encode(documentOf(l)) }
+
+// UnmarshalJSON is [Decode].
+func (l *Letter) UnmarshalJSON(text []byte) (err error) {
+	*l, err = Decode(text)
+	return err
+}
+
 // parseOp is the inverse of feed.Op.String.
 func parseOp(text string) (feed.Op, error) {
 	for _, op := range []feed.Op{feed.Upsert, feed.Create, feed.Replace, feed.Delete} {

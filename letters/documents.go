@@ -20,8 +20,8 @@ type Documents interface {
 	Read(ctx context.Context, pk, id string) ([]byte, error)
 	// Write executes one write, and returns the new ETag unless it is a delete.
 	Write(ctx context.Context, w Write) (etag string, err error)
-	// Find returns the documents that s selects, in any order. It may leave out the members
-	// current, previous, stack and text.
+	// Find returns the documents that s selects, in any order, with at least the members
+	// that [Selection.Members] returns.
 	Find(ctx context.Context, s Selection) iter.Seq2[json.RawMessage, error]
 	// Session merges a session token into the Documents' own, and returns the result. Every
 	// Read and Find uses the merged token, and every answer of the service, also a refusal,
@@ -74,28 +74,50 @@ type Selection struct {
 	PartsOf string
 }
 
+// Members returns the members that the found documents must have, if they are stored. What is
+// large is not among them.
+func (s Selection) Members() []string {
+	if s.PartsOf != "" {
+		return []string{"id", "_etag"}
+	}
+	return []string{
+		"id", "pk", "type", "state", "processor", "account", "source", "database", "container", "key", "hash", "item", "lsn", "place", "index",
+		"sequence", "time", "operation", "expired", "parts", "error", "attempts", "host", "lease", "first", "last", "_etag",
+	}
+}
+
+// Conditions returns the members that a found document must have with the value that is given
+// here, beside the range of the member hash. It is for engines with queries.
+func (s Selection) Conditions() map[string]string {
+	all := map[string]string{"type": typeLetter}
+	if s.PartsOf != "" {
+		all = map[string]string{"type": typePart, "letter": s.PartsOf}
+	} else if !s.Key.all() {
+		all["processor"], all["account"], all["source"] = s.Key.Processor, s.Key.Source.Account, s.Key.Source.RID
+	}
+	if s.PK != "" {
+		all["pk"] = s.PK
+	}
+	if s.ID != "" {
+		all["id"] = s.ID
+	}
+	return all
+}
+
 // Holds reports whether s selects a document, for engines without queries.
 func (s Selection) Holds(document []byte) bool {
-	var m struct {
-		ID        string `json:"id"`
-		PK        string `json:"pk"`
-		Type      string `json:"type"`
-		Letter    string `json:"letter"`
-		Processor string `json:"processor"`
-		Account   string `json:"account"`
-		Source    string `json:"source"`
-		Hash      string `json:"hash"`
-	}
-	if json.Unmarshal(document, &m) != nil {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(document, &members) != nil {
 		return false
 	}
-	switch {
-	case s.PK != "" && m.PK != s.PK, s.ID != "" && m.ID != s.ID:
-		return false
-	case s.PartsOf != "":
-		return m.Type == typePart && m.Letter == s.PartsOf
-	case !s.Key.all() && (m.Processor != s.Key.Processor || m.Account != s.Key.Source.Account || m.Source != s.Key.Source.RID):
-		return false
+	value := func(name string) (text string) {
+		_ = json.Unmarshal(members[name], &text) // what is no text meets no condition
+		return text
 	}
-	return m.Type == typeLetter && s.Range.OrFull().Holds(m.Hash)
+	for name, want := range s.Conditions() {
+		if value(name) != want {
+			return false
+		}
+	}
+	return s.PartsOf != "" || s.Range.OrFull().Holds(value("hash"))
 }
