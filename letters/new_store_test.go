@@ -81,7 +81,11 @@ func TestDeleteSparesThePartsOfALetterThatIsPutAnew(t *testing.T) {
 	}
 	put()
 	var l letters.Letter
-	for l = range s.Read(ctx, letters.Query{}) {
+	for found, err := range s.Read(ctx, letters.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		l = found
 	}
 	if l.Parts < 2 {
 		t.Fatalf("the letter has %d parts", l.Parts)

@@ -63,29 +63,44 @@ func newLettersFixture(t *testing.T) letterstest.Fixture {
 
 // A processor finds out by the id that the letters are in its source or with its leases.
 func TestLettersKnowTheirContainer(t *testing.T) {
-	f := newLettersFixture(t)
-	s, err := f.Container.Open(t.Context(), letters.Key{})
+	ctx := t.Context()
+	db, err := store.OpenMemory(store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := f.Container.(store.Letters)
-	id, err := s.(feed.Identifier).ContainerID(t.Context())
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	var containers []*store.Container
+	for _, id := range []string{"letters", "orders"} {
+		c, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{ID: id, KeyPaths: []string{letters.KeyPath}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		containers = append(containers, c)
+	}
+	s, err := db.Letters(containers[0]).Open(ctx, letters.Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := f.With([]string{letters.KeyPath}, 0).Open(t.Context(), letters.Key{}); err != nil {
+	id, err := s.(feed.Identifier).ContainerID(ctx)
+	if err != nil {
 		t.Fatal(err)
-	} else if otherID, err := other.(feed.Identifier).ContainerID(t.Context()); err != nil || otherID == id {
-		t.Errorf("two containers are %+v and %+v (%v)", id, otherID, err)
 	}
-	_ = l
-	if charged := s.(interface{ Charged() float64 }).Charged(); charged != 0 {
-		t.Errorf("a store that was only opened has charged %v", charged)
+	for i, c := range containers {
+		if of, err := db.Source(c).(feed.Identifier).ContainerID(ctx); err != nil || (of == id) != (i == 0) {
+			t.Errorf("the letters are in %+v, and container %d is %+v (%v)", id, i, of, err)
+		}
 	}
-	for range s.Read(t.Context(), letters.Query{}) {
-		t.Error("a new container has a letter")
+	charged := func() float64 { return s.(interface{ Charged() float64 }).Charged() }
+	if charged() != 0 {
+		t.Errorf("a store that was only opened has charged %v", charged())
 	}
-	if charged := s.(interface{ Charged() float64 }).Charged(); charged <= 0 {
-		t.Errorf("after a read the store has charged %v", charged)
+	for l, err := range s.Read(ctx, letters.Query{}) {
+		t.Errorf("a new container has the letter %+v (%v)", l, err)
+	}
+	if charged() <= 0 {
+		t.Errorf("after a read the store has charged %v", charged())
 	}
 }

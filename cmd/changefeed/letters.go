@@ -245,7 +245,7 @@ func (o *lettersOptions) carryOut(ctx context.Context, cmd *cobra.Command, s let
 	if o.dryRun {
 		return nil
 	}
-	yes, err := confirm(ctx, cmd, o.yes, fmt.Sprintf("Drop %s for ever?", view.Plural(len(d.Letters), "letter", "letters")))
+	yes, err := confirm(ctx, cmd, o.yes, fmt.Sprintf("Drop %s?", view.Plural(len(d.Letters), "letter", "letters")))
 	switch {
 	case err != nil:
 		return err

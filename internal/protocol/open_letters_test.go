@@ -72,8 +72,8 @@ func TestLettersHaveTheIdentityOfTheSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for l := range s.Read(ctx, letters.Query{}) {
-			if l.Source != c.want || l.Processor != "mailer" || l.Database != "shop" || l.Container != "orders" {
+		for l, err := range s.Read(ctx, letters.Query{}) {
+			if err != nil || l.Source != c.want || l.Processor != "mailer" || l.Database != "shop" || l.Container != "orders" {
 				t.Errorf("the letter is of %+v, %s, %s/%s; want %+v", l.Source, l.Processor, l.Database, l.Container, c.want)
 			}
 		}

@@ -58,7 +58,11 @@ func identifies(s *suite) {
 	if err != nil || id == (feed.ContainerID{}) {
 		s.Fatalf("the container is %+v (%v)", id, err)
 	}
-	if other, err := s.open(others()[0]).(feed.Identifier).ContainerID(s.ctx); err != nil || other != id {
+	two, can := s.open(others()[0]).(feed.Identifier)
+	if !can {
+		s.Fatal("one store is a feed.Identifier, and another one is not")
+	}
+	if other, err := two.ContainerID(s.ctx); err != nil || other != id {
 		s.Errorf("another store's container is %+v (%v); want %+v", other, err, id)
 	}
 }

@@ -108,8 +108,20 @@ func others() []letters.Key {
 
 func everyKey(s *suite) {
 	keys := []feed.PartitionKey{
-		{"ada"}, {""}, {"é\"\\<&>\u2028"}, {1.5}, {-0.25}, {1e21}, {true}, {false}, {nil}, {feed.Undefined},
-		{"ada", 2.0, feed.Undefined}, {"ada", "2"}, {"[\"ada\"]"}, nil,
+		{"ada"},
+		{""},
+		{"é\"\\<&>\u2028"},
+		{1.5},
+		{-0.25},
+		{1e21},
+		{true},
+		{false},
+		{nil},
+		{feed.Undefined},
+		{"ada", 2.0, feed.Undefined},
+		{"ada", "2"},
+		{"[\"ada\"]"},
+		nil,
 	}
 	for i, key := range keys {
 		l := letter("1", int64(i+1))

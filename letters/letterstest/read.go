@@ -60,6 +60,13 @@ func orderWithinKey(s *suite) {
 	first.Index, second.Index, third.Index, third.Place = 0, 1, 2, 1
 	s.put(letter("z", 1000), third, letter("b", 10), second, letter("c", 2), first)
 	s.wantItems("the letters of a key", s.read(letters.Query{}), "c@2", "t@9", "a@9", "a@9", "b@10", "z@1000")
+	for i := range 8 { // one transaction, from its end
+		l := of(letter(fmt.Sprint("item", 7-i), 5), "0C", "cat")
+		l.Index = 7 - i
+		s.put(l)
+	}
+	s.wantItems("the letters of a transaction", s.read(letters.Query{Group: mailer.Group(feed.PartitionKey{"cat"})}),
+		"item0@5", "item1@5", "item2@5", "item3@5", "item4@5", "item5@5", "item6@5", "item7@5")
 	if all := s.read(letters.Query{Group: mailer.Group(feed.PartitionKey{"ada"})}); len(all) != 6 || all[2].Place != 0 || all[3].Place != 1 {
 		s.Errorf("the letters of a key are %+v", all)
 	}
@@ -124,7 +131,10 @@ func getMissing(s *suite) {
 func readEnds(s *suite) {
 	s.put(letter("1", 1), letter("2", 2))
 	n := 0
-	for range s.store.Read(s.ctx, letters.Query{}) {
+	for _, err := range s.store.Read(s.ctx, letters.Query{}) {
+		if err != nil {
+			s.Error(err)
+		}
 		n++
 		break
 	}

@@ -178,7 +178,7 @@ func (s *suite) wantNotFound(what string, err error) {
 // documents returns how many documents the container has.
 func (s *suite) documents() int {
 	s.Helper()
-	n, err := s.Fixture.Documents(s.ctx)
+	n, err := s.Documents(s.ctx)
 	if err != nil {
 		s.Fatal(err)
 	}
