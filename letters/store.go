@@ -45,8 +45,9 @@ type Store interface {
 	// error is a *[ConflictError] if the letter's ETag is no longer l.ETag, and wraps
 	// [feed.ErrNotFound] if there is no such letter.
 	Update(ctx context.Context, l Letter) (Letter, error)
-	// Delete deletes a letter. The error is a *[ConflictError] if its ETag is no longer
-	// l.ETag. A letter that does not exist counts as deleted.
+	// Delete deletes a letter that Read or Get returned. The error is a *[ConflictError] if
+	// its ETag is no longer l.ETag. A letter that does not exist counts as deleted. An update
+	// or a delete of a letter without an ETag applies to whatever is stored.
 	Delete(ctx context.Context, l Letter) error
 }
 
