@@ -10,10 +10,10 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Budget limits the request units per second that feed reads and leases spend together.
-// Reach for it when the processor must leave throughput to the application. Several
-// Sources and Leases may share a Budget, also across accounts. It is safe for concurrent
-// use.
+// Budget limits the request units per second that feed reads, leases and letters spend
+// together. Reach for it when the processor must leave throughput to the application. Several
+// Sources, Leases and Letters may share a Budget, also across accounts. It is safe for
+// concurrent use.
 //
 // A request is sent if the budget is not overdrawn. Since its charge is known only from
 // the response, it counts like recent requests of its kind until then, or for good if
@@ -21,16 +21,16 @@ import (
 // second's worth and the outstanding requests. A request that would have to wait past its
 // context's deadline is not sent, but fails with a [*feed.ThrottledError].
 //
-// Leases have priority over reads: an expensive read delays other reads, but no renewal.
-// Lease requests wait for each other only if they need more than nine tenths of the rate;
+// Leases have priority over reads and letters: an expensive read delays other reads, but no
+// renewal. Lease requests wait for each other only if they need more than nine tenths of the rate;
 // the last tenth is for reads, so that a rate that is too small causes lag but no
 // standstill.
 type Budget struct {
 	rate float64
 
 	mu sync.Mutex // guards the fields below; held for arithmetic only
-	// all limits all requests together, and leases limits lease requests. A read takes
-	// its charge from all. A lease request takes its charge from both, but waits for
+	// all limits all requests together, and leases limits lease requests. A read or a
+	// letter takes its charge from all. A lease request takes its charge from both, but waits for
 	// leases only.
 	all, leases bucket
 	// typical is the expected charge of a request of each kind, from recent responses.
@@ -41,10 +41,10 @@ type Budget struct {
 // Usage is what a [Budget] has seen spent so far. Request units are those that the
 // service reported, so that a request without a response counts none.
 type Usage struct {
-	// FeedRequests and LeaseRequests count the requests that were sent, and FeedRU and
-	// LeaseRU their request units.
-	FeedRequests, LeaseRequests int64
-	FeedRU, LeaseRU             float64
+	// FeedRequests, LeaseRequests and LetterRequests count the requests that were sent, and
+	// FeedRU, LeaseRU and LetterRU their request units.
+	FeedRequests, LeaseRequests, LetterRequests int64
+	FeedRU, LeaseRU, LetterRU                   float64
 	// Refused counts the requests that were not sent, because their wait would have
 	// exceeded the deadline of their context.
 	Refused int64
@@ -55,11 +55,18 @@ type requestKind int
 
 const (
 	kindFeed requestKind = iota
+	kindLetterWrite
+	kindLetterRead
+	kindLetterList
 	kindLeaseWrite
 	kindLeaseRead
 	kindLeaseList
 	kinds
 )
+
+// ofLeases reports whether the kind is one of the requests for leases, which come before all
+// others.
+func (k requestKind) ofLeases() bool { return k >= kindLeaseWrite }
 
 // leaseShare is the share of the rate that leases may use.
 const leaseShare = 0.9
@@ -79,8 +86,10 @@ func NewBudget(ruPerSecond float64) *Budget {
 	b.all = bucket{rate: ruPerSecond, level: ruPerSecond, at: now}
 	b.leases = bucket{rate: ruPerSecond * leaseShare, level: ruPerSecond * leaseShare, at: now}
 	// These are the assumed charges before the first response. An empty read costs 1 to 2
-	// RU, a lease write about 10.
-	b.typical = [kinds]float64{kindFeed: 2, kindLeaseWrite: 10, kindLeaseRead: 1, kindLeaseList: 5}
+	// RU, a write of a lease or of a letter about 10.
+	b.typical = [kinds]float64{
+		kindFeed: 2, kindLeaseWrite: 10, kindLeaseRead: 1, kindLeaseList: 5, kindLetterWrite: 10, kindLetterRead: 1, kindLetterList: 5,
+	}
 	return b
 }
 
@@ -158,10 +167,13 @@ func (b *Budget) admit(ctx context.Context, kind requestKind) (ticket, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if kind == kindFeed {
+	switch {
+	case kind == kindFeed:
 		b.usage.FeedRequests++
-	} else {
+	case kind.ofLeases():
 		b.usage.LeaseRequests++
+	default:
+		b.usage.LetterRequests++
 	}
 	return t, nil
 }
@@ -170,7 +182,7 @@ func (b *Budget) admit(ctx context.Context, kind requestKind) (ticket, error) {
 // request must wait. The caller holds the lock.
 func (b *Budget) take(kind requestKind, ru float64, now time.Time) time.Duration {
 	wait := b.all.take(ru, now)
-	if kind != kindFeed {
+	if kind.ofLeases() {
 		wait = b.leases.take(ru, now)
 	}
 	return wait
@@ -196,10 +208,13 @@ func (t ticket) settle(charge float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.take(t.kind, charge-t.ru, time.Now())
-	if t.kind == kindFeed {
+	switch {
+	case t.kind == kindFeed:
 		b.usage.FeedRU += charge
-	} else {
+	case t.kind.ofLeases():
 		b.usage.LeaseRU += charge
+	default:
+		b.usage.LetterRU += charge
 	}
 	// Give the last charge and the earlier average equal weight, because charges change
 	// between idle and busy within a few requests.

@@ -161,3 +161,24 @@ func TestInvalidBudgetsAreRefused(t *testing.T) {
 	}
 	ticket.settle(10)
 }
+
+// Letters must not delay a renewal, however large they are.
+func TestLettersComeAfterLeasesInABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(100)
+		letter, err := b.admit(t.Context(), kindLetterWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		letter.settle(5000)
+		began := time.Now()
+		renewal, err := b.admit(t.Context(), kindLeaseWrite)
+		if err != nil || time.Since(began) > 0 {
+			t.Errorf("behind a letter of 5000 RU, a renewal waits %s (%v)", time.Since(began), err)
+		}
+		renewal.settle(10)
+		if u := b.Usage(); u.LetterRequests != 1 || u.LetterRU != 5000 || u.LeaseRequests != 1 || u.LeaseRU != 10 {
+			t.Errorf("the usage is %+v", u)
+		}
+	})
+}

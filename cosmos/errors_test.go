@@ -35,7 +35,7 @@ func TestServiceErrorIsOneLineAndKeepsItsDetails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &leaseStore{Leases: &Leases{address: address{&Account{client: &client{}}, "db", "leases"}}}
+	store := &leaseStore{documentClient: newDocumentClient(&address{&Account{client: &client{}}, "db", "leases"}, "lease")}
 	for name, err := range map[string]error{
 		"feed":   refusal{what: "container c"}.failure("read the feed", a),
 		"leases": store.failure(&call{op: "read lease 0"}, actionRead, a),

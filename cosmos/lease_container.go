@@ -2,17 +2,10 @@ package cosmos
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"time"
 
-	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -61,7 +54,7 @@ func (l *Leases) Dialect() lease.Dialect { return l.options.Dialect }
 
 // Open implements [lease.Container].
 func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
-	p, err := l.properties(ctx)
+	p, err := l.ensure(ctx, l.wanted())
 	if err != nil {
 		return nil, err // the callers of Open add its name
 	}
@@ -73,38 +66,16 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &leaseStore{Leases: l, codec: codec, rid: p.RID, systemKey: p.PartitionKey.System, presence: newPresence(l)}, nil
+	return &leaseStore{
+		Leases: l, codec: codec, rid: p.RID, systemKey: p.PartitionKey.System, documentClient: newDocumentClient(&l.address, "lease"),
+	}, nil
 }
-
-// missing marks an error as a [feed.ErrNotFound] without changing its text.
-type missing struct{ error }
-
-// Is reports whether target is [feed.ErrNotFound].
-func (missing) Is(target error) bool { return target == feed.ErrNotFound }
 
 const leaseRemedy = "use a container that is partitioned by /id for the leases"
 
-// leaseProperties are the properties of a lease container that decide whether it can hold
-// leases.
-type leaseProperties struct {
-	ID           string       `json:"id"`
-	RID          string       `json:"_rid,omitempty"`
-	PartitionKey partitionKey `json:"partitionKey"`
-	TTL          *int32       `json:"defaultTtl"`
-}
-
-// partitionKey is the definition of a partition key.
-type partitionKey struct {
-	Paths   []string `json:"paths"`
-	Kind    string   `json:"kind"`
-	Version int      `json:"version"`
-	// System reports whether the container was created without a partition key.
-	System bool `json:"systemKey,omitempty"`
-}
-
 // check returns an error if the container cannot hold leases. keyed reports whether it is
 // partitioned by /partitionKey.
-func (l *Leases) check(p leaseProperties) (keyed bool, err error) {
+func (l *Leases) check(p containerProperties) (keyed bool, err error) {
 	paths := p.PartitionKey.Paths
 	keyed = slices.Equal(paths, []string{"/partitionKey"})
 	if !keyed && !p.PartitionKey.System && !slices.Equal(paths, []string{"/id"}) {
@@ -126,123 +97,16 @@ func (l *Leases) check(p leaseProperties) (keyed bool, err error) {
 	return keyed, nil
 }
 
-// properties reads the container's properties, or creates the container if
-// LeaseOptions.Create is set.
-func (l *Leases) properties(ctx context.Context) (p leaseProperties, err error) {
-	const op = "read the lease container"
-	a, err := l.read(ctx, op)
-	switch {
-	case err != nil:
-		return p, err
-	case a.isMissing() && l.options.Create:
-		return l.create(ctx)
-	case a.isMissing():
-		return p, missing{fmt.Errorf("there is no container %s in a database %s of %s for the leases; create it, partitioned by /id and with "+
-			"a default time to live of -1, or set LeaseOptions.Create", l.container, l.database, l.account.host)}
-	case a.failure != nil:
-		return p, l.refusal(actionMetadata).failure(op, a)
-	}
-	return p, l.decode(op, a, &p)
-}
-
-// read requests the container.
-func (l *Leases) read(ctx context.Context, op string) (*answer, error) {
-	return l.account.client.do(ctx, &call{span: "Leases.ReadContainer", op: op, path: l.path(), writes: true, free: true, early: true})
-}
-
-// decode reads the JSON of a response.
-func (l *Leases) decode(op string, a *answer, into any) error {
-	if err := json.Unmarshal(a.body, into); err != nil {
-		return fmt.Errorf("%s: the response of %s: %w", op, l.account.host, err)
-	}
-	return nil
-}
-
-// create creates the container. Another host may create it at the same time.
-func (l *Leases) create(ctx context.Context) (p leaseProperties, err error) {
-	const op = "create the lease container"
+// wanted returns the container that Open may create.
+func (l *Leases) wanted() wantedContainer {
 	ttl := int32(-1)
-	// Version 2 hashes whole ids. Version 1 would hash only the first 100 bytes, which the
-	// ids of one processor's leases have in common.
-	body, err := json.Marshal(leaseProperties{ID: l.container, PartitionKey: partitionKey{Paths: []string{"/id"}, Kind: "Hash", Version: 2}, TTL: &ttl})
-	if err != nil {
-		return p, fmt.Errorf("%s: %w", op, err)
+	return wantedContainer{
+		noun: "lease", create: l.options.Create, throughput: l.options.Throughput,
+		// Version 2 hashes whole ids. Version 1 would hash only the first 100 bytes, which the
+		// ids of one processor's leases have in common.
+		properties: containerProperties{PartitionKey: partitionKey{Paths: []string{"/id"}, Kind: "Hash", Version: 2}, TTL: &ttl},
+		remedy:     "create it, partitioned by /id and with a default time to live of -1, or set LeaseOptions.Create",
 	}
-	q := &call{span: "Leases.CreateContainer", op: op, method: http.MethodPost, path: l.parent(), body: body, header: http.Header{}, writes: true, free: true}
-	if l.options.Throughput > 0 {
-		q.header.Set(wire.HeaderOfferThroughput, strconv.Itoa(int(l.options.Throughput)))
-	}
-	a, err := l.account.client.do(ctx, q)
-	switch {
-	case err != nil:
-		return p, err
-	case a.isMissing():
-		return p, missing{fmt.Errorf("there is no database %s in %s for the leases; create it first", l.database, l.account.host)}
-	case a.status == http.StatusConflict:
-		return (&Leases{address: l.address}).properties(ctx)
-	case a.failure != nil:
-		return p, l.refusal(actionContainer).failure(op, a)
-	}
-	return p, l.decode(op, a, &p)
 }
 
 var _ lease.Container = (*Leases)(nil)
-
-// presenceFor is the time for which [presence] reuses its last result. If the container
-// was deleted, requests for all of its leases fail at nearly the same time.
-const presenceFor = 2 * time.Second
-
-// presence finds out whether the lease container exists, and reuses the result for a
-// short time. It is safe for concurrent use.
-type presence struct {
-	leases *Leases
-	// turn is held by the one call that reads the container.
-	turn chan struct{}
-
-	mu sync.Mutex // guards the fields below
-	// until is the time until which the last result, there, is reused.
-	until time.Time
-	there bool
-}
-
-func newPresence(l *Leases) *presence {
-	return &presence{leases: l, turn: make(chan struct{}, 1)}
-}
-
-// known returns the last result. fresh reports whether it may still be used.
-func (p *presence) known() (there, fresh bool) {
-	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.there, now.Before(p.until)
-}
-
-// confirm reports whether the container exists. It reads the container unless the last
-// result is fresh. If the read fails, confirm returns its error.
-func (p *presence) confirm(ctx context.Context) (there bool, err error) {
-	if there, fresh := p.known(); fresh {
-		return there, nil
-	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
-	if there, fresh := p.known(); fresh {
-		return there, nil
-	}
-	const op = "read the lease container"
-	a, err := p.leases.read(ctx, op)
-	switch {
-	case err != nil:
-		return false, err
-	case a.failure != nil && !a.isMissing():
-		return false, p.leases.refusal(actionMetadata).failure(op, a)
-	}
-	until := time.Now().Add(presenceFor)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.there, p.until = a.failure == nil, until
-	return p.there, nil
-}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -28,43 +27,13 @@ type leaseStore struct {
 	// systemKey reports whether the container was created without a partition key. Its
 	// documents have none, so all requests have the header [wire.NoKey].
 	systemKey bool
-	// presence distinguishes a missing document from a missing container.
-	presence *presence
-
-	mu      sync.Mutex // guards charged
-	charged float64
-}
-
-// Charged returns the total charge of the requests; see [lease.Store].
-func (s *leaseStore) Charged() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.charged
+	documentClient
 }
 
 // ContainerID implements [feed.Identifier].
 func (s *leaseStore) ContainerID(ctx context.Context) (feed.ContainerID, error) {
 	account, err := s.account.client.accountName(ctx)
 	return feed.ContainerID{Account: account, RID: s.rid}, err
-}
-
-// send sends a call and adds its charge. Everything goes to the account's write region, also
-// reads: a conditional write needs a read from the same region, and all hosts must use the
-// same one. azcore doesn't retry the call, because the caller of a conditional write needs the
-// outcome of each attempt and chooses its own pauses.
-//
-// A refusal is not an error here. An error is a *feed.ThrottledError only if nothing was sent.
-func (s *leaseStore) send(ctx context.Context, q *call) (*answer, error) {
-	q.writes, q.once, q.charge = true, true, 0
-	q.sent.Store(0)
-	a, err := s.account.client.do(ctx, q)
-	s.mu.Lock()
-	s.charged += q.charge
-	s.mu.Unlock()
-	if _, throttled := errors.AsType[*feed.ThrottledError](err); throttled && q.sent.Load() > 0 {
-		err = inDoubt(err) // the budget has refused a later attempt
-	}
-	return a, err
 }
 
 // document returns a call on the document of a lease or of the marker. key is its partition
@@ -80,23 +49,6 @@ func (s *leaseStore) document(span, op, method, key, id string) *call {
 		q.header.Set(wire.HeaderPartitionKey, wire.ASCII(feed.PartitionKey{key}.String()))
 	}
 	return q
-}
-
-// inDoubt returns err without what it wraps. A ThrottledError would mean that nothing was
-// written, but an earlier attempt at the write may have been carried out.
-func inDoubt(err error) error { return errors.New(err.Error()) }
-
-// failure returns the error of a refused call. It is in doubt if the call is a throttled
-// write whose request was sent more than once.
-func (s *leaseStore) failure(q *call, action string, a *answer) error {
-	if a.isMissing() { // without ErrNotFound, which would mean that the lease alone is missing
-		return fmt.Errorf("%s: there is no %s: %w", q.op, s.what(), inLine(a.failure))
-	}
-	err := s.refusal(action).failure(q.op, a)
-	if a.status == http.StatusTooManyRequests && q.kind == kindLeaseWrite && q.again() {
-		return inDoubt(err)
-	}
-	return err
 }
 
 // listPage is the maximum number of documents in a page of a listing.
@@ -347,27 +299,6 @@ func (s *leaseStore) readPatiently(ctx context.Context, q *call) (*answer, error
 // leastPause is the minimum pause after a throttled read. The service usually requests a
 // longer one.
 const leastPause = 10 * time.Millisecond
-
-// missed returns the error of a request for one document, as failure does, or nil if it was
-// not refused. It returns feed.ErrNotFound only if the document does not exist and its
-// container does. After the deletion of the container, the owners of its leases would
-// otherwise treat each lease as deleted and put it back.
-func (s *leaseStore) missed(ctx context.Context, q *call, action string, a *answer) error {
-	switch {
-	case a.failure == nil:
-		return nil
-	case !a.isAbsent():
-		return s.failure(q, action, a)
-	}
-	there, err := s.presence.confirm(ctx)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: not found, and %s cannot be read to check whether the lease or the container is missing: %w", q.op, s.what(), inDoubt(err))
-	case !there:
-		return s.failure(q, action, a)
-	}
-	return fmt.Errorf("%s: %w", q.op, feed.ErrNotFound)
-}
 
 var (
 	_ lease.Store     = (*leaseStore)(nil)

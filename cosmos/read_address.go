@@ -185,19 +185,24 @@ func vectorOf(token, partition string) string {
 	return ""
 }
 
-// remember stores the session token of a response. It keeps the stored token of the
-// partition if that is later.
+// remember stores the session token of a response.
 func (s *Source) remember(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	mergeSession(s.sessions, token)
+}
+
+// mergeSession adds a session token to the known ones, which are by partition. It keeps the
+// known one of a partition if that is later.
+func mergeSession(known map[string]string, token string) {
 	for part := range strings.SplitSeq(token, ",") {
 		id, vector, found := strings.Cut(strings.TrimSpace(part), ":")
 		if !found {
 			continue
 		}
 		lsn, ok := wire.SessionLSN(part, id)
-		if was, known := wire.SessionLSN(id+":"+s.sessions[id], id); ok && (!known || lsn > was) {
-			s.sessions[id] = vector
+		if was, old := wire.SessionLSN(id+":"+known[id], id); ok && (!old || lsn > was) {
+			known[id] = vector
 		}
 	}
 }

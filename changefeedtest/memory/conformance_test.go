@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/feed/feedtest"
 	"github.com/changefeed-go/changefeed/lease/leasetest"
+	"github.com/changefeed-go/changefeed/letters/letterstest"
 )
 
 func TestMemorySourceConforms(t *testing.T) { feedtest.Run(t, newFixture) }
@@ -69,5 +70,19 @@ func newLeaseFixture(*testing.T) leasetest.Fixture {
 			return origin.Add(ahead + time.Duration(1.05*float64(time.Since(origin))))
 		}),
 		Advance: func(d time.Duration) { ahead += d },
+	}
+}
+
+func TestMemoryLettersConform(t *testing.T) { letterstest.Run(t, newLettersFixture) }
+
+func TestMemoryLettersConformInABubble(t *testing.T) { letterstest.RunInBubble(t, newLettersFixture) }
+
+// newLettersFixture returns a letters container whose documents the suite may count and remove.
+func newLettersFixture(*testing.T) letterstest.Fixture {
+	l := memory.NewLetters()
+	return letterstest.Fixture{
+		Container: l,
+		Documents: func(context.Context) (int, error) { return memory.LetterDocuments(l), nil },
+		Remove:    func(ctx context.Context, pk, id string) error { return memory.RemoveLetterDocument(ctx, l, pk, id) },
 	}
 }
