@@ -45,7 +45,7 @@ type chunkScan struct {
 	chunk []collected
 	// order has the positions of the chunk's documents, sorted in the order of the log.
 	// spare is memory for that sort. sorted has items of the chunk, sorted by their names,
-	// and numbers the numbers of all its items.
+	// and numbers is memory for sorted numbers.
 	order, spare []logAddress
 	sorted       []sortedName
 	numbers      []uint32
@@ -66,8 +66,6 @@ type chunkScan struct {
 	part  itemPart
 	at    itemPosition
 	after []byte
-	// entries is the estimated number of entries of the part in the index.
-	entries int
 	// more reports whether there are items after the chunk. ended reports whether they are
 	// in another partition, late whether the page's MaxTime has passed, and full whether
 	// their documents do not fit on the page.

@@ -203,7 +203,8 @@ type itemScan struct {
 	// looked is the number of index entries that the page has read. items is the number
 	// of its documents, and bytes their size.
 	looked, items, bytes int
-	// last is the position, a point and an id, of the last entry that visitEntry got.
+	// last is the position, a point and an id, of the last entry that visitEntry got. In
+	// readNames it is only the point.
 	last []byte
 }
 

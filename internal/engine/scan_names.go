@@ -24,8 +24,8 @@ const (
 	// stepsPerSeek is the number of index entries that are read one after the other in the
 	// time in which one is looked up by its name.
 	stepsPerSeek = 16
-	// minMatched is the size of the smallest chunk that is worth an estimate of the index.
-	minMatched = 1024
+	// largeChunk is the size of the smallest chunk for which the whole index may be read.
+	largeChunk = 1024
 )
 
 // collect fills the chunk with the next items in the order of the page, at most size of
@@ -117,39 +117,32 @@ func (b *chunkScan) collectNames(ctx context.Context, n int) (complete bool, err
 			return b.takeSet(n), nil
 		}
 	}
-	if complete, err = b.readNames(ctx, n); err == nil && b.entries <= stepsPerSeek*len(b.chunk) {
-		err = b.match(ctx)
+	it, err := w.openNames(&b.part)
+	if err != nil {
+		return false, err
 	}
-	if err == nil {
+	defer func() { err = errors.Join(err, it.Close()) }()
+	if b.isLarge(it, n) {
+		if complete, ok, err := b.readIndex(ctx, n); ok || err != nil {
+			return complete, err
+		}
+	}
+	if complete, err = b.readNames(ctx, it, n); err == nil {
 		err = b.resolve(ctx)
 	}
 	return complete, err
 }
 
 // readNames is collectNames without the index: the added items have only a name and a
-// number. It estimates b.entries.
-func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err error) {
+// number.
+func (b *chunkScan) readNames(ctx context.Context, it *pebble.Iterator, n int) (complete bool, err error) {
 	w := b.w
-	it, err := w.openNames(&b.part)
-	if err != nil {
-		return false, err
-	}
-	var last struct {
-		point  []byte
-		number uint32
-	}
-	read := 0
-	b.entries = math.MaxInt
+	number := uint32(0) // of the last item, whose point is w.last
 	defer func() {
-		if read >= minMatched && b.part.byNumber && it.Last() {
-			b.entries = int(int64(read) * int64(orderNumber(it.Key())) / int64(last.number-b.part.number))
-		}
-		err = errors.Join(err, it.Close())
-		if last.number > 0 {
-			b.at = b.part.after(last.point, last.number)
+		if number > 0 {
+			b.at = b.part.after(w.last, number)
 		}
 	}()
-	var rest []byte // the point and the id
 	for ok := it.First(); ok; ok = it.Next() {
 		if b.late = w.isLate(); b.late {
 			return false, nil
@@ -168,15 +161,17 @@ func (b *chunkScan) readNames(ctx context.Context, n int) (complete bool, err er
 				return false, w.c.db.fault(err)
 			}
 		}
-		rest = append(append(rest[:0], point...), id...)
-		if b.part.has(point) && w.selects(rest, len(point)) {
+		from := len(b.names)
+		b.names = append(append(b.names, point...), id...)
+		wanted := b.part.has(point) && w.selects(b.names[from:], len(point))
+		b.names = b.names[:from]
+		if wanted {
 			if len(b.chunk) == n || len(b.names) >= maxChunkNames {
 				return false, nil
 			}
 			b.add(&layout.Entry{Stamp: layout.Stamp{Number: orderNumber(key)}, Point: uint16(len(point))}, point, id) //nolint:gosec // a point has at most a few hundred bytes
 		}
-		read++
-		last.point, last.number = append(last.point[:0], point...), orderNumber(key)
+		number, w.last = orderNumber(key), append(w.last[:0], point...)
 	}
 	if err := it.Error(); err != nil {
 		return false, w.c.db.fault(err)
@@ -205,39 +200,94 @@ func (w *itemScan) openNames(p *itemPart) (*pebble.Iterator, error) {
 	return it, nil
 }
 
-// match reads the index entries of the chunk's items without looking up any: it reads the
-// part's entries one after the other and finds their items by number. Where the chunk has a
-// good share of them, that is much faster than resolve, which sorts the names and seeks. match
-// gives up, and leaves the rest to resolve, after as many entries as cost more than resolve.
-func (b *chunkScan) match(ctx context.Context) error {
-	b.numbers = b.numbers[:0]
-	for n := range b.chunk {
-		b.numbers = append(b.numbers, b.chunk[n].Number)
+// isLarge reports whether the next n items are such a share of their partition that readIndex
+// is probably faster than readNames and resolve. It assumes that the container's partitions
+// have about as many items each, because to count them costs as much as to read them. it is
+// over the part's names.
+func (b *chunkScan) isLarge(it *pebble.Iterator, n int) bool {
+	if !b.part.byNumber || n < largeChunk || !it.Last() {
+		return false
 	}
-	left, most := len(b.chunk), stepsPerSeek*len(b.chunk)
-	part := keyFilter{lower: b.part.lower, upper: b.part.upper}
-	return b.w.c.scanIndex(ctx, b.w.v, &part, nil, nil, func(i *indexed) (bool, error) {
-		if at, ok := b.findNumber(i.Number); ok {
-			b.chunk[at].Entry = i.Entry
-			left--
-		}
-		most--
-		return left > 0 && most > 0, nil
-	})
+	partitions, last := len(b.w.m.partitions), int(orderNumber(it.Key()))
+	left := (last - int(b.part.number)) / partitions
+	return left >= largeChunk && last/partitions <= stepsPerSeek*min(n, left)
 }
 
-// findNumber returns the index in the chunk of the item with a number. If the chunk misses no
-// number between its items, which is usual for a container with one partition, it needs no
-// search.
-func (b *chunkScan) findNumber(number uint32) (at int, ok bool) {
-	if number < b.numbers[0] || number > b.numbers[len(b.numbers)-1] {
-		return 0, false
+// readIndex is collectNames for a large chunk: it reads all of the part's entries in the
+// index, one after the other, and keeps those with the lowest numbers. That is much faster than
+// reading the names and looking each of them up. ok is false if the part has so many entries
+// that it isn't. Then nothing is added.
+func (b *chunkScan) readIndex(ctx context.Context, n int) (complete, ok bool, err error) {
+	w, part := b.w, keyFilter{lower: b.part.lower, upper: b.part.upper}
+	read, last := 0, uint32(math.MaxUint32)
+	ok = true
+	err = w.c.scanIndex(ctx, w.v, &part, nil, nil, func(i *indexed) (bool, error) {
+		if read++; read > stepsPerSeek*n {
+			ok = false
+			return false, nil
+		}
+		if i.Number <= b.part.number || i.Number > last || !w.selects(i.rest, i.at) {
+			return true, nil
+		}
+		b.add(&i.Entry, i.pointBytes(), i.id())
+		if len(b.chunk) >= 2*n || len(b.names) >= maxChunkNames && len(b.chunk) > 1 {
+			last = b.keepFirst(min(n, len(b.chunk)/2))
+		}
+		return true, nil
+	})
+	if err != nil || !ok {
+		b.chunk, b.names = b.chunk[:0], b.names[:0]
+		return false, false, err
 	}
-	at = int(number - b.numbers[0]) // of the item, or above it
-	if at < len(b.numbers) && b.numbers[at] == number {
-		return at, true
+	if len(b.chunk) > n {
+		last = b.keepFirst(n)
 	}
-	return slices.BinarySearch(b.numbers[:min(at, len(b.numbers))], number)
+	b.sortNumbers()
+	if complete = last == math.MaxUint32; !complete {
+		x := &b.chunk[len(b.chunk)-1]
+		b.at = b.part.after(nil, x.Number)
+	}
+	return complete, true, nil
+}
+
+// keepFirst drops all but those n items of the chunk with the lowest numbers, whose order
+// stays. It returns the last of these numbers.
+func (b *chunkScan) keepFirst(n int) (last uint32) {
+	b.numbers = b.numbers[:0]
+	for i := range b.chunk {
+		b.numbers = append(b.numbers, b.chunk[i].Number)
+	}
+	slices.Sort(b.numbers)
+	last = b.numbers[n-1]
+	kept, names := b.chunk[:0], b.names[:0]
+	for i := range b.chunk {
+		if x := b.chunk[i]; x.Number <= last {
+			name := b.name(&x)
+			x.rest = uint32(len(names)) //nolint:gosec // maxChunkNames
+			names = append(names, name...)
+			x.end = uint32(len(names)) //nolint:gosec // maxChunkNames
+			kept = append(kept, x)
+		}
+	}
+	b.chunk, b.names = kept, names
+	return last
+}
+
+// sortNumbers sorts the chunk by the items' numbers.
+func (b *chunkScan) sortNumbers() {
+	b.order = slices.Grow(b.order[:0], len(b.chunk))
+	for n := range b.chunk {
+		b.order = append(b.order, logAddress{lsn: int64(b.chunk[n].Number), at: uint32(n)}) //nolint:gosec // maxChunk
+	}
+	b.order, b.spare = sortAddresses(b.order, b.spare)
+	for n := range b.chunk {
+		x, to := b.chunk[n], uint32(n)                                         //nolint:gosec // maxChunk
+		for from := b.order[to].at; from != uint32(n); from = b.order[to].at { //nolint:gosec // maxChunk
+			b.chunk[to], b.order[to].at = b.chunk[from], to
+			to = from
+		}
+		b.chunk[to], b.order[to].at = x, to
+	}
 }
 
 // sortedName is an item of a chunk, with the first bytes of its name.
@@ -340,7 +390,7 @@ func (b *chunkScan) trim(size int, part itemPart) (more bool) {
 	case !more:
 	case len(kept) > 0:
 		x := &kept[len(kept)-1]
-		b.at = part.after(bytes.Clone(b.point(x)), x.Number) // the next chunk overwrites names
+		b.at = part.after(b.point(x), x.Number)
 	default:
 		b.at = part.begin()
 	}

@@ -185,13 +185,13 @@ func (p *itemPart) has(point []byte) bool {
 	return bytes.Compare(point, p.lower) >= 0 && bytes.Compare(point, p.upper) < 0
 }
 
-// after returns the position after an item of the part.
+// after returns the position after an item of the part. It does not keep point.
 func (p *itemPart) after(point []byte, number uint32) itemPosition {
 	switch {
 	case p.resumed != nil:
 		return *p.resumed
 	case !p.byNumber:
-		return itemPosition{lower: point, number: number}
+		return itemPosition{lower: bytes.Clone(point), number: number}
 	}
 	done := make([]doneRange, 0, 1+len(p.rest))
 	return itemPosition{lower: p.lower, ranges: append(append(done, doneRange{p.upper, number}), p.rest...)}

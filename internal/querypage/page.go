@@ -165,7 +165,7 @@ func New(ctx context.Context, r Request) (*Page, error) {
 	p.selectItems(ctx)
 	var err error
 	p.start = startOf(p.shape)
-	p.binding = bindingOf(ctx, p.c, &p.items, r.Query.Identity(), p.start.ordered)
+	p.binding = bindingOf(ctx, p.c, &p.items, r.Query, p.start.ordered)
 	if r.Continuation != "" && !p.binding.gone {
 		if p.start, p.progress, err = p.binding.parse(r.Continuation); err != nil {
 			return nil, err

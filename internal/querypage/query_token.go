@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // The continuation of a query has the service's form, because tools parse and store it:
@@ -35,7 +36,7 @@ import (
 // binding is what a continuation is good for.
 type binding struct {
 	container *engine.Container
-	identity  []byte // of the query
+	query     *query.Bound // nil for all documents of the selection
 	scope     feed.Range
 	byKey     bool // the scope is one full key
 	key       int  // the number of components of the request's key
@@ -59,9 +60,9 @@ type tokenRange struct {
 }
 
 // bindingOf returns what the continuations of a request for a selection of documents are good
-// for. identity is that of the query, or nil for all documents of the selection.
-func bindingOf(ctx context.Context, c *engine.Container, r *engine.ItemsRequest, identity []byte, ordered bool) binding {
-	b := binding{container: c, identity: identity, scope: r.Range.OrFull(), ordered: ordered, key: len(r.Key)}
+// for. q is the query, or nil for all documents of the selection.
+func bindingOf(ctx context.Context, c *engine.Container, r *engine.ItemsRequest, q *query.Bound, ordered bool) binding {
+	b := binding{container: c, query: q, scope: r.Range.OrFull(), ordered: ordered, key: len(r.Key)}
 	if b.key > 0 {
 		if keys, err := c.KeyRange(r.Key); err == nil {
 			b.scope, b.byKey = b.scope.Intersect(keys), b.key == len(c.KeyPaths())
@@ -115,8 +116,12 @@ func (b *binding) token(p position, n progress) (string, error) {
 
 // checksum returns the number after IEO of a continuation whose text begins with head.
 func (b *binding) checksum(head string, keys feed.Range) string {
+	identity := ""
+	if b.query != nil {
+		identity = string(b.query.Identity())
+	}
 	sum := crc32.New(castagnoli)
-	for _, s := range []string{b.container.Identity().ContainerRID, strconv.FormatBool(b.ordered), strconv.Itoa(b.key), string(b.identity), head, keys.Min, keys.Max} {
+	for _, s := range []string{b.container.Identity().ContainerRID, strconv.FormatBool(b.ordered), strconv.Itoa(b.key), identity, head, keys.Min, keys.Max} {
 		_, _ = sum.Write(append([]byte(s), 0)) // never fails
 	}
 	return strconv.FormatUint(uint64(sum.Sum32()), 10)

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/changefeed-go/changefeed/internal/cputime"
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
@@ -137,11 +138,13 @@ func BenchmarkServedScan(b *testing.B) {
 	})
 	b.Run("query", func(b *testing.B) {
 		b.ReportAllocs()
+		used := cputime.Used(b)
 		for b.Loop() {
 			if n := queryAll(b, client, lastQuery); n != scannedFound {
 				b.Fatalf("%d rows", n)
 			}
 		}
+		b.ReportMetric(float64((cputime.Used(b)-used).Nanoseconds())/float64(b.N), "processor-ns/query")
 	})
 }
 
