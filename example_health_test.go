@@ -25,7 +25,7 @@ func ExampleHealthHandler() {
 	var probes http.Handler
 	ask := func(path string) {
 		answer := httptest.NewRecorder()
-		probes.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		probes.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
 		fmt.Print(path, ": ", answer.Code, " ", answer.Body)
 	}
 	processor, err := changefeed.New(changefeed.Config{

@@ -17,7 +17,7 @@ func answers(t *testing.T, h http.Handler, method, path string, status int, text
 	t.Helper()
 	synctest.Wait()
 	answer := httptest.NewRecorder()
-	h.ServeHTTP(answer, httptest.NewRequest(method, path, http.NoBody))
+	h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody))
 	body := answer.Body.String()
 	if answer.Code != status || !strings.Contains(body, text) || strings.Count(body, "\n") > 1 {
 		t.Errorf("%s %s: status %d, %q; want status %d, %q", method, path, answer.Code, body, status, text)
