@@ -6,6 +6,8 @@ BIN           := $(CURDIR)/bin
 GOLANGCI      := v2.15.0
 GOLANGCI_BIN  := $(BIN)/golangci-lint-$(GOLANGCI)
 
+GORELEASER    := github.com/goreleaser/goreleaser/v2@v2.17.0
+
 SEEDS         ?= 100000
 SEED          ?=
 FIRST         ?= 1
@@ -16,7 +18,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java azure-recorded azure check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -164,6 +166,15 @@ azure-recorded:
 azure:
 	@test -n '$(ENDPOINT)' || { echo 'make azure needs ENDPOINT=https://NAME.documents.azure.com:443/ KEY=KEY'; exit 2; }
 	@COSMOS_KEY='$(or $(KEY),$(COSMOS_KEY))' $(GO) run ./internal/recorded -endpoint '$(ENDPOINT)'
+
+## install-check: install the command with `go install` from a module proxy in a directory (5 minutes, because it compiles every dependency anew)
+install-check:
+	$(GO) test ./deploy -run '^TestCommandIsInstalledFromAProxy$$' -v -deploy.install
+
+## release-check: check .goreleaser.yaml and build a snapshot for this machine to dist/, with goreleaser itself, which go run compiles first (some minutes); install-check, too
+release-check: install-check
+	$(GO) run $(GORELEASER) check
+	$(GO) run $(GORELEASER) build --snapshot --clean --single-target
 
 clean:
 	rm -rf $(BIN)
