@@ -18,7 +18,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check azure-recorded azure check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -175,6 +175,19 @@ install-check:
 release-check: install-check
 	$(GO) run $(GORELEASER) check
 	$(GO) run $(GORELEASER) build --snapshot --clean --single-target
+
+# PROMETHEUS is the directory of prometheus and promtool.
+PROMETHEUS    ?= $(or $(patsubst %/,%,$(dir $(shell command -v promtool))),$(BIN)/prometheus/usr/bin)
+
+## deploy-check: check the alerts and the dashboard with Prometheus, which it downloads on a Debian machine that has none
+deploy-check: $(PROMETHEUS)/promtool
+	$(PROMETHEUS)/promtool check rules deploy/prometheus/changefeed.rules.yml
+	$(PROMETHEUS)/promtool test rules deploy/prometheus/changefeed.rules.test.yml
+	$(GO) test ./deploy -run '^TestEveryPanelShowsSomething$$' -count=1 -v -deploy.prometheus=$(PROMETHEUS)/prometheus
+
+$(BIN)/prometheus/usr/bin/promtool:
+	mkdir -p $(BIN)/prometheus
+	cd $(BIN)/prometheus && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
 
 clean:
 	rm -rf $(BIN)

@@ -103,14 +103,14 @@ func TestMakefilesFlagsAndTestsExist(t *testing.T) {
 	}
 }
 
-// guides returns the paths of the Markdown pages in docs.
+// guides returns the paths of the Markdown pages in docs and deploy.
 func guides(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("docs has no pages: %v", err)
 	}
-	return pages
+	return append(pages, "deploy/README.md")
 }
 
 // Every test that a page names must exist. Otherwise a claim of that page would be
