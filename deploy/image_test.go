@@ -95,7 +95,7 @@ func TestImageRunsWithoutRightsAndSecrets(t *testing.T) {
 	}
 	decode(t, "deploy/compose.yaml", &compose, true)
 	s := compose.Services["cosmos"]
-	if !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") || s.Grace <= 10*time.Second { // the default of --drain
+	if !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") || s.Grace <= drainOfServe {
 		t.Errorf("the service is %+v", s)
 	}
 	for _, p := range s.Ports {
