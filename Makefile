@@ -18,7 +18,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check image-check azure-recorded azure check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check image-check chart-check azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -192,6 +192,11 @@ $(BIN)/prometheus/usr/bin/promtool:
 ## image-check: build the image's root file system by the steps of deploy/Dockerfile, without Docker, and run it read-only as another user (as root, on Linux)
 image-check:
 	$(GO) test ./deploy -run '^TestImageServesAsAnotherUserOnAReadOnlyRoot$$' -count=1 -v -deploy.image
+
+# A cached result would ignore changes of the chart, which is outside of the module.
+## chart-check: render the Helm chart with Helm's module, and decode it strictly into the types of Kubernetes and KEDA (4 minutes at first)
+chart-check:
+	cd deploy/charttest && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 clean:
 	rm -rf $(BIN)
