@@ -6,6 +6,8 @@ BIN           := $(CURDIR)/bin
 GOLANGCI      := v2.15.0
 GOLANGCI_BIN  := $(BIN)/golangci-lint-$(GOLANGCI)
 
+GORELEASER    := github.com/goreleaser/goreleaser/v2@v2.17.0
+
 SEEDS         ?= 100000
 SEED          ?=
 FIRST         ?= 1
@@ -16,7 +18,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java azure-recorded azure check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check image-check chart-check azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -160,10 +162,41 @@ compare-java:
 azure-recorded:
 	$(GO) run ./internal/recorded $(if $(CASE),-case $(CASE))
 
-## azure: send the recorded requests to an account of yours and print what has changed; it costs money, and asks first (ENDPOINT=URL KEY=KEY)
+## azure: send the recorded requests to an account of yours and print what has changed, run the conformance suites and a processor there, and write REPORT=file; it costs money, and asks first (ENDPOINT=URL KEY=KEY)
 azure:
 	@test -n '$(ENDPOINT)' || { echo 'make azure needs ENDPOINT=https://NAME.documents.azure.com:443/ KEY=KEY'; exit 2; }
-	@COSMOS_KEY='$(or $(KEY),$(COSMOS_KEY))' $(GO) run ./internal/recorded -endpoint '$(ENDPOINT)'
+	@COSMOS_KEY='$(or $(KEY),$(COSMOS_KEY))' $(GO) run ./internal/recorded -endpoint '$(ENDPOINT)' -suites $(if $(REPORT),-report '$(REPORT)')
+
+## install-check: install the command with `go install` from a module proxy in a directory (5 minutes, because it compiles every dependency anew)
+install-check:
+	$(GO) test ./deploy -run '^TestCommandIsInstalledFromAProxy$$' -v -deploy.install
+
+## release-check: check .goreleaser.yaml and build a snapshot for this machine to dist/, with goreleaser itself, which go run compiles first (some minutes); install-check, too
+release-check: install-check
+	$(GO) run $(GORELEASER) check
+	$(GO) run $(GORELEASER) build --snapshot --clean --single-target
+
+# PROMETHEUS is the directory of prometheus and promtool.
+PROMETHEUS    ?= $(or $(patsubst %/,%,$(dir $(shell command -v promtool))),$(BIN)/prometheus/usr/bin)
+
+## deploy-check: check the alerts and the dashboard with Prometheus, which it downloads on a Debian machine that has none
+deploy-check: $(PROMETHEUS)/promtool
+	$(PROMETHEUS)/promtool check rules deploy/prometheus/changefeed.rules.yml
+	$(PROMETHEUS)/promtool test rules deploy/prometheus/changefeed.rules.test.yml
+	$(GO) test ./deploy -run '^TestEveryPanelShowsSomething$$' -count=1 -v -deploy.prometheus=$(PROMETHEUS)/prometheus
+
+$(BIN)/prometheus/usr/bin/promtool:
+	mkdir -p $(BIN)/prometheus
+	cd $(BIN)/prometheus && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
+
+## image-check: build the image's root file system by the steps of deploy/Dockerfile, without Docker, and run it read-only as another user (as root, on Linux)
+image-check:
+	$(GO) test ./deploy -run '^TestImageServesAsAnotherUserOnAReadOnlyRoot$$' -count=1 -v -deploy.image
+
+# A cached result would ignore changes of the chart, which is outside of the module.
+## chart-check: render the Helm chart with Helm's module, and decode it strictly into the types of Kubernetes and KEDA (4 minutes at first)
+chart-check:
+	cd deploy/charttest && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 clean:
 	rm -rf $(BIN)

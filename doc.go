@@ -62,8 +62,8 @@
 //
 // [Config.Metrics] receives OpenTelemetry metrics: changes, redeliveries, how long
 // batches take, checkpoints, leases and their moves, errors by origin, and request units.
-// [Processor.Healthy] is for a health probe, and package estimator reports how far the
-// hosts lag.
+// [HealthHandler] serves the probes /alive and /ready by [Processor.Healthy], and package
+// estimator reports how far the hosts lag.
 //
 // A source that cannot wait for changes is polled: twenty times per [Config.PollInterval]
 // while changes come, and less and less often when none do, down to once per interval.

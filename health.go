@@ -28,8 +28,9 @@ type health struct {
 	// ignores writing. So a host that has nothing to write becomes healthy again.
 	writing pending
 	refused atomic.Int64
-	// found reports whether a listing has succeeded.
-	found atomic.Bool
+	// found reports whether a listing has succeeded. complete reports whether the first
+	// leases existed, by the last listing or the last write of the marker.
+	found, complete atomic.Bool
 
 	mu sync.Mutex // guards the fields below; held for lookups only
 	// host is the running host. It is nil until Run has opened the leases.
@@ -103,6 +104,7 @@ func (s watchedStore) List(ctx context.Context) (lease.Listing, error) {
 	if err == nil {
 		s.h.health.listed.Store(int64(began))
 		s.h.health.found.Store(true)
+		s.h.health.complete.Store(!listing.Initialized.IsZero())
 		s.h.worked(atLeases, "")
 	}
 	return listing, err
@@ -131,7 +133,11 @@ func (s watchedStore) Delete(ctx context.Context, l lease.Lease) error {
 // SetInitialized implements [lease.Store].
 func (s watchedStore) SetInitialized(ctx context.Context, initialised bool) error {
 	s.begin()
-	return s.answered("", s.Store.SetInitialized(ctx, initialised))
+	err := s.Store.SetInitialized(ctx, initialised)
+	if err == nil {
+		s.h.health.complete.Store(initialised)
+	}
+	return s.answered("", err)
 }
 
 func (s watchedStore) begin() { s.h.health.writing.begin(s.h.clock().Mono) }
@@ -149,8 +155,32 @@ func (s watchedStore) answered(token string, err error) error {
 	return err
 }
 
-// Healthy returns nil if the processor works as it should. It is for a health probe: it
-// does no I/O and is safe for concurrent use.
+// errEnded is the error of [Processor.Healthy] once Run has returned.
+var errEnded = errors.New("changefeed: not healthy: Run has returned")
+
+// alive returns an error once Run has returned. Nothing else is cured by a restart.
+func (p *Processor) alive() error {
+	p.health.mu.Lock()
+	defer p.health.mu.Unlock()
+	if p.health.ended {
+		return errEnded
+	}
+	return nil
+}
+
+// ready returns an error unless the processor is healthy and its leases exist.
+func (p *Processor) ready() error {
+	if err := p.Healthy(); err != nil {
+		return err
+	}
+	if !p.health.complete.Load() {
+		return errors.New("changefeed: not ready: the leases have not been found or created yet")
+	}
+	return nil
+}
+
+// Healthy returns nil if the processor works as it should. It is for a health probe
+// ([HealthHandler] is one): it does no I/O and is safe for concurrent use.
 //
 // The error names each of these that is true:
 //   - Run was not called, or has returned.
@@ -178,7 +208,7 @@ func (p *Processor) Healthy() error {
 	h.mu.Unlock()
 	switch {
 	case ended:
-		return errors.New("changefeed: not healthy: Run has returned")
+		return errEnded
 	case host == nil:
 		return errors.New("changefeed: not healthy: Run was not called")
 	}

@@ -262,7 +262,7 @@ func TestCheckpointWritesSeveralBatchesTogether(t *testing.T) {
 	}
 }
 
-func TestLagOffersMetricsAndAProbe(t *testing.T) {
+func TestLagOffersMetricsAndProbes(t *testing.T) {
 	endpoint, _ := shop(t)
 	p := start(t, "lag", endpoint, t.TempDir())
 	p.until(func(lines []string) bool { return count(lines, "metrics at ") == 1 })
@@ -274,8 +274,10 @@ func TestLagOffersMetricsAndAProbe(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if body := get(t, strings.TrimSuffix(url, "metrics")+"healthz"); body != "" {
-		t.Error(body)
+	for _, probe := range []string{"alive", "ready"} {
+		if body := get(t, strings.TrimSuffix(url, "metrics")+probe); body != probe+"\n" {
+			t.Errorf("/%s: %q", probe, body)
+		}
 	}
 	p.end()
 }

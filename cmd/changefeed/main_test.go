@@ -166,9 +166,27 @@ func TestVersionPrintsTheReleaseAndTheCommit(t *testing.T) {
 		{&debug.BuildInfo{Settings: []debug.BuildSetting{
 			{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"},
 		}}, "changefeed v0.1.0 0123456789ab (modified) go"},
+		{&debug.BuildInfo{Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-11-28T18:40:48Z"},
+		}}, "changefeed v0.1.0 0123456789ab 2026-11-28T18:40:48Z go"},
 	} {
 		if got := versionOf(c.info); !strings.HasPrefix(got, c.want) {
 			t.Errorf("got %q, want it to begin with %q", got, c.want)
+		}
+	}
+}
+
+// A release names its tag and its commit, also where the build itself recorded others or
+// none.
+func TestReleasesVersionComesFromItsTag(t *testing.T) {
+	t.Cleanup(func() { buildVersion, buildCommit, buildDate = "", "", "" })
+	buildVersion, buildCommit, buildDate = "v1.2.3", "fedcba9876543210", "2026-12-01T08:00:00Z"
+	for _, info := range []*debug.BuildInfo{nil, {
+		Main:     debug.Module{Version: "v0.1.7"},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-11-28T18:40:48Z"}},
+	}} {
+		if got := versionOf(info); !strings.HasPrefix(got, "changefeed v1.2.3 fedcba987654 2026-12-01T08:00:00Z go") {
+			t.Errorf("got %q", got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,6 +13,11 @@ import (
 // release is the version of this source tree. It is used for builds of a work tree, which
 // record no version.
 const release = "v0.1.0"
+
+// A release sets these variables with -ldflags, see .goreleaser.yaml. They are needed
+// because a build outside of a clone, from a source archive for instance, records none of
+// the three.
+var buildVersion, buildCommit, buildDate string
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -31,24 +37,33 @@ func versionLine() string {
 	return versionOf(info)
 }
 
-// versionOf returns the version, the commit if it is known, and the Go release of a
-// build. info may be nil.
+// versionOf returns the version of a build, the commit and its date if they are known, and
+// the Go release. info may be nil.
 func versionOf(info *debug.BuildInfo) string {
-	version, commit := release, ""
+	version, commit, date, modified := "", "", "", ""
 	if info != nil {
 		// For a build of a work tree, this is (devel), or a pseudo-version made from the
 		// commit.
-		if v := info.Main.Version; v != "" && v != "(devel)" {
+		if v := info.Main.Version; v != "(devel)" {
 			version = v
 		}
 		for _, s := range info.Settings {
 			switch {
-			case s.Key == "vcs.revision" && len(s.Value) >= 12:
-				commit = " " + s.Value[:12] + commit
+			case s.Key == "vcs.revision":
+				commit = s.Value
+			case s.Key == "vcs.time":
+				date = s.Value
 			case s.Key == "vcs.modified" && s.Value == "true":
-				commit += " (modified)"
+				modified = " (modified)"
 			}
 		}
 	}
-	return fmt.Sprintf("changefeed %s%s %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	line := "changefeed " + cmp.Or(buildVersion, version, release)
+	if commit = cmp.Or(buildCommit, commit); len(commit) >= 12 {
+		line += " " + commit[:12] + modified
+		if date = cmp.Or(buildDate, date); date != "" {
+			line += " " + date
+		}
+	}
+	return fmt.Sprintf("%s %s %s/%s\n", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,6 +1,6 @@
 // Lag runs a processor with monitoring. It serves the processor's metrics and lag to
-// Prometheus at /metrics, and a health probe at /healthz. A separate program could
-// measure the lag as well.
+// Prometheus at /metrics, and health probes at /alive and /ready. A separate program
+// could measure the lag as well.
 package main
 
 import (
@@ -77,11 +77,7 @@ func run(ctx context.Context) error {
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := processor.Healthy(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		}
-	})
+	mux.Handle("/", changefeed.HealthHandler(processor)) // /alive and /ready
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", cmp.Or(os.Getenv("METRICS_ADDRESS"), "127.0.0.1:9100"))
 	if err != nil {

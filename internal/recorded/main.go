@@ -2,12 +2,13 @@
 // compares its answers with what was recorded, fact by fact.
 //
 //	go run ./internal/recorded [-v] [-case N]
-//	go run ./internal/recorded -endpoint URL -key KEY [-yes]
+//	go run ./internal/recorded -endpoint URL [-yes] [-suites] [-report FILE]
 //
 // Without an endpoint, it asks the server of this module (make azure-recorded). With one, it
 // asks an account of yours (make azure), after it has printed what that costs and asked once,
 // and prints only what has changed since the recording. It needs a database of its own there,
-// named judge, which it creates and deletes.
+// named judge, which it creates and deletes. With -suites it then runs the conformance suites and
+// a processor in another database of its own, and writes a report.
 //
 // README.md says where the cases come from, and differences.txt lists the known differences
 // of our server. A test compares both.
@@ -39,6 +40,8 @@ func main() {
 	flag.StringVar(&o.endpoint, "endpoint", "", "URL of an account to ask, instead of the server of this module")
 	flag.StringVar(&o.key, "key", os.Getenv("COSMOS_KEY"), "key of that account (default: COSMOS_KEY)")
 	flag.BoolVar(&o.yes, "yes", false, "don't ask before requests are sent to an account")
+	flag.BoolVar(&o.suites, "suites", false, "run the conformance suites and a processor against the account, too")
+	flag.StringVar(&o.report, "report", "", "Markdown `file` for a report about the account")
 	flag.BoolVar(&o.verbose, "v", false, "print every difference")
 	flag.IntVar(&o.only, "case", 0, "print only the case with this number, and every difference of it")
 	flag.Parse()
@@ -53,10 +56,10 @@ func main() {
 
 // options are the flags of the command.
 type options struct {
-	endpoint, key string
-	yes, verbose  bool
-	only          int
-	client        *http.Client // nil means http.DefaultClient
+	endpoint, key, report string
+	yes, verbose, suites  bool
+	only                  int
+	client                *http.Client // nil means http.DefaultClient
 }
 
 // cost is printed before requests are sent to an account. The figures are those of the
@@ -79,6 +82,8 @@ func run(ctx context.Context, in io.Reader, out io.Writer, o options) error {
 	if r.key, err = wire.ParseKey(text); err != nil {
 		return fmt.Errorf("the key: %w; pass -key or set COSMOS_KEY", err)
 	}
+	var replayed strings.Builder
+	shown := io.MultiWriter(out, &replayed)
 	if o.endpoint == "" {
 		end, err := r.serve(ctx)
 		if err != nil {
@@ -86,10 +91,10 @@ func run(ctx context.Context, in io.Reader, out io.Writer, o options) error {
 		}
 		defer end()
 	} else {
-		if err := r.prepare(ctx, in, out, o.yes); err != nil {
+		if err := r.prepare(ctx, in, out, o); err != nil {
 			return err
 		}
-		defer r.drop(context.WithoutCancel(ctx), out)
+		defer r.drop(context.WithoutCancel(ctx), out, "judge")
 	}
 	t := newTotals()
 	err = r.run(ctx, cases, func(x result) {
@@ -98,16 +103,20 @@ func run(ctx context.Context, in io.Reader, out io.Writer, o options) error {
 		case o.only != 0 && o.only != x.N:
 		case o.endpoint != "": // what has changed since the recording
 			if len(x.found) > 0 || o.verbose || o.only != 0 {
-				t.print(out, x, true)
+				t.print(shown, x, true)
 			}
 		default:
 			t.print(out, x, o.verbose || o.only != 0)
 		}
 	})
-	if err == nil {
-		t.summary(out)
+	if err != nil {
+		return err
 	}
-	return err
+	t.summary(shown)
+	if o.endpoint == "" || !o.suites {
+		return nil
+	}
+	return r.judge(ctx, out, o, replayed.String())
 }
 
 // serve starts two servers of this module in memory, of which only the second one enforces
@@ -168,37 +177,44 @@ func (r *replay) serveOne(ctx context.Context, enforce bool) (end func(), db *st
 	}, db, nil
 }
 
-// prepare asks whether requests may be sent to an account, and checks that its database
-// judge does not exist.
-func (r *replay) prepare(ctx context.Context, in io.Reader, out io.Writer, yes bool) error {
+// prepare asks whether requests may be sent to an account, and checks that the databases
+// that are created and deleted there do not exist.
+func (r *replay) prepare(ctx context.Context, in io.Reader, out io.Writer, o options) error {
 	_, _ = fmt.Fprintf(out, cost, r.endpoint)
-	if !yes {
+	names := []string{"judge"}
+	if o.suites {
+		_, _ = fmt.Fprint(out, suitesCost)
+		names = append(names, suitesDatabase)
+	}
+	if !o.yes {
 		_, _ = fmt.Fprint(out, "Continue? [y/N] ")
 		line, err := bufio.NewReader(in).ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 			return fmt.Errorf("nothing was sent: %w", errors.Join(errDeclined, err))
 		}
 	}
-	a, err := r.send(ctx, &recorded{Method: http.MethodGet, Path: "/dbs/judge"})
-	switch {
-	case err != nil:
-		return err
-	case a.status == http.StatusOK:
-		return errors.New("the account has a database named judge, which would be deleted; use another account")
-	case a.status != http.StatusNotFound:
-		return fmt.Errorf("cannot read the database judge: status %d: %.300s", a.status, a.body)
+	for _, name := range names {
+		a, err := r.send(ctx, &recorded{Method: http.MethodGet, Path: "/dbs/" + name})
+		switch {
+		case err != nil:
+			return err
+		case a.status == http.StatusOK:
+			return fmt.Errorf("the account has a database named %s, which would be deleted; use another account", name)
+		case a.status != http.StatusNotFound:
+			return fmt.Errorf("cannot read the database %s: status %d: %.300s", name, a.status, a.body)
+		}
 	}
 	return nil
 }
 
 var errDeclined = errors.New("the answer was not yes")
 
-// drop deletes the database, also when the replay was interrupted.
-func (r *replay) drop(ctx context.Context, out io.Writer) {
+// drop deletes a database, also when the run was interrupted.
+func (r *replay) drop(ctx context.Context, out io.Writer, name string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	a, err := r.send(ctx, &recorded{Method: http.MethodDelete, Path: "/dbs/judge"})
+	a, err := r.send(ctx, &recorded{Method: http.MethodDelete, Path: "/dbs/" + name})
 	if err != nil || a.status != http.StatusNoContent && a.status != http.StatusNotFound {
-		_, _ = fmt.Fprintf(out, "The database judge could not be deleted: delete it, because it is billed by the hour. %v\n", err)
+		_, _ = fmt.Fprintf(out, "The database %s could not be deleted: delete it, because it is billed by the hour. %v\n", name, err)
 	}
 }

@@ -156,6 +156,21 @@ func TestAnAccountIsAskedOnceAndLeftAsItWas(t *testing.T) {
 		if strings.Contains(out, "agrees") {
 			t.Error("the output has cases that have not changed")
 		}
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: suitesDatabase}); err != nil {
+			t.Fatal(err)
+		}
+		suites := options{endpoint: account.Endpoint, key: account.Key, client: account.Client, suites: true}
+		var asked strings.Builder
+		if err := run(t.Context(), strings.NewReader("y\n"), &asked, suites); err == nil || !strings.Contains(err.Error(), "named "+suitesDatabase+", which would be deleted") {
+			t.Errorf("with a database %s: %v", suitesDatabase, err)
+		}
+		if strings.Count(asked.String(), "?") != 1 || strings.Count(asked.String(), "USD") != 2 {
+			t.Errorf("it asks:\n%s", asked.String())
+		}
+		databases(1)
+		if err := db.DeleteDatabase(t.Context(), suitesDatabase); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "judge"}); err != nil {
 			t.Fatal(err)
 		}
