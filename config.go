@@ -165,7 +165,7 @@ func init() {
 		}
 	}
 	hook.FailedChanges = func(err error, changes int) []int {
-		failed, _ := failedChanges(err, changes)
+		failed, _, _ := failedChanges(err, changes)
 		return failed
 	}
 	hook.SetCheckpoint = func(batch any, checkpoint func(ctx context.Context) error) {
@@ -330,6 +330,7 @@ func (c Config) validateNumbers() error {
 		{"Checkpoint.Interval", int64(c.Checkpoint.Interval), duration, false},
 		{"Failure.Delay", int64(c.Failure.Delay), duration, false},
 		{"Failure.MaxDelay", int64(c.Failure.MaxDelay), duration, false},
+		{"Failure.Attempts", int64(c.Failure.Attempts), count, false},
 	} {
 		if f.value < 0 && !(f.orOff && f.value == off) {
 			return &ConfigError{f.name, "is negative"}
@@ -343,21 +344,31 @@ func (c Config) validateNumbers() error {
 		return &ConfigError{"Concurrency", fmt.Sprintf("(%d) is more than %d", c.Concurrency, maxConcurrency)}
 	case c.Concurrency > 1 && c.Observer != nil:
 		return &ConfigError{"Concurrency", "must be 1 with Observer, whose methods are called one at a time; use Handler"}
-	case c.Concurrency > 1 && c.ReadAhead == off:
-		return &ConfigError{"ReadAhead", "cannot be switched off with Concurrency above 1, which works on what was read ahead"}
+	case c.keyed() && c.ReadAhead == off:
+		return &ConfigError{"ReadAhead", "cannot be switched off with Concurrency above 1 or Failure.Letters, which work on what was read ahead"}
 	case c.Order != OrderByKey && c.Order != OrderByItem:
 		return &ConfigError{"Order", fmt.Sprintf("%d is not an order", c.Order)}
-	case c.Order != OrderByKey && c.Concurrency == 1:
-		return &ConfigError{"Order", "has an effect with Concurrency above 1 only"}
+	case c.Order != OrderByKey && !c.keyed():
+		return &ConfigError{"Order", "has an effect with Concurrency above 1 or Failure.Letters only"}
 	case c.MaxLeases > 0 && c.MinLeases > c.MaxLeases:
 		return &ConfigError{"MinLeases", fmt.Sprintf("(%d) is more than MaxLeases (%d)", c.MinLeases, c.MaxLeases)}
 	case c.Failure.MaxDelay < c.Failure.Delay:
 		return &ConfigError{"Failure.MaxDelay", fmt.Sprintf("(%s) is less than Failure.Delay (%s)", c.Failure.MaxDelay, c.Failure.Delay)}
+	case c.Failure.Attempts > 0 && c.Failure.Letters == nil:
+		return &ConfigError{"Failure.Letters", "is required with Failure.Attempts, because a change is given up only when it is kept as a letter"}
+	case c.Failure.Letters == nil && c.Failure.Park != 0:
+		return &ConfigError{"Failure.Park", "has an effect with Failure.Letters only"}
+	case c.Failure.Letters != nil && c.Failure.Park != ParkNone:
+		return &ConfigError{"Failure.Park", "must be ParkNone with Failure.Letters"}
 	case c.Checkpoint.Manual && (c.Checkpoint.Changes != 0 || c.Checkpoint.Interval != 0):
 		return &ConfigError{"Checkpoint.Manual", "excludes Changes and Interval"}
 	}
 	return nil
 }
+
+// keyed reports whether changes are handled by key: several at a time, or so that one that fails
+// delays no other.
+func (c Config) keyed() bool { return c.Concurrency > 1 || c.Failure.Letters != nil }
 
 func (c Config) validateStart() error {
 	kind := c.Start.Kind()

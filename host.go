@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // host holds the values of one run of a processor that its supervisor, cycles and workers
@@ -34,8 +35,11 @@ type host struct {
 	health  *health
 	costs   leaseCosts
 	journal *journal
-	// keyReader finds the keys of changes. It is nil with one call of the handler at a time.
+	// keyReader finds the keys of changes. It is nil if all changes of a lease are handled in
+	// order.
 	keyReader *keyReader
+	// letters holds the letters of the processor. It is nil without Config.Failure.Letters.
+	letters letters.Store
 	// origin is the time at which the host's monotonic clock is zero.
 	origin time.Time
 }
@@ -130,6 +134,8 @@ func (h *host) notify(n Notification) {
 		log.Warn("lease is stopped; `changefeed leases resume` makes it go on", "error", n.Err)
 	case Resumed:
 		log.Info("lease is resumed")
+	case GivenUp:
+		log.Warn("change given up; its letter is written", "attempts", n.Attempt, "error", n.Err)
 	}
 	h.metrics.notified(n)
 	if h.cfg.Notify == nil {

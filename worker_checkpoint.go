@@ -137,7 +137,7 @@ func (p *progress) behind() bool { return p.durable.page < p.due.page }
 // the conditions at deliverer.
 func (lw *leaseWriter) mayHandOut() bool {
 	const most = 1
-	return lw.anchored && (lw.w.parallel() || !lw.w.cfg.Checkpoint.everyBatch() || len(lw.progress.covered) <= most)
+	return lw.anchored && (lw.w.keyed() || !lw.w.cfg.Checkpoint.everyBatch() || len(lw.progress.covered) <= most)
 }
 
 // positionDue reports whether the due position must be written now. Otherwise the next
@@ -151,7 +151,7 @@ func (lw *leaseWriter) positionDue() bool {
 		return true
 	case every.Manual || len(lw.progress.covered) == 0:
 		return false // if checkpoints are not manual, the due position is after pages without changes only
-	case every.everyBatch() || every.Changes > 0 && lw.progress.changes >= every.Changes || w.parallel() && w.windowFull():
+	case every.everyBatch() || every.Changes > 0 && lw.progress.changes >= every.Changes || w.keyed() && w.windowFull():
 		return true
 	case every.Interval > 0:
 		if w.now.Mono >= lw.since+every.Interval {
@@ -259,7 +259,7 @@ func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
 // acknowledge records that a batch was handled, because the user checkpoints it. With one call
 // of the handler at a time, everything before the batch counts as handled, too.
 func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
-	if !lw.w.parallel() {
+	if !lw.w.keyed() {
 		for page := lw.progress.first; page != nil && page.number <= ask.page; page = lw.progress.first {
 			lw.progress.finish(page, page.left)
 		}
@@ -274,9 +274,21 @@ func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
 		return
 	}
 	b.acknowledged = true
-	for _, page := range b.pages {
-		lw.progress.handled(page, 1)
-		lw.progress.finish(page, 1)
+	for _, o := range b.places {
+		lw.progress.handled(o.page, 1)
+		lw.progress.finish(o.page, 1)
+	}
+}
+
+// givenUp records that the letters of batch b are written, so that its changes are done, even if
+// checkpoints are manual.
+func (lw *leaseWriter) givenUp(b *queuedBatch) {
+	if b.acknowledged {
+		return
+	}
+	for _, o := range b.places {
+		lw.progress.handled(o.page, 1)
+		lw.progress.finish(o.page, 1)
 	}
 }
 
@@ -284,7 +296,7 @@ func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
 // manual, what was handled is done.
 func (lw *leaseWriter) delivered(b *queuedBatch, o outcome) {
 	p, manual := &lw.progress, lw.w.cfg.Checkpoint.Manual
-	if !lw.w.parallel() {
+	if !lw.w.keyed() {
 		if o.err != nil || b.own.left == 0 { // the user has checkpointed the batch before its handler returned
 			return
 		}
@@ -296,12 +308,13 @@ func (lw *leaseWriter) delivered(b *queuedBatch, o outcome) {
 		}
 		return
 	}
-	pages := b.pages
-	b.pages = nil
-	for i, page := range pages {
+	places := b.places
+	b.places = nil
+	for i, from := range places {
+		page := from.page
 		switch what := o.of(i); {
 		case what == stillOpen:
-			b.pages = append(b.pages, page)
+			b.places = append(b.places, from)
 		case b.acknowledged:
 		case what == wasHidden:
 			p.finish(page, 1)

@@ -84,10 +84,14 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 	}
 	for w.window.busy < w.cfg.Concurrency && d.opened && (ends || w.mayDeliver()) {
 		b := w.window.next(ends)
-		if b == nil {
+		switch {
+		case b == nil:
 			return
+		case b.failure != nil:
+			d.writeLetters(b)
+		default:
+			d.handle(b, doc.Range, bound)
 		}
-		d.handle(b, doc.Range, bound)
 	}
 }
 
@@ -394,13 +398,24 @@ func (d *deliverer) handled(b *queuedBatch, o outcome) {
 	if o.handled > 0 {
 		l.retryDelay.done()
 	}
-	w.window.returned(b, false, d.failed(o.err, b.attempts, &l.retryDelay))
+	attempt := b.attempts
+	if b.failedAt.IsZero() {
+		b.failedAt = w.now.Wall
+	}
+	switch d.triage(b, o.err) {
+	case giveUp:
+		d.writeLetters(b)
+	case divided:
+		d.notifyFailed(o.err, attempt, 0)
+		w.window.returned(b, false, w.now.Mono)
+	case repeat:
+		w.window.returned(b, false, d.failed(o.err, attempt, &l.retryDelay))
+	}
 }
 
 // failed handles the error err of a call of user code that is repeated after a failure, and
 // returns the time of the next call. attempt is the number of calls with the batch, or 0
-// without one. The end of the call's context is no failure, nor is a checkpoint that came too
-// late because the lease ends.
+// without one.
 func (d *deliverer) failed(err error, attempt int, delays *backoff) time.Duration {
 	w := d.w
 	if failure, ok := errors.AsType[*HandlerError](err); w.trust.held && ok && failure.stops {
@@ -408,10 +423,22 @@ func (d *deliverer) failed(err error, attempt int, delays *backoff) time.Duratio
 		return w.now.Mono
 	}
 	delay := delays.after(err)
-	if w.trust.ctx.Err() == nil && !(w.phase != phaseWorking && errors.Is(err, lease.ErrLost)) {
+	d.notifyFailed(err, attempt, delay)
+	return w.now.Mono + delay
+}
+
+// notifyFailed notifies the user of the error err of a call that is repeated after delay. The end of
+// the call's context is no failure, nor is a checkpoint that came too late because the lease ends.
+func (d *deliverer) notifyFailed(err error, attempt int, delay time.Duration) {
+	if w := d.w; d.counts(err) {
 		w.notify(Notification{Event: Failed, LeaseToken: w.token, Err: err, Attempt: attempt, Delay: delay})
 	}
-	return w.now.Mono + delay
+}
+
+// counts reports whether err is a failure of the user's code.
+func (d *deliverer) counts(err error) bool {
+	w := d.w
+	return w.trust.ctx.Err() == nil && !(w.phase != phaseWorking && errors.Is(err, lease.ErrLost))
 }
 
 // close calls the observer's Close with the reason r.

@@ -31,8 +31,9 @@ func (w *worker) stillThere() {
 	w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
 }
 
-// parallel reports whether several calls of the handler may be under way at a time.
-func (w *worker) parallel() bool { return w.cfg.Concurrency > 1 }
+// keyed reports whether each key has a lane of its own: because several calls of the handler may
+// be under way at a time, or because a key that fails must not delay the others.
+func (w *worker) keyed() bool { return w.keyReader != nil }
 
 // pushed passes a page that was read, and the position after it, to the window and to the
 // writer. A page without changes only moves the position of those before it.
@@ -78,7 +79,7 @@ func (w *worker) checkpointed(ask *checkpointAsk, err error) { w.deliver.answer(
 // findGaps refuses the calls of Batch.Checkpoint for which the position cannot be stored: an
 // earlier batch has failed, or will not be delivered because the work ends.
 func (w *worker) findGaps() {
-	if len(w.writer.asks) == 0 || !w.parallel() {
+	if len(w.writer.asks) == 0 || !w.keyed() {
 		return
 	}
 	ends := w.window.busy == 0 && (w.phase != phaseWorking || !w.leaseStop().IsZero())

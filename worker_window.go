@@ -61,11 +61,14 @@ type queuedBatch struct {
 	// order is the batch's place among those of all lanes. first and last are the numbers of
 	// the pages in which its changes begin and end.
 	order, first, last int64
-	// own is the page of the batch if there is one lane. Otherwise pages has the page of each
-	// change that is not done, and unacknowledged those of the changes that were handled and
-	// wait for a checkpoint by the user.
-	own                   openPage
-	pages, unacknowledged []*openPage
+	// own is the page of the batch if there is one lane. Otherwise places says where each
+	// change that is not done comes from, and unacknowledged has the pages of the
+	// changes that were handled and wait for a checkpoint by the user.
+	own            openPage
+	places         []place
+	unacknowledged []*openPage
+	// failure is why the batch was given up, if it was. Its letters are then to be written.
+	failure *HandlerError
 	// acknowledged reports whether the user has checkpointed the batch, and lent whether the
 	// handler waits for a checkpoint, so that another call may be made in the meantime.
 	acknowledged, lent bool
@@ -75,9 +78,18 @@ type queuedBatch struct {
 	// filtered reports whether Config.Filter was applied to the changes, and failed whether the
 	// last call with the batch has failed.
 	filtered, failed bool
+	// failedAt is when the handler first failed with the batch, by the wall clock.
+	failedAt time.Time
 	// attempts is the number of calls of the handler with the batch. handled is the number
 	// of changes that they handled; these are no longer among Changes.
 	attempts, handled int
+}
+
+// place says where a change comes from: its page, and how many changes of its transaction
+// precede it there.
+type place struct {
+	page  *openPage
+	index int
 }
 
 func newWindow(w *worker) window {
@@ -132,8 +144,12 @@ func (q *window) push(page feed.Page, at pagePosition, keys []laneKey, opened fu
 	q.split(page, keys, func(part feed.Page, key laneKey) {
 		b, _ := q.add(part, key, at.page)
 		b.last = at.page
-		for range part.Changes {
-			b.pages = append(b.pages, open)
+		index := 0
+		for i := range part.Changes {
+			if index++; i == 0 || part.Changes[i-1].LSN != part.Changes[i].LSN {
+				index = 0
+			}
+			b.places = append(b.places, place{open, index})
 		}
 	})
 }
@@ -227,7 +243,7 @@ func (l *lane) waiting() *queuedBatch {
 
 // last returns the last batch of the only lane if it has not started, or else nil.
 func (q *window) last() *queuedBatch {
-	if l := q.lanes[0]; l != nil && !q.w.parallel() {
+	if l := q.lanes[0]; l != nil && !q.w.keyed() {
 		return l.waiting()
 	}
 	return nil
@@ -241,7 +257,7 @@ func (q *window) last() *queuedBatch {
 func (q *window) full(uncovered int) bool {
 	const done = 32
 	limit := q.w.cfg.ReadAhead
-	if q.w.parallel() {
+	if q.w.keyed() {
 		return q.bytes+uncovered*done >= limit
 	}
 	l := q.lanes[0]
@@ -313,21 +329,24 @@ func (q *window) blocked(l *lane) bool {
 
 // cut divides the first batch of a lane, so that it ends with the last page that has started.
 func (q *window) cut(b *queuedBatch) *queuedBatch {
-	n := slices.IndexFunc(b.pages, func(page *openPage) bool { return page.number > q.started })
-	if n <= 0 { // there is one lane, whose batches are finished as a whole
-		return b
+	n := slices.IndexFunc(b.places, func(o place) bool { return o.page.number > q.started })
+	if n > 0 { // otherwise there is one lane, whose batches are finished as a whole
+		q.divide(b, n)
 	}
+	return b
+}
+
+// divide divides the first batch of a lane after n changes. The others are a batch of their own.
+func (q *window) divide(b *queuedBatch, n int) {
 	rest := *b
 	rest.Changes, b.Changes = b.Changes[n:], slices.Clip(b.Changes[:n])
-	rest.pages, b.pages = b.pages[n:], slices.Clip(b.pages[:n])
-	rest.first, b.last = rest.pages[0].number, b.pages[n-1].number
-	rest.Charge = 0
+	rest.places, b.places = b.places[n:], slices.Clip(b.places[:n])
+	rest.first, b.last = rest.places[0].page.number, b.places[n-1].page.number
+	rest.Charge, rest.attempts, rest.failed = 0, 0, false
+	rest.unacknowledged, rest.acknowledged, rest.failedAt = nil, false, time.Time{}
 	rest.measure()
 	b.measure()
-	q.order++
-	rest.order = q.order
 	b.lane.queue = slices.Insert(b.lane.queue, 1, &rest)
-	return b
 }
 
 // returned puts the lane of a batch back, after a call of the handler. done reports whether the
@@ -338,7 +357,7 @@ func (q *window) returned(b *queuedBatch, done bool, due time.Duration) {
 	q.busy--
 	if !done {
 		l.due, b.failed = due, true
-		if q.w.parallel() {
+		if q.w.keyed() {
 			q.bytes += b.measure()
 		}
 		heap.Push(&q.delayed, l)
@@ -351,7 +370,7 @@ func (q *window) returned(b *queuedBatch, done bool, due time.Duration) {
 	switch {
 	case len(l.queue) > 0:
 		heap.Push(&q.ready, l)
-	case l != q.alone && q.w.parallel():
+	case l != q.alone && q.w.keyed():
 		delete(q.lanes, l.key)
 	}
 }
