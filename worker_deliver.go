@@ -402,7 +402,7 @@ func (d *deliverer) handled(b *queuedBatch, o outcome) {
 	if b.failedAt.IsZero() {
 		b.failedAt = w.now.Wall
 	}
-	switch d.triage(b, o.err) {
+	switch d.triage(b, o) {
 	case giveUp:
 		d.writeLetters(b)
 	case divided:

@@ -27,20 +27,25 @@ const (
 	giveUp                // letters are written for the batch
 )
 
-// triage decides what follows the failure err of the handler with batch b, and divides the batch
-// if that is it.
-func (d *deliverer) triage(b *queuedBatch, err error) triage {
-	failure, ok := errors.AsType[*HandlerError](err)
-	if d.w.letters == nil || !ok || failure.Op != "handle" || failure.stops || !d.counts(err) {
+// triage decides what follows the failure of the handler with batch b, and divides the batch if
+// that is it.
+func (d *deliverer) triage(b *queuedBatch, o outcome) triage {
+	failure, ok := errors.AsType[*HandlerError](o.err)
+	if d.w.letters == nil || !ok || failure.Op != "handle" || failure.stops || !d.counts(o.err) {
 		return repeat
 	}
-	if at := failure.unit(b.Changes); at < len(b.Changes) {
+	at := failure.unit(b.Changes)
+	smaller := at < len(b.Changes)
+	switch {
+	case smaller && (!failure.partial || failure.culprit > 0):
 		d.w.window.divide(b, at)
-		if !failure.partial || failure.culprit > 0 {
-			b.attempts = 0
-			return divided
-		}
-		b.attempts = 1 // the handler got as far as the change that is now first
+		b.attempts = 0
+		return divided
+	case smaller:
+		d.w.window.divide(b, at)
+		b.attempts = 1 // at the change that is now first
+	case o.handled > 0 && failure.culprit == 0:
+		b.attempts = 1
 	}
 	most := d.w.cfg.Failure.Attempts
 	switch {

@@ -338,7 +338,7 @@ func (q *window) cut(b *queuedBatch) *queuedBatch {
 
 // divide divides the first batch of a lane after n changes. The others are a batch of their own.
 func (q *window) divide(b *queuedBatch, n int) {
-	rest := *b
+	rest, before := *b, b.Bytes
 	rest.Changes, b.Changes = b.Changes[n:], slices.Clip(b.Changes[:n])
 	rest.places, b.places = b.places[n:], slices.Clip(b.places[:n])
 	rest.first, b.last = rest.places[0].page.number, b.places[n-1].page.number
@@ -346,6 +346,7 @@ func (q *window) divide(b *queuedBatch, n int) {
 	rest.unacknowledged, rest.acknowledged, rest.failedAt = nil, false, time.Time{}
 	rest.measure()
 	b.measure()
+	q.bytes += b.Bytes + rest.Bytes - before // less than before if some changes were handled
 	b.lane.queue = slices.Insert(b.lane.queue, 1, &rest)
 }
 

@@ -229,6 +229,8 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		}
 	case *verdict:
 		v.decides(f)
+	case *letter:
+		v.lettered(f)
 	case *checkpoint:
 		if w := v.workers[f.worker]; !e.ends {
 			v.called[f] = w.confirmed
