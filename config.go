@@ -17,7 +17,7 @@ import (
 )
 
 // Config configures a Processor. A zero field means its default, and -1 switches off
-// ReadAhead and DrainTimeout. No duration may be longer than 365 days. New copies the
+// ReadAhead, DrainTimeout and the letters of Failure.Breaker. No duration may be longer than 365 days. New copies the
 // Config.
 type Config struct {
 	// Processor names the deployment unit. Hosts with the same name share the work, while
@@ -265,6 +265,8 @@ func (c Config) withDefaults() Config {
 	}
 	setDefault(&c.Failure.Delay, backoffFirst)
 	setDefault(&c.Failure.MaxDelay, max(backoffMost, c.Failure.Delay))
+	setDefault(&c.Failure.Breaker.Letters, defaultBreakerLetters)
+	setDefault(&c.Failure.Breaker.Window, defaultBreakerWindow)
 	c.Range = c.Range.OrFull()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -331,6 +333,8 @@ func (c Config) validateNumbers() error {
 		{"Failure.Delay", int64(c.Failure.Delay), duration, false},
 		{"Failure.MaxDelay", int64(c.Failure.MaxDelay), duration, false},
 		{"Failure.Attempts", int64(c.Failure.Attempts), count, false},
+		{"Failure.Breaker.Letters", int64(c.Failure.Breaker.Letters), count, true},
+		{"Failure.Breaker.Window", int64(c.Failure.Breaker.Window), duration, false},
 	} {
 		if f.value < 0 && !(f.orOff && f.value == off) {
 			return &ConfigError{f.name, "is negative"}

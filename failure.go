@@ -39,6 +39,8 @@ type Failure struct {
 	// Park says what happens to later changes of what a letter is about. It is required with
 	// Letters.
 	Park Park
+	// Breaker says when so many letters are written that it means an outage.
+	Breaker Breaker
 }
 
 // Park is what happens to the later changes of a change that was given up; see [Failure.Park].
@@ -46,8 +48,8 @@ type Park int
 
 const (
 	// ParkNone lets them go on: the handler gets them, although it has not handled the change
-	// before. Reach for it if each change stands for itself, for instance since it replaces
-	// all that was known of its item.
+	// before. Reach for it if changes do not build on each other, for instance because each has
+	// all that is to be known of its item.
 	ParkNone Park = iota + 1
 )
 

@@ -40,6 +40,7 @@ type host struct {
 	keyReader *keyReader
 	// letters holds the letters of the processor. It is nil without Config.Failure.Letters.
 	letters letters.Store
+	breaker *breaker
 	// origin is the time at which the host's monotonic clock is zero.
 	origin time.Time
 }
@@ -57,6 +58,7 @@ func newHost(cfg Config) *host {
 		owner:   protocol.NewOwner(cfg.Instance, uint32(seeded.Mix(seeded.Hash(seed, "owner")))),
 		origin:  time.Now(),
 		journal: newJournal(),
+		breaker: newBreaker(cfg.Failure.Breaker),
 	}
 }
 
@@ -134,6 +136,10 @@ func (h *host) notify(n Notification) {
 		log.Warn("lease is stopped; `changefeed leases resume` makes it go on", "error", n.Err)
 	case Resumed:
 		log.Info("lease is resumed")
+	case Paused:
+		log.Warn("the handler fails with everything, so no letters are written until it succeeds", "error", n.Err)
+	case Unpaused:
+		log.Info("the handler succeeds again, so letters are written")
 	case GivenUp:
 		log.Warn("change given up; its letter is written", "attempts", n.Attempt, "error", n.Err)
 	}

@@ -30,6 +30,8 @@ import (
 //	                                                  because the handler returned Stop
 //	changefeed.processor.letters        {letter}      letters written for changes that were
 //	                                                  given up
+//	changefeed.processor.paused         {host}        hosts that write no letters, because
+//	                                                  their handlers fail with everything
 //	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position,
 //	                                                  renewals included
 //	changefeed.processor.leases         {lease}       leases owned now
@@ -48,7 +50,7 @@ import (
 // Attribute sets are created once, so that counting a batch allocates nothing.
 type metrics struct {
 	changes, redeliveries, checkpoints, moves, errors, letters metric.Int64Counter
-	leases, stopped                                            metric.Int64UpDownCounter
+	leases, stopped, paused                                    metric.Int64UpDownCounter
 	attempts                                                   metric.Int64Histogram
 	duration, delays                                           metric.Float64Histogram
 	units                                                      metric.Float64Counter
@@ -96,6 +98,9 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	m.stopped, err = meter.Int64UpDownCounter("changefeed.processor.stopped", metric.WithUnit("{lease}"),
 		metric.WithDescription("Owned leases that the handler has stopped."))
 	errs = append(errs, err)
+	m.paused, err = meter.Int64UpDownCounter("changefeed.processor.paused", metric.WithUnit("{host}"),
+		metric.WithDescription("Hosts that write no letters, because their handlers fail with everything."))
+	errs = append(errs, err)
 	m.attempts, err = meter.Int64Histogram("changefeed.processor.batch.attempt", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Which attempt at its batch each handler call was, from 1."), metric.WithExplicitBucketBoundaries(attemptBounds...))
 	errs = append(errs, err)
@@ -128,6 +133,7 @@ func (m *metrics) zero() {
 	}
 	m.leases.Add(m.ctx, 0, m.plain)
 	m.stopped.Add(m.ctx, 0, m.plain)
+	m.paused.Add(m.ctx, 0, m.plain)
 	m.units.Add(m.ctx, 0, m.feedUnits)
 	m.units.Add(m.ctx, 0, m.leaseUnits)
 	m.moves.Add(m.ctx, 0, m.moved(Acquired.String()))
@@ -215,6 +221,12 @@ func (m *metrics) notified(n Notification) {
 		m.leases.Add(m.ctx, -1, m.plain)
 		event = n.Reason.String()
 	case Resumed, GivenUp:
+		return
+	case Paused:
+		m.paused.Add(m.ctx, 1, m.plain)
+		return
+	case Unpaused:
+		m.paused.Add(m.ctx, -1, m.plain)
 		return
 	case Stopped, Failed:
 		if n.Delay > 0 {

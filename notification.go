@@ -65,6 +65,11 @@ const (
 	// GivenUp: the handler could not process a change, for Err, and its letter was written to
 	// [Failure.Letters]. The position may pass it.
 	GivenUp
+	// Paused: so many letters were written that it means an outage ([Failure.Breaker]). The
+	// host writes none, and repeats what fails; Err is the last error of the handler.
+	Paused
+	// Unpaused: the handler has handled a change, so the host writes letters again.
+	Unpaused
 )
 
 // String returns the name of the event for messages.
@@ -82,6 +87,10 @@ func (e Event) String() string {
 		return "resumed"
 	case GivenUp:
 		return "given up"
+	case Paused:
+		return "paused"
+	case Unpaused:
+		return "unpaused"
 	}
 	return "unknown"
 }

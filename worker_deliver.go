@@ -387,6 +387,9 @@ func (d *deliverer) handled(b *queuedBatch, o outcome) {
 		w.window.busy++
 	}
 	w.delivered(b, o)
+	if o.handled > 0 && w.letters != nil && w.breaker.succeeded() {
+		w.notify(Notification{Event: Unpaused, LeaseToken: w.token})
+	}
 	if o.err == nil {
 		l.retryDelay.done()
 		w.window.returned(b, true, 0)

@@ -53,6 +53,13 @@ func (d *deliverer) triage(b *queuedBatch, o outcome) triage {
 		b.attempts-- // no change has failed
 		return repeat
 	case failure.permanent || most > 0 && b.attempts >= most:
+		allowed, opened := d.w.breaker.allow(d.w.now.Mono, len(b.Changes))
+		if opened {
+			d.w.notify(Notification{Event: Paused, LeaseToken: d.w.token, Err: o.err})
+		}
+		if !allowed {
+			return repeat
+		}
 		b.failure = failure
 		return giveUp
 	}

@@ -389,3 +389,91 @@ type unfit struct{}
 func (unfit) Open(context.Context, letters.Key) (letters.Store, error) {
 	return nil, &letters.ContainerError{Found: "the container is full", Remedy: "use another"}
 }
+
+// What the handler writes to is down for a while, so that it fails with everything. Only a limited
+// number of changes may become letters, and all others are handled afterwards.
+func TestOutageMakesFewLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p := newFakeSource("0"), newFakeStore(), newPost()
+		source.writeKeys("0", keys(500, 500)...)
+		var mu sync.Mutex
+		down, handled := true, 0
+		h := HandlerFunc(func(_ context.Context, b *Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if down {
+				return errors.New("no connection")
+			}
+			handled += len(b.Changes)
+			return nil
+		})
+		cfg := withLetters(Config{Source: source, Handler: h, Concurrency: 4}, p, 2)
+		cfg.Failure.Breaker = Breaker{Letters: 20}
+		cfg.Processor, cfg.Leases, cfg.seed = "test", leases, 1
+		var said notes
+		cfg.Notify = said.add
+		host, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- host.Run(ctx) }()
+		pause(time.Hour)
+		if n := len(p.all(t)); n != 20 || len(said.of(Paused)) != 1 || leases.doc("0").Owner == "" {
+			t.Errorf("%d letters, %d pauses are notified", n, len(said.of(Paused)))
+		}
+		if err := host.Healthy(); err == nil || !strings.Contains(err.Error(), "no letters are written") {
+			t.Errorf("while letters are paused, Healthy returns %v", err)
+		}
+		mu.Lock()
+		down = false
+		mu.Unlock()
+		pause(2 * time.Minute)
+		if n := len(p.all(t)); n != 20 || handled != 480 || len(said.of(Unpaused)) != 1 || host.Healthy() != nil {
+			t.Errorf("%d letters, %d changes handled, %d ends of pauses; Healthy returns %v", n, handled, len(said.of(Unpaused)), host.Healthy())
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The breaker counts within its window, can be switched off, and lets a transaction through whose
+// changes alone are more than the limit.
+func TestBreakerCountsWithinItsWindow(t *testing.T) {
+	b := newBreaker(Breaker{Letters: 3, Window: time.Minute})
+	for i, step := range []struct {
+		at              time.Duration
+		n               int
+		allowed, opened bool
+		succeeds        bool
+	}{
+		{at: 0, n: 5, allowed: true},
+		{at: 30 * time.Second, n: 1, opened: true},
+		{at: 2 * time.Minute, n: 1},
+		{at: 2 * time.Minute, succeeds: true},
+		{at: 3 * time.Minute, n: 3, allowed: true},
+		{at: 4*time.Minute - 1, n: 1, opened: true},
+		{at: 4 * time.Minute, succeeds: true},
+		{at: 5 * time.Minute, n: 3, allowed: true},
+		{at: 6 * time.Minute, n: 3, allowed: true},
+	} {
+		if step.succeeds {
+			if !b.succeeded() || b.succeeded() || b.lasts(step.at) != 0 {
+				t.Errorf("step %d: a success does not close the breaker once", i)
+			}
+			continue
+		}
+		if allowed, opened := b.allow(step.at, step.n); allowed != step.allowed || opened != step.opened {
+			t.Errorf("step %d: allowed %t, opened %t", i, allowed, opened)
+		}
+	}
+	off := newBreaker(Breaker{Letters: -1, Window: time.Minute})
+	for range 1000 {
+		if allowed, opened := off.allow(0, 1); !allowed || opened {
+			t.Fatal("a breaker that is off opens")
+		}
+	}
+}

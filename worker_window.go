@@ -291,12 +291,12 @@ func (q *window) next(ends bool) *queuedBatch {
 	for len(q.ready.lanes) > 0 {
 		l := q.ready.lanes[0]
 		b := l.queue[0]
-		if ends && b.failed {
+		if ends && (b.failed || b.first > q.started) {
 			heap.Pop(&q.ready)
 			heap.Push(&q.delayed, l)
 			continue
 		}
-		if ends && b.first > q.started || q.blocked(l) {
+		if q.blocked(l) {
 			return nil
 		}
 		if ends && b.last > q.started {
