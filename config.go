@@ -82,6 +82,14 @@ type Config struct {
 	// is delivered again: at most ReadAhead bytes of changes, where a change that is done
 	// counts 32. Raise Concurrency for a handler that waits, for instance for a database. At
 	// most 1024.
+	//
+	// A handler that waits for [Batch.Checkpoint] does not count, since what it waits for may be
+	// a change that no call has begun with. If it goes on in the meantime, because another
+	// goroutine waits or the context of that call has ended, more calls are under way.
+	//
+	// When a lease moves, its owner first finishes what it has begun: every page from which a
+	// call has started. That takes long if a slow key lags far behind the others. If a stop's
+	// DrainTimeout is over before, what is done behind that key is delivered again.
 	Concurrency int
 	// Order says which changes keep their order if Concurrency is above 1: by default those of
 	// one partition key.
@@ -117,7 +125,8 @@ type Config struct {
 	// Failure configures what happens after the handler has failed.
 	Failure Failure
 	// Filter selects the changes that the handler receives; checkpoints advance over the
-	// others. It is called concurrently for several leases. A panic in it, as in any
+	// others. It is called concurrently for several leases, and with Concurrency above 1 for
+	// several keys of one. A panic in it, as in any
 	// function of yours, is recovered, logged with its stack, and notified as a
 	// [HandlerError].
 	Filter func(feed.Change) bool

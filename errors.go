@@ -52,10 +52,12 @@ type HandlerError struct {
 	culprit            int
 	cause              string
 	// failed are the indexes of the changes that were not handled. problem says why a
-	// *BatchError in Err does not count. stops reports whether Err stops the lease.
+	// *BatchError in Err does not count. stops reports whether Err stops the lease, and gap
+	// whether it is ErrGap.
 	failed  []int
 	problem string
 	stops   bool
+	gap     bool
 }
 
 // Error returns the operation, the LSNs and the error, without the stack.

@@ -58,7 +58,7 @@ func (e *HandlerError) inspect(b *queuedBatch) error {
 	if panicked, is := errors.AsType[*panicError](e.Err); is {
 		e.Stack = panicked.stack
 	}
-	e.stops = stops(e.Err)
+	e.stops, e.gap = stops(e.Err), errors.Is(e.Err, ErrGap)
 	if b == nil {
 		return nil
 	}

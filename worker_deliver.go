@@ -128,7 +128,12 @@ func (d *deliverer) start(op string, call func() (then func())) {
 // ended takes back the caller c, whose call has returned.
 func (d *deliverer) ended(c *caller) {
 	d.calls--
-	d.free = append(d.free, c)
+	if len(d.free) < d.w.cfg.Concurrency {
+		d.free = append(d.free, c)
+		return
+	}
+	c.close() // handlers that wait for checkpoints had needed more
+	d.callers = slices.DeleteFunc(d.callers, func(other *caller) bool { return other == c })
 }
 
 // retryNow ends the delays before the next calls.
@@ -146,6 +151,14 @@ func (d *deliverer) waits(b *queuedBatch) {
 	}
 }
 
+// goesOn records that the handler goes on, though its checkpoint was not answered.
+func (d *deliverer) goesOn(b *queuedBatch) {
+	if b.lent {
+		b.lent = false
+		d.w.window.busy++
+	}
+}
+
 // answer answers a call of Batch.Checkpoint. If the handler has made it, its call counts again.
 func (d *deliverer) answer(ask *checkpointAsk, err error) {
 	if ask.batch.lent {
@@ -157,13 +170,10 @@ func (d *deliverer) answer(ask *checkpointAsk, err error) {
 
 // resume answers the calls of Batch.Checkpoint that wait for a place, as far as there are some.
 func (d *deliverer) resume() {
-	for len(d.resuming) > 0 && (d.w.window.busy < d.w.cfg.Concurrency || d.w.phase >= phaseEnding) {
+	for len(d.resuming) > 0 && (d.w.window.busy < d.w.cfg.Concurrency && !d.w.window.isAlone() || d.w.phase >= phaseEnding) {
 		r := d.resuming[0]
 		d.resuming = d.resuming[1:]
-		if r.ask.batch.lent {
-			r.ask.batch.lent = false
-			d.w.window.busy++
-		}
+		d.goesOn(r.ask.batch)
 		r.ask.reply <- r.err
 	}
 }
@@ -382,9 +392,9 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 // handled handles the outcome of a call of the handler with batch b.
 func (d *deliverer) handled(b *queuedBatch, o outcome) {
 	w, l := d.w, b.lane
-	if b.lent { // the user's context ended while the handler waited for a checkpoint
-		b.lent = false
-		w.window.busy++
+	d.goesOn(b)
+	if failure, ok := errors.AsType[*HandlerError](o.err); ok && failure.gap && b.acknowledged { // its changes count as handled
+		o = outcome{handled: len(b.Changes)}
 	}
 	w.delivered(b, o)
 	if o.handled > 0 && w.letters != nil && w.breaker.succeeded() {

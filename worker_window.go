@@ -36,9 +36,9 @@ type window struct {
 	// bytes is the size of all changes in the window that are not done. busy is the number of
 	// calls of the handler that are under way and do not wait for a checkpoint.
 	bytes, busy int
-	// order counts the batches, and started is the number of the last page of which a change
+	// read is the number of changes that were read. order counts the batches, and started is the number of the last page of which a change
 	// was delivered.
-	order, started int64
+	read, order, started int64
 }
 
 // lane is a sequence of batches that are handled one after the other.
@@ -139,7 +139,8 @@ func (q *window) push(page feed.Page, at pagePosition, keys []laneKey, opened fu
 		opened(&b.own)
 		return
 	}
-	open := &openPage{number: at.page, pagePosition: at, left: len(page.Changes)}
+	q.read += int64(len(page.Changes))
+	open := &openPage{number: at.page, read: q.read, pagePosition: at, left: len(page.Changes)}
 	opened(open)
 	q.split(page, keys, func(part feed.Page, key laneKey) {
 		b, _ := q.add(part, key, at.page)
@@ -194,7 +195,10 @@ func (b *queuedBatch) measure() int {
 	return b.Bytes - before
 }
 
-func sizeOf(c *feed.Change) int { return len(c.Current) + len(c.Previous) }
+func sizeOf(c *feed.Change) int {
+	const component = 16
+	return len(c.Current) + len(c.Previous) + len(c.DeletedID) + component*len(c.DeletedKey)
+}
 
 // add adds the changes of a page to the last batch of the key's lane if they fit and it has not
 // started, or else as a batch of their own.
@@ -299,9 +303,7 @@ func (q *window) next(ends bool) *queuedBatch {
 		if q.blocked(l) {
 			return nil
 		}
-		if ends && b.last > q.started {
-			b = q.cut(b)
-		}
+		q.cut(b, ends)
 		if !b.failed && !q.w.mayHandOut() {
 			return nil
 		}
@@ -315,25 +317,41 @@ func (q *window) next(ends bool) *queuedBatch {
 }
 
 // blocked reports whether the first batch of lane l must wait for other lanes: since the key of
-// its change cannot be read, or since that holds for a change before it.
+// its change cannot be read, or since that holds for a change before it. A change whose handler
+// waits for its checkpoint is done, for what it waits for may be behind it.
 func (q *window) blocked(l *lane) bool {
-	if q.alone == nil || len(q.alone.queue) == 0 {
+	if q.alone == nil {
 		return false
 	}
-	first := q.alone.queue[0].order
+	waits := slices.IndexFunc(q.alone.queue, func(b *queuedBatch) bool { return !b.lent })
+	if waits < 0 {
+		return false
+	}
+	first := q.alone.queue[waits].order
 	if l != q.alone {
 		return l.queue[0].order > first
 	}
 	return q.busy > 0 || slices.ContainsFunc(q.delayed.lanes, func(other *lane) bool { return other.queue[0].order < first })
 }
 
-// cut divides the first batch of a lane, so that it ends with the last page that has started.
-func (q *window) cut(b *queuedBatch) *queuedBatch {
-	n := slices.IndexFunc(b.places, func(o place) bool { return o.page.number > q.started })
-	if n > 0 { // otherwise there is one lane, whose batches are finished as a whole
+// isAlone reports whether a change is in the handler beside which no other may be.
+func (q *window) isAlone() bool { return q.alone != nil && q.alone.busy && !q.alone.queue[0].lent }
+
+// cut divides the first batch of a lane before it starts, so that it ends with the last page that
+// has started or, unless the work ends, with one that has at most Config.MaxItems changes more than
+// its first page. Otherwise a key with a change in each of many pages would start all of them,
+// and a planned move would have to finish them.
+func (q *window) cut(b *queuedBatch, ends bool) {
+	if b.failed || b.last <= q.started || len(b.places) == 0 { // with one lane, batches are handled as a whole
+		return
+	}
+	far := b.places[0].page.read + int64(q.w.cfg.MaxItems)
+	n := slices.IndexFunc(b.places, func(p place) bool {
+		return p.page.number > q.started && (ends || p.page.read > far)
+	})
+	if n > 0 {
 		q.divide(b, n)
 	}
-	return b
 }
 
 // divide divides the first batch of a lane after n changes. The others are a batch of their own.
@@ -385,18 +403,51 @@ func (q *window) retryNow() {
 	heap.Init(&q.delayed)
 }
 
-// failing returns the number of the first page of the earliest batch, other than b, that has
-// failed and waits for its retry, or never's number if there is none.
-func (q *window) failing(b *queuedBatch) int64 {
-	first := int64(never)
+// failing returns the earliest batch that has failed, waits for its retry and holds the position,
+// and the earliest of the others. Each may be nil.
+func (q *window) failing() (first, second *queuedBatch) {
 	for _, heap := range []*laneHeap{&q.delayed, &q.ready} {
 		for _, l := range heap.lanes {
-			if f := l.queue[0]; f != b && f.failed {
-				first = min(first, f.first)
+			switch b := l.queue[0]; {
+			case !b.failed || b.acknowledged:
+			case first == nil || b.begins() < first.begins():
+				first, second = b, first
+			case second == nil || b.begins() < second.begins():
+				second = b
 			}
 		}
 	}
+	return first, second
+}
+
+// waiting returns the number of the first page from which a change waits that was not delivered
+// yet, or never's number if none does.
+func (q *window) waiting() int64 {
+	first := int64(never)
+	look := func(l *lane) {
+		next := 0
+		if l.busy {
+			next = 1
+		}
+		if next < len(l.queue) {
+			first = min(first, l.queue[next].begins())
+		}
+	}
+	for _, l := range q.lanes {
+		look(l)
+	}
+	if q.alone != nil {
+		look(q.alone)
+	}
 	return first
+}
+
+// begins returns the number of the first page of which the batch has a change that is not done.
+func (b *queuedBatch) begins() int64 {
+	if len(b.places) > 0 {
+		return b.places[0].page.number
+	}
+	return b.first
 }
 
 // laneHeap is a heap of lanes for package container/heap.
@@ -405,7 +456,12 @@ type laneHeap struct {
 	before func(a, b *lane) bool
 }
 
-func byOrder(a, b *lane) bool { return a.queue[0].order < b.queue[0].order }
+// byOrder puts the lane first whose first batch begins in the earliest page.
+func byOrder(a, b *lane) bool {
+	x, y := a.queue[0], b.queue[0]
+	return x.first < y.first || x.first == y.first && x.order < y.order
+}
+
 func byDue(a, b *lane) bool {
 	return a.due < b.due || a.due == b.due && byOrder(a, b)
 }
