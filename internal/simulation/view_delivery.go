@@ -230,6 +230,17 @@ func (b *batch) failures() []feed.Change {
 	return failed
 }
 
+// settles records what has become of changes: what the user's code has done with them, or that a
+// letter is stored.
+func (v *view) settles(fact any) {
+	switch f := fact.(type) {
+	case *verdict:
+		v.decides(f)
+	case *letter:
+		v.lettered(f)
+	}
+}
+
 // decides records what the user's code has done with batches, unless their keys have started
 // over since the worker began.
 func (v *view) decides(f *verdict) {
