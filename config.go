@@ -17,7 +17,7 @@ import (
 )
 
 // Config configures a Processor. A zero field means its default, and -1 switches off
-// ReadAhead and DrainTimeout. No duration may be longer than 365 days. New copies the
+// ReadAhead, DrainTimeout and the letters of Failure.Breaker. No duration may be longer than 365 days. New copies the
 // Config.
 type Config struct {
 	// Processor names the deployment unit. Hosts with the same name share the work, while
@@ -82,6 +82,14 @@ type Config struct {
 	// is delivered again: at most ReadAhead bytes of changes, where a change that is done
 	// counts 32. Raise Concurrency for a handler that waits, for instance for a database. At
 	// most 1024.
+	//
+	// A handler that waits for [Batch.Checkpoint] does not count, since what it waits for may be
+	// a change that no call has begun with. If it goes on in the meantime, because another
+	// goroutine waits or the context of that call has ended, more calls are under way.
+	//
+	// When a lease moves, its owner first finishes what it has begun: every page from which a
+	// call has started. That takes long if a slow key lags far behind the others. If a stop's
+	// DrainTimeout is over before, what is done behind that key is delivered again.
 	Concurrency int
 	// Order says which changes keep their order if Concurrency is above 1: by default those of
 	// one partition key.
@@ -117,7 +125,8 @@ type Config struct {
 	// Failure configures what happens after the handler has failed.
 	Failure Failure
 	// Filter selects the changes that the handler receives; checkpoints advance over the
-	// others. It is called concurrently for several leases. A panic in it, as in any
+	// others. It is called concurrently for several leases, and with Concurrency above 1 for
+	// several keys of one. A panic in it, as in any
 	// function of yours, is recovered, logged with its stack, and notified as a
 	// [HandlerError].
 	Filter func(feed.Change) bool
@@ -165,7 +174,7 @@ func init() {
 		}
 	}
 	hook.FailedChanges = func(err error, changes int) []int {
-		failed, _ := failedChanges(err, changes)
+		failed, _, _ := failedChanges(err, changes)
 		return failed
 	}
 	hook.SetCheckpoint = func(batch any, checkpoint func(ctx context.Context) error) {
@@ -265,6 +274,8 @@ func (c Config) withDefaults() Config {
 	}
 	setDefault(&c.Failure.Delay, backoffFirst)
 	setDefault(&c.Failure.MaxDelay, max(backoffMost, c.Failure.Delay))
+	setDefault(&c.Failure.Breaker.Letters, defaultBreakerLetters)
+	setDefault(&c.Failure.Breaker.Window, defaultBreakerWindow)
 	c.Range = c.Range.OrFull()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -330,6 +341,9 @@ func (c Config) validateNumbers() error {
 		{"Checkpoint.Interval", int64(c.Checkpoint.Interval), duration, false},
 		{"Failure.Delay", int64(c.Failure.Delay), duration, false},
 		{"Failure.MaxDelay", int64(c.Failure.MaxDelay), duration, false},
+		{"Failure.Attempts", int64(c.Failure.Attempts), count, false},
+		{"Failure.Breaker.Letters", int64(c.Failure.Breaker.Letters), count, true},
+		{"Failure.Breaker.Window", int64(c.Failure.Breaker.Window), duration, false},
 	} {
 		if f.value < 0 && !(f.orOff && f.value == off) {
 			return &ConfigError{f.name, "is negative"}
@@ -343,21 +357,31 @@ func (c Config) validateNumbers() error {
 		return &ConfigError{"Concurrency", fmt.Sprintf("(%d) is more than %d", c.Concurrency, maxConcurrency)}
 	case c.Concurrency > 1 && c.Observer != nil:
 		return &ConfigError{"Concurrency", "must be 1 with Observer, whose methods are called one at a time; use Handler"}
-	case c.Concurrency > 1 && c.ReadAhead == off:
-		return &ConfigError{"ReadAhead", "cannot be switched off with Concurrency above 1, which works on what was read ahead"}
+	case c.keyed() && c.ReadAhead == off:
+		return &ConfigError{"ReadAhead", "cannot be switched off with Concurrency above 1 or Failure.Letters, which work on what was read ahead"}
 	case c.Order != OrderByKey && c.Order != OrderByItem:
 		return &ConfigError{"Order", fmt.Sprintf("%d is not an order", c.Order)}
-	case c.Order != OrderByKey && c.Concurrency == 1:
-		return &ConfigError{"Order", "has an effect with Concurrency above 1 only"}
+	case c.Order != OrderByKey && !c.keyed():
+		return &ConfigError{"Order", "has an effect with Concurrency above 1 or Failure.Letters only"}
 	case c.MaxLeases > 0 && c.MinLeases > c.MaxLeases:
 		return &ConfigError{"MinLeases", fmt.Sprintf("(%d) is more than MaxLeases (%d)", c.MinLeases, c.MaxLeases)}
 	case c.Failure.MaxDelay < c.Failure.Delay:
 		return &ConfigError{"Failure.MaxDelay", fmt.Sprintf("(%s) is less than Failure.Delay (%s)", c.Failure.MaxDelay, c.Failure.Delay)}
+	case c.Failure.Attempts > 0 && c.Failure.Letters == nil:
+		return &ConfigError{"Failure.Letters", "is required with Failure.Attempts, because a change is given up only when it is kept as a letter"}
+	case c.Failure.Letters == nil && c.Failure.Park != 0:
+		return &ConfigError{"Failure.Park", "has an effect with Failure.Letters only"}
+	case c.Failure.Letters != nil && c.Failure.Park != ParkNone:
+		return &ConfigError{"Failure.Park", "must be ParkNone with Failure.Letters"}
 	case c.Checkpoint.Manual && (c.Checkpoint.Changes != 0 || c.Checkpoint.Interval != 0):
 		return &ConfigError{"Checkpoint.Manual", "excludes Changes and Interval"}
 	}
 	return nil
 }
+
+// keyed reports whether changes are handled by key: several at a time, or so that one that fails
+// delays no other.
+func (c Config) keyed() bool { return c.Concurrency > 1 || c.Failure.Letters != nil }
 
 func (c Config) validateStart() error {
 	kind := c.Start.Kind()

@@ -44,11 +44,20 @@ type HandlerError struct {
 	// FirstLSN and LastLSN are the batch's, or zero if the call had no batch.
 	FirstLSN, LastLSN int64
 
+	// partial reports whether a *BatchError says which changes failed. culprit is then the first
+	// of those in failed that is not only ErrNotHandled, or -1. cause is the text of the error
+	// of that change or of the whole batch, and permanent reports whether Permanent has marked
+	// it.
+	partial, permanent bool
+	culprit            int
+	cause              string
 	// failed are the indexes of the changes that were not handled. problem says why a
-	// *BatchError in Err does not count. stops reports whether Err stops the lease.
+	// *BatchError in Err does not count. stops reports whether Err stops the lease, and gap
+	// whether it is ErrGap.
 	failed  []int
 	problem string
 	stops   bool
+	gap     bool
 }
 
 // Error returns the operation, the LSNs and the error, without the stack.
@@ -94,6 +103,20 @@ func (e *LeaseStoreError) Error() string { return "lease store: " + e.Op + ": " 
 
 // Unwrap returns Err.
 func (e *LeaseStoreError) Unwrap() error { return e.Err }
+
+// LettersError is a failure of the container for letters. The operation is retried, and the
+// changes that it concerns wait.
+type LettersError struct {
+	// Op names the operation that failed, for messages.
+	Op  string
+	Err error
+}
+
+// Error returns the operation and the error.
+func (e *LettersError) Error() string { return "letters: " + e.Op + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *LettersError) Unwrap() error { return e.Err }
 
 // ConfigError is returned by [New] for a Config that cannot work, and by [Processor.Run]
 // for one that contradicts the stored leases. Package estimator returns it for its own

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/changefeed-go/changefeed/letters"
 )
 
-// Failure configures what happens after the handler has failed. The lease keeps its place
-// meanwhile: the changes that failed are delivered again, and later ones wait.
+// Failure configures what happens after the handler has failed. Without Letters the lease keeps
+// its place meanwhile: the changes that failed are delivered again, and later ones wait. With
+// Letters, only what Park says waits.
 type Failure struct {
 	// Delay is the time from the first failure of a batch to its next delivery. It doubles
 	// with each further failure, up to MaxDelay, plus or minus 20 %. If a delivery handles
@@ -19,6 +22,43 @@ type Failure struct {
 	// if that is longer. Only an error that wraps a [feed.ThrottledError] waits for longer,
 	// namely as long as the service asks for.
 	MaxDelay time.Duration
+	// Attempts is how often a host delivers a change before it gives the change up and writes a
+	// letter. If zero, only an error of [Permanent] and a [DecodeError] make a letter, at the
+	// first attempt, and all other failures are repeated without end. It needs Letters.
+	//
+	// A batch that fails with a plain error is first divided, until the change or transaction
+	// that cannot be handled is found. Its attempts are counted from then on. A batch whose
+	// handler returns a [BatchError] is divided by that.
+	Attempts int
+	// Letters is the container for dead letters: changes that were given up. A letter is
+	// written before the position passes its change, and while the container is down, the
+	// key waits and nothing is lost. With Letters, a batch has changes of one partition key
+	// only, as with a [Config.Concurrency] above 1, so that one key delays no other.
+	// [Config.Source] must be a [feed.KeyHasher].
+	Letters letters.Container
+	// Park says what happens to later changes of what a letter is about. It is required with
+	// Letters.
+	Park Park
+	// Breaker says when so many letters are written that it means an outage.
+	Breaker Breaker
+}
+
+// Park is what happens to the later changes of a change that was given up; see [Failure.Park].
+type Park int
+
+const (
+	// ParkNone lets them go on: the handler gets them, although it has not handled the change
+	// before. Reach for it if changes do not build on each other, for instance because each has
+	// all that is to be known of its item.
+	ParkNone Park = iota + 1
+)
+
+// String returns the name of the choice for messages.
+func (p Park) String() string {
+	if p == ParkNone {
+		return "none"
+	}
+	return "unset"
 }
 
 // ErrNotHandled stands in a [BatchError] for a change that the handler did not get to, for
@@ -66,24 +106,25 @@ func (e *BatchError) failed() []int {
 }
 
 // failedChanges returns the indexes of the changes that were not handled when a handler got n
-// changes and returned err. problem says why a *BatchError in err does not count.
+// changes and returned err. by is the *BatchError that says so, or nil if the whole batch has
+// failed. problem says why a *BatchError in err does not count.
 //
 // It counts alone or wrapped in texts. It does not count in an error that wraps several,
 // because the others may concern the whole batch, nor if an empty one is wrapped.
-func failedChanges(err error, n int) (failed []int, problem string) {
+func failedChanges(err error, n int) (failed []int, by *BatchError, problem string) {
 	for wrapped := false; err != nil; wrapped = true {
 		switch x := err.(type) { //nolint:errorlint // it unwraps the error step by step
 		case *BatchError:
 			failed = x.failed()
 			switch last := len(failed) - 1; {
 			case last < 0 && !wrapped:
-				return nil, ""
+				return nil, x, ""
 			case last >= 0 && (failed[0] < 0 || failed[last] >= n):
 				problem = fmt.Sprintf("the batch has %d changes, and the BatchError has an index outside of it, so nothing counts as handled", n)
 			case last >= 0 && x.of > 0 && x.of != n:
 				problem = fmt.Sprintf("the BatchError is for a batch of %d changes, and this one has %d, so nothing counts as handled", x.of, n)
 			case last >= 0:
-				return failed, ""
+				return failed, x, ""
 			}
 			err = nil
 		case interface{ Unwrap() error }:
@@ -96,7 +137,7 @@ func failedChanges(err error, n int) (failed []int, problem string) {
 	for i := range failed {
 		failed[i] = i
 	}
-	return failed, problem
+	return failed, nil, problem
 }
 
 // Error returns the number of changes that failed, and the error of the first one.
@@ -136,6 +177,30 @@ func Stop(err error) error {
 		return nil
 	}
 	return &stopError{err}
+}
+
+// Permanent marks err as an error that another attempt would not heal. If there is a container
+// for letters ([Failure.Letters]), the change is given up at once and written there. Otherwise it
+// is delivered again, as after any other error. errors.Is and errors.As find err, and its text
+// remains. Permanent returns nil if err is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+// permanentError is an error that Permanent has made.
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// permanent reports whether another attempt would not heal err.
+func permanent(err error) bool {
+	_, marked := errors.AsType[*permanentError](err)
+	_, undecodable := errors.AsType[*DecodeError](err)
+	return marked || undecodable
 }
 
 // stopError is an error that Stop has made.

@@ -74,6 +74,10 @@ func (s *fakeSource) Identity(context.Context) (feed.Identity, error) {
 	return feed.Identity{AccountHost: "localhost", Database: "d", DatabaseRID: "dr", Container: "c", ContainerRID: "cr", KeyPaths: []string{"/k"}}, nil
 }
 
+func (s *fakeSource) KeyHash(_ context.Context, key feed.PartitionKey) (string, error) {
+	return fmt.Sprintf("%X", key.String()), nil
+}
+
 func (s *fakeSource) Partitions(context.Context) ([]feed.Partition, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

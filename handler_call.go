@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 )
 
 // errGoexit reports that the user's code ended its goroutine by runtime.Goexit.
@@ -57,7 +58,7 @@ func (e *HandlerError) inspect(b *queuedBatch) error {
 	if panicked, is := errors.AsType[*panicError](e.Err); is {
 		e.Stack = panicked.stack
 	}
-	e.stops = stops(e.Err)
+	e.stops, e.gap = stops(e.Err), errors.Is(e.Err, ErrGap)
 	if b == nil {
 		return nil
 	}
@@ -65,7 +66,17 @@ func (e *HandlerError) inspect(b *queuedBatch) error {
 	if _, is := err.(*panicError); is { //nolint:errorlint // an error that wraps a panic was returned
 		err = errGoexit // whatever the value of the panic, the whole batch has failed
 	}
-	e.failed, e.problem = failedChanges(err, len(b.Changes))
+	var by *BatchError
+	e.failed, by, e.problem = failedChanges(err, len(b.Changes))
+	e.partial, e.culprit = by != nil, -1
+	cause := e.Err
+	if by != nil {
+		e.culprit = slices.IndexFunc(e.failed, func(i int) bool { return !errors.Is(by.Errors[i], ErrNotHandled) })
+		if e.culprit >= 0 {
+			cause = by.Errors[e.failed[e.culprit]]
+		}
+	}
+	e.permanent, e.cause = permanent(cause), cause.Error()
 	return nil
 }
 

@@ -188,6 +188,7 @@ func (p *Processor) ready() error {
 //   - All lease writes (acquire, renew, checkpoint, release) have failed for two expirations.
 //   - All reads of a lease's feed have failed or not returned for two expirations and
 //     the poll interval.
+//   - So many letters were written that no more are ([Failure.Breaker]).
 //   - The partition of a lease is gone, and the leases of its children could not be
 //     created for two expirations.
 //
@@ -224,6 +225,7 @@ func (p *Processor) Healthy() error {
 	if refused := time.Duration(h.refused.Load()); now-refused <= limit {
 		late(h.writing.lasts(refused), limit, "lease writes have failed")
 	}
+	late(host.breaker.lasts(now), 0, host.breaker.problem())
 	fixed := len(problems)
 	for _, w := range workers {
 		late(w.reading.lasts(now), limit+host.cfg.PollInterval, "lease "+w.token+" could not be read")

@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // host holds the values of one run of a processor that its supervisor, cycles and workers
@@ -34,8 +35,12 @@ type host struct {
 	health  *health
 	costs   leaseCosts
 	journal *journal
-	// keyReader finds the keys of changes. It is nil with one call of the handler at a time.
+	// keyReader finds the keys of changes. It is nil if all changes of a lease are handled in
+	// order.
 	keyReader *keyReader
+	// letters holds the letters of the processor. It is nil without Config.Failure.Letters.
+	letters letters.Store
+	breaker *breaker
 	// origin is the time at which the host's monotonic clock is zero.
 	origin time.Time
 }
@@ -53,6 +58,7 @@ func newHost(cfg Config) *host {
 		owner:   protocol.NewOwner(cfg.Instance, uint32(seeded.Mix(seeded.Hash(seed, "owner")))),
 		origin:  time.Now(),
 		journal: newJournal(),
+		breaker: newBreaker(cfg.Failure.Breaker),
 	}
 }
 
@@ -130,6 +136,12 @@ func (h *host) notify(n Notification) {
 		log.Warn("lease is stopped; `changefeed leases resume` makes it go on", "error", n.Err)
 	case Resumed:
 		log.Info("lease is resumed")
+	case Paused:
+		log.Warn("the handler fails with everything, so no letters are written until it succeeds", "error", n.Err)
+	case Unpaused:
+		log.Info("the handler succeeds again, so letters are written")
+	case GivenUp:
+		log.Warn("change given up; its letter is written", "attempts", n.Attempt, "error", n.Err)
 	}
 	h.metrics.notified(n)
 	if h.cfg.Notify == nil {

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -73,6 +74,32 @@ func (k *keyReader) key(c *feed.Change) laneKey {
 		_, _ = h.WriteString(id)
 	}
 	return laneKey{hash: h.Sum64()}
+}
+
+// partitionKey returns the partition key of a change.
+func (k *keyReader) partitionKey(c *feed.Change) (feed.PartitionKey, error) {
+	item := c.Current
+	switch {
+	case item == nil && c.DeletedKey != nil:
+		return c.DeletedKey, nil
+	case item == nil:
+		item = c.Previous
+	}
+	key := make(feed.PartitionKey, len(k.paths))
+	for i, names := range k.paths {
+		raw, err := keypath.Find(item, names)
+		if err != nil {
+			return nil, err
+		}
+		key[i] = feed.Undefined
+		if raw == nil {
+			continue
+		}
+		if err := json.Unmarshal(raw, &key[i]); err != nil {
+			return nil, err
+		}
+	}
+	return key, k.write(&maphash.Hash{}, c)
 }
 
 var errComponent = errors.New("the key of the change cannot be read")

@@ -28,6 +28,10 @@ import (
 //	                                                  the next call
 //	changefeed.processor.stopped        {lease}       owned leases that are stopped now,
 //	                                                  because the handler returned Stop
+//	changefeed.processor.letters        {letter}      letters written for changes that were
+//	                                                  given up
+//	changefeed.processor.paused         {host}        hosts that write no letters, because
+//	                                                  their handlers fail with everything
 //	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position,
 //	                                                  renewals included
 //	changefeed.processor.leases         {lease}       leases owned now
@@ -36,7 +40,7 @@ import (
 //	                                                  handed over, lost, gone, shadowed,
 //	                                                  abandoned)
 //	changefeed.processor.errors         {error}       failures, by origin (handler, source,
-//	                                                  leases, other) and by whether the
+//	                                                  leases, letters, other) and by whether the
 //	                                                  service only throttled
 //	changefeed.processor.request_units  {RU}          request units by container (monitored,
 //	                                                  leases); those of leases are counted
@@ -45,11 +49,11 @@ import (
 // Every counter is there from the start, with the value 0. A nil *metrics counts nothing.
 // Attribute sets are created once, so that counting a batch allocates nothing.
 type metrics struct {
-	changes, redeliveries, checkpoints, moves, errors metric.Int64Counter
-	leases, stopped                                   metric.Int64UpDownCounter
-	attempts                                          metric.Int64Histogram
-	duration, delays                                  metric.Float64Histogram
-	units                                             metric.Float64Counter
+	changes, redeliveries, checkpoints, moves, errors, letters metric.Int64Counter
+	leases, stopped, paused                                    metric.Int64UpDownCounter
+	attempts                                                   metric.Int64Histogram
+	duration, delays                                           metric.Float64Histogram
+	units                                                      metric.Float64Counter
 
 	// ctx is the context of every measurement. It is not a context of the user, because
 	// no measurement belongs to one of the user's requests.
@@ -85,13 +89,17 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	m.redeliveries = counter("redeliveries", "{change}", "Changes delivered again because the handler failed.")
 	m.checkpoints = counter("checkpoints", "{checkpoint}", "Lease writes that moved a position.")
 	m.moves = counter("moves", "{lease}", "Leases that the host acquired or stopped working on, by event.")
-	m.errors = counter("errors", "{error}", "Failures by the part that failed: handler, source, leases, other.")
+	m.errors = counter("errors", "{error}", "Failures by the part that failed: handler, source, leases, letters, other.")
+	m.letters = counter("letters", "{letter}", "Letters written for changes that were given up.")
 	var err error
 	m.leases, err = meter.Int64UpDownCounter("changefeed.processor.leases", metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases owned now."))
 	errs = append(errs, err)
 	m.stopped, err = meter.Int64UpDownCounter("changefeed.processor.stopped", metric.WithUnit("{lease}"),
 		metric.WithDescription("Owned leases that the handler has stopped."))
+	errs = append(errs, err)
+	m.paused, err = meter.Int64UpDownCounter("changefeed.processor.paused", metric.WithUnit("{host}"),
+		metric.WithDescription("Hosts that write no letters, because their handlers fail with everything."))
 	errs = append(errs, err)
 	m.attempts, err = meter.Int64Histogram("changefeed.processor.batch.attempt", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Which attempt at its batch each handler call was, from 1."), metric.WithExplicitBucketBoundaries(attemptBounds...))
@@ -120,21 +128,22 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 // alert on the growth of a counter would miss the first failure otherwise, because a counter
 // that appears with the value 1 has not grown.
 func (m *metrics) zero() {
-	for _, c := range []metric.Int64Counter{m.changes, m.redeliveries, m.checkpoints} {
+	for _, c := range []metric.Int64Counter{m.changes, m.redeliveries, m.checkpoints, m.letters} {
 		c.Add(m.ctx, 0, m.plain)
 	}
 	m.leases.Add(m.ctx, 0, m.plain)
 	m.stopped.Add(m.ctx, 0, m.plain)
+	m.paused.Add(m.ctx, 0, m.plain)
 	m.units.Add(m.ctx, 0, m.feedUnits)
 	m.units.Add(m.ctx, 0, m.leaseUnits)
 	m.moves.Add(m.ctx, 0, m.moved(Acquired.String()))
 	for r := Shutdown; r <= Abandoned; r++ {
 		m.moves.Add(m.ctx, 0, m.moved(r.String()))
 	}
-	for _, from := range []string{originHandler, originSource, originLeases, originOther} {
+	for _, from := range []string{originHandler, originSource, originLeases, originLetters, originOther} {
 		m.errors.Add(m.ctx, 0, m.failure(from, false))
 	}
-	for _, from := range []string{originSource, originLeases} { // services throttle, and nothing else
+	for _, from := range []string{originSource, originLeases, originLetters} { // services throttle, and nothing else
 		m.errors.Add(m.ctx, 0, m.failure(from, true))
 	}
 }
@@ -185,6 +194,13 @@ func (m *metrics) read(p feed.Page) {
 	}
 }
 
+// gaveUp counts n letters.
+func (m *metrics) gaveUp(n int) {
+	if m != nil {
+		m.letters.Add(m.ctx, int64(n), m.plain)
+	}
+}
+
 // stops adds n to the number of owned leases that are stopped.
 func (m *metrics) stops(n int64) {
 	if m != nil {
@@ -204,7 +220,13 @@ func (m *metrics) notified(n Notification) {
 	case Released:
 		m.leases.Add(m.ctx, -1, m.plain)
 		event = n.Reason.String()
-	case Resumed:
+	case Resumed, GivenUp:
+		return
+	case Paused:
+		m.paused.Add(m.ctx, 1, m.plain)
+		return
+	case Unpaused:
+		m.paused.Add(m.ctx, -1, m.plain)
 		return
 	case Stopped, Failed:
 		if n.Delay > 0 {
@@ -225,6 +247,7 @@ const (
 	originHandler = "handler"
 	originSource  = "source"
 	originLeases  = "leases"
+	originLetters = "letters"
 	originOther   = "other"
 )
 
@@ -238,6 +261,9 @@ func origin(err error) string {
 	}
 	if _, ok := errors.AsType[*LeaseStoreError](err); ok {
 		return originLeases
+	}
+	if _, ok := errors.AsType[*LettersError](err); ok {
+		return originLetters
 	}
 	return originOther
 }

@@ -115,14 +115,18 @@ func TestMetricsCountTheWorkOfAProcessor(t *testing.T) {
 			"changefeed.processor.request_units leases":    10 * float64(len(leases.sent())),
 
 			// What has not happened yet is there as well.
-			"changefeed.processor.errors leases false": 0,
-			"changefeed.processor.errors leases true":  0,
-			"changefeed.processor.errors other false":  0,
-			"changefeed.processor.moves handed over":   0,
-			"changefeed.processor.moves lost":          0,
-			"changefeed.processor.moves gone":          0,
-			"changefeed.processor.moves shadowed":      0,
-			"changefeed.processor.moves abandoned":     0,
+			"changefeed.processor.errors leases false":  0,
+			"changefeed.processor.errors leases true":   0,
+			"changefeed.processor.errors letters false": 0,
+			"changefeed.processor.errors letters true":  0,
+			"changefeed.processor.letters":              0,
+			"changefeed.processor.paused":               0,
+			"changefeed.processor.errors other false":   0,
+			"changefeed.processor.moves handed over":    0,
+			"changefeed.processor.moves lost":           0,
+			"changefeed.processor.moves gone":           0,
+			"changefeed.processor.moves shadowed":       0,
+			"changefeed.processor.moves abandoned":      0,
 		} {
 			if value, ok := got[name]; !ok || value != want {
 				t.Errorf("%s is %v, and there is one: %t; want %v", name, value, ok, want)

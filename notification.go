@@ -62,6 +62,14 @@ const (
 	Stopped
 	// Resumed: an operator has resumed the lease, and what had failed is delivered again.
 	Resumed
+	// GivenUp: the handler could not process a change, for Err, and its letter was written to
+	// [Failure.Letters]. The position may pass it.
+	GivenUp
+	// Paused: so many letters were written that it means an outage ([Failure.Breaker]). The
+	// host writes none, and repeats what fails; Err is the last error of the handler.
+	Paused
+	// Unpaused: the handler has handled a change, so the host writes letters again.
+	Unpaused
 )
 
 // String returns the name of the event for messages.
@@ -77,6 +85,12 @@ func (e Event) String() string {
 		return "stopped"
 	case Resumed:
 		return "resumed"
+	case GivenUp:
+		return "given up"
+	case Paused:
+		return "paused"
+	case Unpaused:
+		return "unpaused"
 	}
 	return "unknown"
 }
@@ -89,12 +103,13 @@ type Notification struct {
 	LeaseToken string
 	// Reason is set only if Event is Released.
 	Reason Reason
-	// Err is set if Event is Failed, to a *HandlerError, *SourceError or *LeaseStoreError,
-	// depending on what failed. It is also set if Reason is Abandoned, to a *HandlerError if
+	// Err is set if Event is Failed, to a *HandlerError, *SourceError, *LeaseStoreError or
+	// *LettersError, depending on what failed. It is also set if Reason is Abandoned, to a *HandlerError if
 	// a call of the handler had not returned, and to a *LeaseStoreError otherwise. If Event
-	// is Stopped, it is the error that stopped the lease.
+	// is Stopped, it is the error that stopped the lease, and if it is GivenUp, the last error
+	// of the handler.
 	Err error
-	// Attempt is set if Event is Failed or Stopped and the handler failed with a batch: the
+	// Attempt is set if Event is Failed, Stopped or GivenUp and the handler failed with a batch: the
 	// number of times that this host has delivered it. See [Batch].
 	Attempt int
 	// Delay is set if Event is Failed and the failed call was one of the handler, or opened

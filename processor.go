@@ -110,10 +110,13 @@ func (h *host) open(ctx context.Context) error {
 			return openingError(err)
 		}
 		h.container, h.accountHost = identity.ContainerRID, identity.AccountHost
-		if h.cfg.Concurrency > 1 {
+		if h.cfg.keyed() {
 			if h.keyReader, err = newKeyReader(identity.KeyPaths, h.cfg.Order); err != nil {
 				return err
 			}
+		}
+		if err := h.openLetters(ctx, identity, store); err != nil {
+			return err
 		}
 		h.opened, h.costs = store, newLeaseCosts(h.metrics, store)
 		if h.dialect == lease.JavaHandleChanges {

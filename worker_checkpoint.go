@@ -24,6 +24,9 @@ type openPage struct {
 	// number is the number of the page, or of the last one of its batch. It stays, while
 	// pagePosition moves over later pages that have no open changes.
 	number int64
+	// read is the number of changes that were read up to the end of the page, if several lanes
+	// have them.
+	read int64
 	pagePosition
 	// left is the number of parts that are not done: the whole batch, or each change if
 	// several calls are made at a time. handled is the number of changes that were handled.
@@ -104,13 +107,15 @@ func (p *progress) finish(page *openPage, n int) {
 	} else {
 		page.after.before = page.before
 	}
-	if page.before != nil {
-		page.before.after = page.after
-		page.before.pagePosition = page.pagePosition
-		page.before.handled += page.handled
+	before, after := page.before, page.after
+	page.before, page.after = nil, nil // the user may keep a batch, which must not keep later ones
+	if before != nil {
+		before.after = after
+		before.pagePosition = page.pagePosition
+		before.handled += page.handled
 		return
 	}
-	p.first = page.after
+	p.first = after
 	p.due = page.pagePosition
 	if page.handled > 0 {
 		p.covered = append(p.covered, handledPage{page.page, page.handled})
@@ -137,7 +142,7 @@ func (p *progress) behind() bool { return p.durable.page < p.due.page }
 // the conditions at deliverer.
 func (lw *leaseWriter) mayHandOut() bool {
 	const most = 1
-	return lw.anchored && (lw.w.parallel() || !lw.w.cfg.Checkpoint.everyBatch() || len(lw.progress.covered) <= most)
+	return lw.anchored && (lw.w.keyed() || !lw.w.cfg.Checkpoint.everyBatch() || len(lw.progress.covered) <= most)
 }
 
 // positionDue reports whether the due position must be written now. Otherwise the next
@@ -151,7 +156,7 @@ func (lw *leaseWriter) positionDue() bool {
 		return true
 	case every.Manual || len(lw.progress.covered) == 0:
 		return false // if checkpoints are not manual, the due position is after pages without changes only
-	case every.everyBatch() || every.Changes > 0 && lw.progress.changes >= every.Changes || w.parallel() && w.windowFull():
+	case every.everyBatch() || every.Changes > 0 && lw.progress.changes >= every.Changes || w.keyed() && w.windowFull():
 		return true
 	case every.Interval > 0:
 		if w.now.Mono >= lw.since+every.Interval {
@@ -201,12 +206,14 @@ type checkpointAsk struct {
 	batch *queuedBatch
 	page  int64
 	reply chan error // receives the call's result; it has a capacity of 1
+	// left reports whether it is no call, but the end of one whose context has ended.
+	left bool
 }
 
 // ErrGap is returned by [Batch.Checkpoint] if the position cannot cover the batch, because an
 // earlier one has failed and waits for its retry. That happens only with Config.Concurrency
-// above 1. The batch is acknowledged all the same: once the earlier one has been handled, the
-// position moves over both.
+// above 1 or Config.Failure.Letters. The batch is acknowledged all the same: once the earlier one
+// has been handled, the position moves over both. So a handler that returns ErrGap has not failed.
 var ErrGap = errors.New("changefeed: the position cannot cover the batch yet, because an earlier batch waits for a retry")
 
 // checkpoint asks the worker to store the position after batch b, whose last page has the
@@ -225,8 +232,12 @@ func (w *worker) checkpoint(ctx context.Context, b *queuedBatch, page int64) err
 	case err := <-ask.reply:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	select { // the handler goes on
+	case w.asks <- &checkpointAsk{batch: b, left: true}:
+	case <-w.done:
+	}
+	return ctx.Err()
 }
 
 // afterwards returns the result of a checkpoint that is called after the worker has
@@ -243,6 +254,10 @@ func (w *worker) afterwards(page int64) error {
 // lease start there. The call must not wait for the end of the worker, which waits for the
 // observer's Close, which may have made the call.
 func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
+	if ask.left {
+		lw.w.deliver.goesOn(ask.batch)
+		return
+	}
 	if ask.page <= lw.progress.durable.page {
 		ask.reply <- nil
 		return
@@ -259,7 +274,7 @@ func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
 // acknowledge records that a batch was handled, because the user checkpoints it. With one call
 // of the handler at a time, everything before the batch counts as handled, too.
 func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
-	if !lw.w.parallel() {
+	if !lw.w.keyed() {
 		for page := lw.progress.first; page != nil && page.number <= ask.page; page = lw.progress.first {
 			lw.progress.finish(page, page.left)
 		}
@@ -274,9 +289,21 @@ func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
 		return
 	}
 	b.acknowledged = true
-	for _, page := range b.pages {
-		lw.progress.handled(page, 1)
-		lw.progress.finish(page, 1)
+	for _, o := range b.places {
+		lw.progress.handled(o.page, 1)
+		lw.progress.finish(o.page, 1)
+	}
+}
+
+// givenUp records that the letters of batch b are written, so that its changes are done, even if
+// checkpoints are manual.
+func (lw *leaseWriter) givenUp(b *queuedBatch) {
+	if b.acknowledged {
+		return
+	}
+	for _, o := range b.places {
+		lw.progress.handled(o.page, 1)
+		lw.progress.finish(o.page, 1)
 	}
 }
 
@@ -284,7 +311,7 @@ func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
 // manual, what was handled is done.
 func (lw *leaseWriter) delivered(b *queuedBatch, o outcome) {
 	p, manual := &lw.progress, lw.w.cfg.Checkpoint.Manual
-	if !lw.w.parallel() {
+	if !lw.w.keyed() {
 		if o.err != nil || b.own.left == 0 { // the user has checkpointed the batch before its handler returned
 			return
 		}
@@ -296,12 +323,13 @@ func (lw *leaseWriter) delivered(b *queuedBatch, o outcome) {
 		}
 		return
 	}
-	pages := b.pages
-	b.pages = nil
-	for i, page := range pages {
+	places := b.places
+	b.places = nil
+	for i, from := range places {
+		page := from.page
 		switch what := o.of(i); {
 		case what == stillOpen:
-			b.pages = append(b.pages, page)
+			b.places = append(b.places, from)
 		case b.acknowledged:
 		case what == wasHidden:
 			p.finish(page, 1)
@@ -315,13 +343,22 @@ func (lw *leaseWriter) delivered(b *queuedBatch, o outcome) {
 	}
 }
 
+// answersSoon reports whether a call of Batch.Checkpoint only waits until its position, which is
+// due, is stored. Its handler then goes on.
+func (lw *leaseWriter) answersSoon() bool {
+	return slices.ContainsFunc(lw.asks, func(ask *checkpointAsk) bool { return ask.page <= lw.progress.due.page })
+}
+
 // gaps refuses the waiting calls of Batch.Checkpoint whose position cannot be stored before an
-// earlier batch is delivered again. failing returns the number of the first page of the earliest
-// batch, other than the caller's, that has failed. ends reports whether nothing more is
-// delivered.
-func (lw *leaseWriter) gaps(ends bool, failing func(*queuedBatch) int64) {
+// earlier batch is delivered again: first is the earliest one that has failed, and second the
+// earliest of the others. Nothing from the page with the number stuck on will be delivered.
+func (lw *leaseWriter) gaps(first, second *queuedBatch, stuck int64) {
 	lw.answer(func(ask *checkpointAsk) bool {
-		if failing(ask.batch) > ask.page && !(ends && ask.page > lw.progress.due.page) {
+		earlier := first
+		if first == ask.batch {
+			earlier = second
+		}
+		if ask.page <= lw.progress.due.page || stuck > ask.page && (earlier == nil || earlier.begins() > ask.page) {
 			return false
 		}
 		lw.w.checkpointed(ask, ErrGap)

@@ -84,10 +84,14 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 	}
 	for w.window.busy < w.cfg.Concurrency && d.opened && (ends || w.mayDeliver()) {
 		b := w.window.next(ends)
-		if b == nil {
+		switch {
+		case b == nil:
 			return
+		case b.failure != nil:
+			d.writeLetters(b)
+		default:
+			d.handle(b, doc.Range, bound)
 		}
-		d.handle(b, doc.Range, bound)
 	}
 }
 
@@ -124,7 +128,12 @@ func (d *deliverer) start(op string, call func() (then func())) {
 // ended takes back the caller c, whose call has returned.
 func (d *deliverer) ended(c *caller) {
 	d.calls--
-	d.free = append(d.free, c)
+	if len(d.free) < d.w.cfg.Concurrency {
+		d.free = append(d.free, c)
+		return
+	}
+	c.close() // handlers that wait for checkpoints had needed more
+	d.callers = slices.DeleteFunc(d.callers, func(other *caller) bool { return other == c })
 }
 
 // retryNow ends the delays before the next calls.
@@ -142,6 +151,14 @@ func (d *deliverer) waits(b *queuedBatch) {
 	}
 }
 
+// goesOn records that the handler goes on, though its checkpoint was not answered.
+func (d *deliverer) goesOn(b *queuedBatch) {
+	if b.lent {
+		b.lent = false
+		d.w.window.busy++
+	}
+}
+
 // answer answers a call of Batch.Checkpoint. If the handler has made it, its call counts again.
 func (d *deliverer) answer(ask *checkpointAsk, err error) {
 	if ask.batch.lent {
@@ -153,13 +170,10 @@ func (d *deliverer) answer(ask *checkpointAsk, err error) {
 
 // resume answers the calls of Batch.Checkpoint that wait for a place, as far as there are some.
 func (d *deliverer) resume() {
-	for len(d.resuming) > 0 && (d.w.window.busy < d.w.cfg.Concurrency || d.w.phase >= phaseEnding) {
+	for len(d.resuming) > 0 && (d.w.window.busy < d.w.cfg.Concurrency && !d.w.window.isAlone() || d.w.phase >= phaseEnding) {
 		r := d.resuming[0]
 		d.resuming = d.resuming[1:]
-		if r.ask.batch.lent {
-			r.ask.batch.lent = false
-			d.w.window.busy++
-		}
+		d.goesOn(r.ask.batch)
 		r.ask.reply <- r.err
 	}
 }
@@ -378,11 +392,14 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 // handled handles the outcome of a call of the handler with batch b.
 func (d *deliverer) handled(b *queuedBatch, o outcome) {
 	w, l := d.w, b.lane
-	if b.lent { // the user's context ended while the handler waited for a checkpoint
-		b.lent = false
-		w.window.busy++
+	d.goesOn(b)
+	if failure, ok := errors.AsType[*HandlerError](o.err); ok && failure.gap && b.acknowledged { // its changes count as handled
+		o = outcome{handled: len(b.Changes)}
 	}
 	w.delivered(b, o)
+	if o.handled > 0 && w.letters != nil && w.breaker.succeeded() {
+		w.notify(Notification{Event: Unpaused, LeaseToken: w.token})
+	}
 	if o.err == nil {
 		l.retryDelay.done()
 		w.window.returned(b, true, 0)
@@ -394,13 +411,24 @@ func (d *deliverer) handled(b *queuedBatch, o outcome) {
 	if o.handled > 0 {
 		l.retryDelay.done()
 	}
-	w.window.returned(b, false, d.failed(o.err, b.attempts, &l.retryDelay))
+	attempt := b.attempts
+	if b.failedAt.IsZero() {
+		b.failedAt = w.now.Wall
+	}
+	switch d.triage(b, o) {
+	case giveUp:
+		d.writeLetters(b)
+	case divided:
+		d.notifyFailed(o.err, attempt, 0)
+		w.window.returned(b, false, w.now.Mono)
+	case repeat:
+		w.window.returned(b, false, d.failed(o.err, attempt, &l.retryDelay))
+	}
 }
 
 // failed handles the error err of a call of user code that is repeated after a failure, and
 // returns the time of the next call. attempt is the number of calls with the batch, or 0
-// without one. The end of the call's context is no failure, nor is a checkpoint that came too
-// late because the lease ends.
+// without one.
 func (d *deliverer) failed(err error, attempt int, delays *backoff) time.Duration {
 	w := d.w
 	if failure, ok := errors.AsType[*HandlerError](err); w.trust.held && ok && failure.stops {
@@ -408,10 +436,22 @@ func (d *deliverer) failed(err error, attempt int, delays *backoff) time.Duratio
 		return w.now.Mono
 	}
 	delay := delays.after(err)
-	if w.trust.ctx.Err() == nil && !(w.phase != phaseWorking && errors.Is(err, lease.ErrLost)) {
+	d.notifyFailed(err, attempt, delay)
+	return w.now.Mono + delay
+}
+
+// notifyFailed notifies the user of the error err of a call that is repeated after delay. The end of
+// the call's context is no failure, nor is a checkpoint that came too late because the lease ends.
+func (d *deliverer) notifyFailed(err error, attempt int, delay time.Duration) {
+	if w := d.w; d.counts(err) {
 		w.notify(Notification{Event: Failed, LeaseToken: w.token, Err: err, Attempt: attempt, Delay: delay})
 	}
-	return w.now.Mono + delay
+}
+
+// counts reports whether err is a failure of the user's code.
+func (d *deliverer) counts(err error) bool {
+	w := d.w
+	return w.trust.ctx.Err() == nil && !(w.phase != phaseWorking && errors.Is(err, lease.ErrLost))
 }
 
 // close calls the observer's Close with the reason r.

@@ -31,8 +31,9 @@ func (w *worker) stillThere() {
 	w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
 }
 
-// parallel reports whether several calls of the handler may be under way at a time.
-func (w *worker) parallel() bool { return w.cfg.Concurrency > 1 }
+// keyed reports whether each key has a lane of its own: because several calls of the handler may
+// be under way at a time, or because a key that fails must not delay the others.
+func (w *worker) keyed() bool { return w.keyReader != nil }
 
 // pushed passes a page that was read, and the position after it, to the window and to the
 // writer. A page without changes only moves the position of those before it.
@@ -76,18 +77,32 @@ func (w *worker) waits(b *queuedBatch)                       { w.deliver.waits(b
 func (w *worker) checkpointed(ask *checkpointAsk, err error) { w.deliver.answer(ask, err) }
 
 // findGaps refuses the calls of Batch.Checkpoint for which the position cannot be stored: an
-// earlier batch has failed, or will not be delivered because the work ends.
+// earlier batch has failed, or will not be delivered, because all calls under way wait for
+// checkpoints themselves.
 func (w *worker) findGaps() {
-	if len(w.writer.asks) == 0 || !w.parallel() {
+	if len(w.writer.asks) == 0 || !w.keyed() {
 		return
 	}
-	ends := w.window.busy == 0 && (w.phase != phaseWorking || !w.leaseStop().IsZero())
-	w.writer.gaps(ends, w.window.failing)
+	first, second := w.window.failing()
+	stuck := int64(never)
+	if w.window.busy == 0 && !w.writer.answersSoon() {
+		stuck = w.window.waiting()
+		if w.phase != phaseWorking || !w.leaseStop().IsZero() {
+			stuck = 0
+		}
+	}
+	if first != nil || stuck != int64(never) {
+		w.writer.gaps(first, second, stuck)
+		w.deliver.resume()
+	}
 }
 
 // stopped stops the lease, for the reason err. attempt is the number of calls of the handler
 // with the batch that stopped it, or 0 without one.
 func (w *worker) stopped(err error, attempt int) {
+	if !w.leaseStop().IsZero() {
+		return // several calls at a time may stop it
+	}
 	w.writer.stop = protocol.Stop{At: w.now.Wall, Reason: err.Error()}
 	w.notifyStopped(err, attempt)
 }

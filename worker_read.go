@@ -74,7 +74,7 @@ func (r *reader) step(doc lease.Lease) {
 		w.metrics.read(page)
 		skip := w.askToSkip(doc, request.From, err)
 		var keys []laneKey
-		if err == nil && w.parallel() {
+		if err == nil && w.keyed() {
 			page.Changes, keys = w.keyReader.of(page.Changes)
 		}
 		return func() { r.answered(started, page, keys, err, skip) }

@@ -36,9 +36,9 @@ type window struct {
 	// bytes is the size of all changes in the window that are not done. busy is the number of
 	// calls of the handler that are under way and do not wait for a checkpoint.
 	bytes, busy int
-	// order counts the batches, and started is the number of the last page of which a change
+	// read is the number of changes that were read. order counts the batches, and started is the number of the last page of which a change
 	// was delivered.
-	order, started int64
+	read, order, started int64
 }
 
 // lane is a sequence of batches that are handled one after the other.
@@ -61,11 +61,14 @@ type queuedBatch struct {
 	// order is the batch's place among those of all lanes. first and last are the numbers of
 	// the pages in which its changes begin and end.
 	order, first, last int64
-	// own is the page of the batch if there is one lane. Otherwise pages has the page of each
-	// change that is not done, and unacknowledged those of the changes that were handled and
-	// wait for a checkpoint by the user.
-	own                   openPage
-	pages, unacknowledged []*openPage
+	// own is the page of the batch if there is one lane. Otherwise places says where each
+	// change that is not done comes from, and unacknowledged has the pages of the
+	// changes that were handled and wait for a checkpoint by the user.
+	own            openPage
+	places         []place
+	unacknowledged []*openPage
+	// failure is why the batch was given up, if it was. Its letters are then to be written.
+	failure *HandlerError
 	// acknowledged reports whether the user has checkpointed the batch, and lent whether the
 	// handler waits for a checkpoint, so that another call may be made in the meantime.
 	acknowledged, lent bool
@@ -75,9 +78,18 @@ type queuedBatch struct {
 	// filtered reports whether Config.Filter was applied to the changes, and failed whether the
 	// last call with the batch has failed.
 	filtered, failed bool
+	// failedAt is when the handler first failed with the batch, by the wall clock.
+	failedAt time.Time
 	// attempts is the number of calls of the handler with the batch. handled is the number
 	// of changes that they handled; these are no longer among Changes.
 	attempts, handled int
+}
+
+// place says where a change comes from: its page, and how many changes of its transaction
+// precede it there.
+type place struct {
+	page  *openPage
+	index int
 }
 
 func newWindow(w *worker) window {
@@ -127,13 +139,18 @@ func (q *window) push(page feed.Page, at pagePosition, keys []laneKey, opened fu
 		opened(&b.own)
 		return
 	}
-	open := &openPage{number: at.page, pagePosition: at, left: len(page.Changes)}
+	q.read += int64(len(page.Changes))
+	open := &openPage{number: at.page, read: q.read, pagePosition: at, left: len(page.Changes)}
 	opened(open)
 	q.split(page, keys, func(part feed.Page, key laneKey) {
 		b, _ := q.add(part, key, at.page)
 		b.last = at.page
-		for range part.Changes {
-			b.pages = append(b.pages, open)
+		index := 0
+		for i := range part.Changes {
+			if index++; i == 0 || part.Changes[i-1].LSN != part.Changes[i].LSN {
+				index = 0
+			}
+			b.places = append(b.places, place{open, index})
 		}
 	})
 }
@@ -178,7 +195,10 @@ func (b *queuedBatch) measure() int {
 	return b.Bytes - before
 }
 
-func sizeOf(c *feed.Change) int { return len(c.Current) + len(c.Previous) }
+func sizeOf(c *feed.Change) int {
+	const component = 16
+	return len(c.Current) + len(c.Previous) + len(c.DeletedID) + component*len(c.DeletedKey)
+}
 
 // add adds the changes of a page to the last batch of the key's lane if they fit and it has not
 // started, or else as a batch of their own.
@@ -227,7 +247,7 @@ func (l *lane) waiting() *queuedBatch {
 
 // last returns the last batch of the only lane if it has not started, or else nil.
 func (q *window) last() *queuedBatch {
-	if l := q.lanes[0]; l != nil && !q.w.parallel() {
+	if l := q.lanes[0]; l != nil && !q.w.keyed() {
 		return l.waiting()
 	}
 	return nil
@@ -241,7 +261,7 @@ func (q *window) last() *queuedBatch {
 func (q *window) full(uncovered int) bool {
 	const done = 32
 	limit := q.w.cfg.ReadAhead
-	if q.w.parallel() {
+	if q.w.keyed() {
 		return q.bytes+uncovered*done >= limit
 	}
 	l := q.lanes[0]
@@ -275,17 +295,15 @@ func (q *window) next(ends bool) *queuedBatch {
 	for len(q.ready.lanes) > 0 {
 		l := q.ready.lanes[0]
 		b := l.queue[0]
-		if ends && b.failed {
+		if ends && (b.failed || b.first > q.started) {
 			heap.Pop(&q.ready)
 			heap.Push(&q.delayed, l)
 			continue
 		}
-		if ends && b.first > q.started || q.blocked(l) {
+		if q.blocked(l) {
 			return nil
 		}
-		if ends && b.last > q.started {
-			b = q.cut(b)
-		}
+		q.cut(b, ends)
 		if !b.failed && !q.w.mayHandOut() {
 			return nil
 		}
@@ -299,35 +317,55 @@ func (q *window) next(ends bool) *queuedBatch {
 }
 
 // blocked reports whether the first batch of lane l must wait for other lanes: since the key of
-// its change cannot be read, or since that holds for a change before it.
+// its change cannot be read, or since that holds for a change before it. A change whose handler
+// waits for its checkpoint is done, for what it waits for may be behind it.
 func (q *window) blocked(l *lane) bool {
-	if q.alone == nil || len(q.alone.queue) == 0 {
+	if q.alone == nil {
 		return false
 	}
-	first := q.alone.queue[0].order
+	waits := slices.IndexFunc(q.alone.queue, func(b *queuedBatch) bool { return !b.lent })
+	if waits < 0 {
+		return false
+	}
+	first := q.alone.queue[waits].order
 	if l != q.alone {
 		return l.queue[0].order > first
 	}
 	return q.busy > 0 || slices.ContainsFunc(q.delayed.lanes, func(other *lane) bool { return other.queue[0].order < first })
 }
 
-// cut divides the first batch of a lane, so that it ends with the last page that has started.
-func (q *window) cut(b *queuedBatch) *queuedBatch {
-	n := slices.IndexFunc(b.pages, func(page *openPage) bool { return page.number > q.started })
-	if n <= 0 { // there is one lane, whose batches are finished as a whole
-		return b
+// isAlone reports whether a change is in the handler beside which no other may be.
+func (q *window) isAlone() bool { return q.alone != nil && q.alone.busy && !q.alone.queue[0].lent }
+
+// cut divides the first batch of a lane before it starts, so that it ends with the last page that
+// has started or, unless the work ends, with one that has at most Config.MaxItems changes more than
+// its first page. Otherwise a key with a change in each of many pages would start all of them,
+// and a planned move would have to finish them.
+func (q *window) cut(b *queuedBatch, ends bool) {
+	if b.failed || b.last <= q.started || len(b.places) == 0 { // with one lane, batches are handled as a whole
+		return
 	}
-	rest := *b
+	far := b.places[0].page.read + int64(q.w.cfg.MaxItems)
+	n := slices.IndexFunc(b.places, func(p place) bool {
+		return p.page.number > q.started && (ends || p.page.read > far)
+	})
+	if n > 0 {
+		q.divide(b, n)
+	}
+}
+
+// divide divides the first batch of a lane after n changes. The others are a batch of their own.
+func (q *window) divide(b *queuedBatch, n int) {
+	rest, before := *b, b.Bytes
 	rest.Changes, b.Changes = b.Changes[n:], slices.Clip(b.Changes[:n])
-	rest.pages, b.pages = b.pages[n:], slices.Clip(b.pages[:n])
-	rest.first, b.last = rest.pages[0].number, b.pages[n-1].number
-	rest.Charge = 0
+	rest.places, b.places = b.places[n:], slices.Clip(b.places[:n])
+	rest.first, b.last = rest.places[0].page.number, b.places[n-1].page.number
+	rest.Charge, rest.attempts, rest.failed = 0, 0, false
+	rest.unacknowledged, rest.acknowledged, rest.failedAt = nil, false, time.Time{}
 	rest.measure()
 	b.measure()
-	q.order++
-	rest.order = q.order
+	q.bytes += b.Bytes + rest.Bytes - before // less than before if some changes were handled
 	b.lane.queue = slices.Insert(b.lane.queue, 1, &rest)
-	return b
 }
 
 // returned puts the lane of a batch back, after a call of the handler. done reports whether the
@@ -338,7 +376,7 @@ func (q *window) returned(b *queuedBatch, done bool, due time.Duration) {
 	q.busy--
 	if !done {
 		l.due, b.failed = due, true
-		if q.w.parallel() {
+		if q.w.keyed() {
 			q.bytes += b.measure()
 		}
 		heap.Push(&q.delayed, l)
@@ -351,7 +389,7 @@ func (q *window) returned(b *queuedBatch, done bool, due time.Duration) {
 	switch {
 	case len(l.queue) > 0:
 		heap.Push(&q.ready, l)
-	case l != q.alone && q.w.parallel():
+	case l != q.alone && q.w.keyed():
 		delete(q.lanes, l.key)
 	}
 }
@@ -365,18 +403,51 @@ func (q *window) retryNow() {
 	heap.Init(&q.delayed)
 }
 
-// failing returns the number of the first page of the earliest batch, other than b, that has
-// failed and waits for its retry, or never's number if there is none.
-func (q *window) failing(b *queuedBatch) int64 {
-	first := int64(never)
+// failing returns the earliest batch that has failed, waits for its retry and holds the position,
+// and the earliest of the others. Each may be nil.
+func (q *window) failing() (first, second *queuedBatch) {
 	for _, heap := range []*laneHeap{&q.delayed, &q.ready} {
 		for _, l := range heap.lanes {
-			if f := l.queue[0]; f != b && f.failed {
-				first = min(first, f.first)
+			switch b := l.queue[0]; {
+			case !b.failed || b.acknowledged:
+			case first == nil || b.begins() < first.begins():
+				first, second = b, first
+			case second == nil || b.begins() < second.begins():
+				second = b
 			}
 		}
 	}
+	return first, second
+}
+
+// waiting returns the number of the first page from which a change waits that was not delivered
+// yet, or never's number if none does.
+func (q *window) waiting() int64 {
+	first := int64(never)
+	look := func(l *lane) {
+		next := 0
+		if l.busy {
+			next = 1
+		}
+		if next < len(l.queue) {
+			first = min(first, l.queue[next].begins())
+		}
+	}
+	for _, l := range q.lanes {
+		look(l)
+	}
+	if q.alone != nil {
+		look(q.alone)
+	}
 	return first
+}
+
+// begins returns the number of the first page of which the batch has a change that is not done.
+func (b *queuedBatch) begins() int64 {
+	if len(b.places) > 0 {
+		return b.places[0].page.number
+	}
+	return b.first
 }
 
 // laneHeap is a heap of lanes for package container/heap.
@@ -385,7 +456,12 @@ type laneHeap struct {
 	before func(a, b *lane) bool
 }
 
-func byOrder(a, b *lane) bool { return a.queue[0].order < b.queue[0].order }
+// byOrder puts the lane first whose first batch begins in the earliest page.
+func byOrder(a, b *lane) bool {
+	x, y := a.queue[0], b.queue[0]
+	return x.first < y.first || x.first == y.first && x.order < y.order
+}
+
 func byDue(a, b *lane) bool {
 	return a.due < b.due || a.due == b.due && byOrder(a, b)
 }

@@ -687,7 +687,7 @@ func TestKeysOfChangesDoNotDependOnTheirSpelling(t *testing.T) {
 // When the work ends, a key's batch may have changes of pages that have not started. Those are
 // left for the next owner.
 func TestBatchIsCutAtTheLastPageThatHasStarted(t *testing.T) {
-	w := &worker{host: &host{cfg: Config{MaxItems: 10, ReadAhead: 1 << 20, Concurrency: 2}}}
+	w := &worker{host: &host{keyReader: &keyReader{}, cfg: Config{MaxItems: 10, ReadAhead: 1 << 20, Concurrency: 2}}}
 	w.window, w.writer = newWindow(w), leaseWriter{w: w, anchored: true, progress: newProgress("")}
 	for n := range int64(4) {
 		page := pageOf(fmt.Sprint(n+1), 2*n+1, 2*n+2)

@@ -86,6 +86,19 @@ func (s *Source) ContainerID(ctx context.Context) (feed.ContainerID, error) {
 	return feed.ContainerID{Account: account, RID: p.rid}, err
 }
 
+// KeyHash implements [feed.KeyHasher]. It also returns the errors of [Source.Identity].
+func (s *Source) KeyHash(ctx context.Context, key feed.PartitionKey) (string, error) {
+	p, err := s.known(ctx)
+	if err != nil {
+		return "", err
+	}
+	components, _, err := p.keyComponents(key)
+	if err != nil {
+		return "", err
+	}
+	return epk.Hex(p.hash.Append(nil, components)), nil
+}
+
 // SplitRange divides a range into parts with equal shares of the key hashes, for
 // [feed.SplitRange]. It also returns the errors of [Source.Identity].
 func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {

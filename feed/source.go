@@ -35,6 +35,14 @@ type Source interface {
 	SplitRange(ctx context.Context, r Range, n int) ([]Range, error)
 }
 
+// KeyHasher is a [Source] that also knows the hash of a partition key. A processor that writes
+// dead letters needs it, so that the letters of a range of keys can be found.
+type KeyHasher interface {
+	// KeyHash returns the effective partition key of a whole key, in the form of a bound of a
+	// [Range].
+	KeyHash(ctx context.Context, key PartitionKey) (string, error)
+}
+
 // Identity identifies a container to all its hosts. Since the lease IDs contain it, it
 // survives a failover, but it changes when the container is deleted and recreated.
 type Identity struct {

@@ -2,21 +2,19 @@ package store_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/letters"
 	"github.com/changefeed-go/changefeed/store"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// A change that the handler cannot process would be delivered again and again, and would
-// hold up the changes after it. This handler writes such a change to a second container,
-// together with the reason, and continues. If that write fails, the handler returns its
-// error. The batch is then delivered again, so no change is lost.
+// A change that the handler cannot process would be delivered again and again. Here it is given up
+// after two attempts and kept as a dead letter, and so is an order that cannot be decoded.
 func Example_deadLetters() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -28,69 +26,39 @@ func Example_deadLetters() {
 	if _, err := db.CreateDatabase(ctx, storetype.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
-	container := func(p storetype.ContainerProperties) *store.Container {
-		c, err := db.CreateContainer(ctx, "shop", p)
+	container := func(id, keyPath string) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", storetype.ContainerProperties{ID: id, KeyPaths: []string{keyPath}})
 		if err != nil {
 			log.Fatal(err)
 		}
 		return c
 	}
-	orders := container(storetype.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	deadLetters := container(storetype.ContainerProperties{ID: "dead-letters", KeyPaths: []string{"/customer"}})
-	leases := container(storetype.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
-	write := func(c *store.Container, documents ...string) {
-		for _, document := range documents {
-			if _, err := c.Upsert(ctx, nil, []byte(document), storetype.WriteOptions{}); err != nil {
-				log.Fatal(err)
-			}
-		}
-	}
-	write(orders,
+	orders, leases := container("orders", "/customer"), container("leases", "/id")
+	dead := db.Letters(container("letters", letters.KeyPath))
+	for _, order := range []string{
 		`{"id":"1","customer":"ada","total":12}`,
 		`{"id":"2","customer":"bob","total":"a lot"}`,
 		`{"id":"3","customer":"eve","total":-7}`,
-		`{"id":"4","customer":"ada","total":30}`,
-	)
-
-	ship := func(order json.RawMessage) error {
-		var o struct{ Total float64 }
-		if err := json.Unmarshal(order, &o); err != nil {
-			return err
+		`{"id":"4","customer":"eve","total":30}`,
+	} {
+		if _, err := orders.Upsert(ctx, nil, []byte(order), storetype.WriteOptions{}); err != nil {
+			log.Fatal(err)
 		}
-		if o.Total < 0 {
-			return errors.New("negative total")
-		}
-		return nil
 	}
+
 	processor, err := changefeed.New(changefeed.Config{
 		Processor: "shipping",
 		Source:    db.Source(orders),
 		Leases:    db.Leases(leases),
 		Start:     feed.Beginning(),
-		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
-			for _, change := range b.Changes {
-				id, err := change.ID()
-				if err != nil {
-					return err
-				}
-				if err := ship(change.Current); err != nil {
-					var order struct{ Customer string }
-					_ = json.Unmarshal(change.Current, &order) // if there is no customer, the key is empty
-					letter, err := json.Marshal(map[string]any{
-						"id": id, "customer": order.Customer, "lsn": change.LSN, "reason": err.Error(), "order": change.Current,
-					})
-					if err != nil {
-						return err
-					}
-					if _, err := deadLetters.Upsert(ctx, nil, letter, storetype.WriteOptions{}); err != nil {
-						return err
-					}
-				} else {
-					fmt.Println("shipped", id)
-				}
-				if id == "4" {
-					stop()
-				}
+		Failure:   changefeed.Failure{Attempts: 2, Delay: 1, Letters: dead, Park: changefeed.ParkNone},
+		Handler: changefeed.Each(func(_ context.Context, c changefeed.Change[struct{ Total float64 }]) error {
+			if c.Current.Total < 0 {
+				return errors.New("negative total")
+			}
+			fmt.Println("shipped", c.ID)
+			if c.ID == "4" {
+				stop()
 			}
 			return nil
 		}),
@@ -102,22 +70,19 @@ func Example_deadLetters() {
 		log.Fatal(err)
 	}
 
-	letters, err := deadLetters.Items(context.Background(), storetype.ItemsRequest{})
+	all, err := dead.Open(context.Background(), letters.Key{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, letter := range letters.Items {
-		var l struct {
-			ID, Reason string
-		}
-		if err := json.Unmarshal(letter.Body, &l); err != nil {
+	for l, err := range all.Read(context.Background(), letters.Query{}) {
+		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("dead letter %s: %s\n", l.ID, l.Reason)
+		fmt.Printf("order %s after %d attempts\n", l.ItemID, l.Attempts)
 	}
 	// Unordered output:
 	// shipped 1
+	// order 2 after 1 attempts
+	// order 3 after 2 attempts
 	// shipped 4
-	// dead letter 2: json: cannot unmarshal string into Go struct field .Total of type float64
-	// dead letter 3: negative total
 }

@@ -140,6 +140,11 @@ func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Ra
 	return divide(r, n), ctx.Err()
 }
 
+// KeyHash implements [feed.KeyHasher].
+func (s *Source) KeyHash(ctx context.Context, key feed.PartitionKey) (string, error) {
+	return EPK(key), ctx.Err()
+}
+
 // LSN returns the LSN of a live partition's last transaction, or 0 if there is no such
 // partition or transaction.
 func (s *Source) LSN(id string) int64 {

@@ -1,15 +1,14 @@
-// Typed decodes the changes. It writes documents that cannot be decoded to a file and
-// continues with the rest.
+// Typed decodes the changes. A document that cannot be decoded becomes a dead letter in the
+// container shop/letters, and the processor continues with the rest. `changefeed letters ls`
+// shows it.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
@@ -26,36 +25,6 @@ type Order struct {
 	Total    int    `json:"total"`
 }
 
-// letters is a handler of orders. It writes each change that cannot be decoded to a file.
-type letters struct {
-	mu   sync.Mutex // guards file
-	file *os.File
-}
-
-// Handle implements changefeed.Handler. With changefeed.Each, the handler would be a
-// function that gets decoded orders. Then a document that cannot be decoded would stop
-// its lease until the document is corrected.
-func (l *letters) Handle(_ context.Context, b *changefeed.Batch) error {
-	for _, change := range b.Changes {
-		var o Order
-		if err := json.Unmarshal(change.Current, &o); err != nil {
-			if err := l.keep(change, err); err != nil {
-				return err // the batch is then delivered again, so no change is lost
-			}
-			continue
-		}
-		fmt.Printf("%s ordered for %d\n", o.Customer, o.Total)
-	}
-	return nil
-}
-
-func (l *letters) keep(change feed.Change, reason error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err := fmt.Fprintf(l.file, "LSN %d: %v: %s\n", change.LSN, reason, change.Current)
-	return err
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -63,21 +32,20 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	file, err := os.OpenFile("dead-letters.txt", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() {
-		if err := file.Close(); err != nil {
-			log.Print(err)
-		}
-	}()
 	processor, err := changefeed.New(changefeed.Config{
 		Processor: "typed",
 		Source:    shop.Source("shop", "orders", cosmos.SourceOptions{}),
 		Leases:    shop.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
 		Start:     feed.Beginning(),
-		Handler:   &letters{file: file},
+		Failure: changefeed.Failure{
+			Attempts: 5,
+			Letters:  shop.Letters("shop", "letters", cosmos.LetterOptions{Create: true}),
+			Park:     changefeed.ParkNone, // orders do not build on each other
+		},
+		Handler: changefeed.Each(func(_ context.Context, c changefeed.Change[Order]) error {
+			fmt.Printf("%s ordered for %d\n", c.Current.Customer, c.Current.Total)
+			return nil
+		}),
 	})
 	if err != nil {
 		log.Fatal(err)

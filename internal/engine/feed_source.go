@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
 // source is a container's change feed.
@@ -51,6 +52,15 @@ func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 }
 
 var _ feed.Identifier = source{}
+
+// KeyHash implements [feed.KeyHasher].
+func (s source) KeyHash(ctx context.Context, key feed.PartitionKey) (string, error) {
+	components, err := s.c.paths.FullKey(key)
+	if err != nil {
+		return "", err
+	}
+	return epk.Hex(s.c.hash.Append(nil, components)), ctx.Err()
+}
 
 // SplitRange implements [feed.Source].
 func (s source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -122,6 +123,12 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 		return does
 	}
 	switch {
+	case o.host.settings.attempts > 0 && r.poisoned(b) >= 0:
+		i := r.poisoned(b)
+		does.err = errHandler
+		if seeded.Hash(r.scenario.seed, o.host.id)%2 == 0 {
+			does.err = stuckAt(b, i)
+		}
 	case d.chance(odds.panics):
 		r.world.occurs(failingHandlers)
 		does.exits = d.chance(0.5)
@@ -150,6 +157,24 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	}
 	r.world.inject()
 	return does
+}
+
+// poisoned returns the index of the first change of a batch that the handler cannot process, or
+// -1 if there is none.
+func (r *run) poisoned(b *changefeed.Batch) int {
+	return slices.IndexFunc(b.Changes, func(c feed.Change) bool {
+		id, _ := c.ID()
+		return seeded.Float(seeded.Mix(seeded.Hash(r.scenario.seed, "poison "+id))) < r.scenario.odds.poison
+	})
+}
+
+// stuckAt returns the error of a handler that handles one change at a time and fails at change i.
+func stuckAt(b *changefeed.Batch, i int) error {
+	failed := map[int]error{i: errHandler}
+	for later := i + 1; later < len(b.Changes); later++ {
+		failed[later] = changefeed.ErrNotHandled
+	}
+	return &changefeed.BatchError{Errors: failed}
 }
 
 // partOf draws which changes of a batch fail, one of them with err.

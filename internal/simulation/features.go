@@ -90,6 +90,7 @@ const (
 	partialFailures          = "partial-failures"
 	stoppedLeases            = "stopped-leases"
 	parallelCalls            = "parallel-calls"
+	lettersOfHosts           = "letters"
 	drainOff                 = "drain-off"
 
 	// The change feed and its partitions.
@@ -457,6 +458,12 @@ var features = []feature{
 	{
 		name: parallelCalls, share: 0.35, needs: []need{noManual}, mutant: "1150-two-calls-for-one-key",
 		text: "Hosts call the handler of a lease for up to 64 partition keys at the same time.",
+	},
+
+	{
+		name: lettersOfHosts, share: 0.25, needs: []need{allFaults, noManual}, counted: true, mutant: "1180-position-passes-before-the-letter",
+		text: "Handlers fail with some items at every attempt, and hosts give those changes up after one to five attempts and write letters. The feature occurs when a letter is stored.",
+		set:  func(s *scenario, d *draw) { s.odds.poison = 0.1 * d.float() },
 	},
 
 	// The results of handlers.

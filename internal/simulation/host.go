@@ -313,6 +313,11 @@ func (s *hostSource) serve(ctx context.Context, f *read, estimates bool) (feed.P
 	return page, nil
 }
 
+// KeyHash implements [feed.KeyHasher].
+func (s *hostSource) KeyHash(_ context.Context, key feed.PartitionKey) (string, error) {
+	return s.host.world.engine.epk(key), nil
+}
+
 // CheckStart implements [feed.Source].
 func (s *hostSource) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
 	return s.inner.CheckStart(ctx, from, mode)

@@ -41,6 +41,7 @@ const (
 	opCreate     = "create"
 	opUpdate     = "update"
 	opDelete     = "delete"
+	opLetter     = "letter" // a write to the container for letters
 )
 
 // fault describes the delays and faults of a call. With the zero value, the request and

@@ -135,7 +135,7 @@ func (w *world) opens(ctx context.Context, h *host, l lease.Lease, what string) 
 // is the LSN of the first change of a batch, or 0.
 func (o *simObserver) name(call int64) string {
 	name := "handler " + o.lease.Token + " " + strconv.Itoa(o.run)
-	if o.host.parallel() {
+	if o.host.keyed() {
 		name += " " + strconv.FormatInt(call, 10)
 	}
 	return name
@@ -180,12 +180,12 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 		return err
 	}
 	u := &use{host: o.host, token: o.lease.Token, keys: o.lease.Range.OrFull(), what: useBatch, batch: f, asked: asked}
-	if o.host.parallel() {
+	if o.host.keyed() {
 		u.keys = keyRange(f.epk)
 	}
 	w.begins(ctx, u)
 	attempt := b.Attempt
-	if !o.host.parallel() {
+	if !o.host.keyed() {
 		o.attempt++
 		attempt = o.attempt
 	}
@@ -228,7 +228,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 		}
 		return err
 	}
-	if !o.host.parallel() {
+	if !o.host.keyed() {
 		o.attempt = 0
 		o.last = b
 	}
@@ -250,7 +250,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 // batch returns the fact of a batch.
 func (o *simObserver) batch(b *changefeed.Batch) *batch {
 	f := &batch{worker: o.fact, changes: b.Changes}
-	if !o.host.parallel() {
+	if !o.host.keyed() {
 		return f
 	}
 	f.epk = o.world.keyOf(b.Changes[0])

@@ -15,6 +15,7 @@ type settings struct {
 	times               times
 	maxItems, readAhead int
 	concurrency         int
+	attempts            int // before a letter; zero without letters
 	checkpoint          changefeed.Checkpointing
 	// minLeases and maxLeases bound the number of the host's leases. Zero means no bound.
 	minLeases, maxLeases int
@@ -48,7 +49,7 @@ func (h *host) config() changefeed.Config {
 	processorSeed := newDraw(w.seed, 0, "host", h.id)
 	hook.SetSeed(&cfg, processorSeed.next()|1)
 	hook.SetClock(&cfg, h.clock.now)
-	if h.parallel() {
+	if cfg.Failure = h.failure(); h.keyed() {
 		cfg.ReadAhead = max(0, cfg.ReadAhead) // it cannot be switched off
 		hook.SetConcurrency(&cfg, h.settings.concurrency)
 	}
@@ -70,13 +71,18 @@ func (r *run) configure(h *host) {
 		d := newDraw(r.scenario.seed, 0, "concurrency", h.id)
 		h.settings.concurrency = []int{1, 2, 3, 8, 64}[d.intn(5)]
 	}
+	if r.scenario.has(lettersOfHosts) {
+		d := newDraw(r.scenario.seed, 0, "attempts", h.id)
+		h.settings.attempts = d.between(1, 5)
+	}
 	if r.scenario.has(leaseLimits) && !r.world.isCalm() {
 		r.limit(h)
 	}
 }
 
-// parallel reports whether the host makes several calls of a lease's handler at a time.
-func (h *host) parallel() bool { return h.settings.concurrency > 1 }
+// keyed reports whether the host handles the changes of each key in order, and not those of each
+// lease.
+func (h *host) keyed() bool { return h.settings.concurrency > 1 || h.settings.attempts > 0 }
 
 // limit draws the bounds of the number of a host's leases. Some hosts have none.
 func (r *run) limit(h *host) {

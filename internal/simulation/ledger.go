@@ -186,6 +186,14 @@ type (
 		mixed   bool   // there are changes of other keys
 		err     error  // of the handler, or of the host
 	}
+	// letter is the moment at which the letter of a change is stored. token is that of its
+	// lease.
+	letter struct {
+		host  *host
+		token string
+		epk   string
+		changeName
+	}
 	// wait is the moment at which a handler has waited for its context or its work.
 	wait struct {
 		*worker

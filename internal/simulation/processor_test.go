@@ -297,7 +297,7 @@ func TestLeaseNotificationsComeInOrder(t *testing.T) {
 					note("acquired %s", n.LeaseToken)
 				case changefeed.Released:
 					note("released %s: %s", n.LeaseToken, n.Reason)
-				case changefeed.Stopped, changefeed.Resumed:
+				case changefeed.Stopped, changefeed.Resumed, changefeed.GivenUp, changefeed.Paused, changefeed.Unpaused:
 					note("%s %s", n.Event, n.LeaseToken)
 				case changefeed.Failed:
 					var h *changefeed.HandlerError

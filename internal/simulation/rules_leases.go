@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -367,7 +368,7 @@ func judgeHandOver(v *view, u *use, t *tenure, breach report) {
 		w := v.workers[u.batch.worker]
 		isNew := u.asked > t.askedAt && v.lane(u.batch).failed == nil
 		if u.batch.epk != "" { // it may finish the pages that have started
-			isNew = u.asked > t.askedAt && w.page(u.batch) > w.reached
+			isNew = u.asked > t.askedAt && w.page(u.batch) > w.reached && v.journal.passes == nil
 		}
 		breach(isNew, "a new batch %s after the answer with a hand-over request", u.asked-t.askedAt)
 	}
@@ -471,4 +472,21 @@ func judgePassed(v *view, a *application, s *sending, breach report) {
 func judgeExpired(v *view, r *rest, breach report) {
 	late := v.journal.expired(v.store().Add(-r.purge - time.Second))
 	breach(len(late) > 0, "the store has not deleted the expired items of %v", late)
+}
+
+// judgeLetter judges a letter when it is stored.
+func judgeLetter(v *view, l *letter, breach report) {
+	r := v.recordOf(l)
+	breach(r == nil, "no change of the container is that of the letter")
+	w := v.workers[v.on(l.host, l.token).worker]
+	if r == nil || w == nil || w.closed || v.hostOf(l.host).crashed || r.handled || w.lanes[l.epk] == nil {
+		return
+	}
+	lane := w.lanes[l.epk]
+	breach(!slices.Contains(lane.unit, r) || lane.tries < l.host.settings.attempts,
+		"the handler has failed with the change %d times; it has %d attempts", lane.tries, l.host.settings.attempts)
+}
+
+func (l *letter) String() string {
+	return fmt.Sprintf("%s: the letter of item %s with LSN %d, lease %s", l.host.id, l.id, l.lsn, l.token)
 }

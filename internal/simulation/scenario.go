@@ -60,6 +60,7 @@ type odds struct {
 	ignoresContext float64 // a slow handler ignores its context
 	part           float64 // the handler handles a part of a batch
 	stop           float64 // the handler stops its lease
+	poison         float64 // the handler can never handle an item
 	manual         float64 // the handler checkpoints a batch, with manual checkpoints
 }
 
@@ -263,6 +264,7 @@ func (s *scenario) memory() *memEngine {
 func (s *scenario) world(ctx context.Context, e engine, keepTrace bool) *world {
 	c := s.worldConfig
 	c.engine, c.keepTrace, c.keyPaths = e, keepTrace, s.paths()
+	c.letters = memory.NewLetters()
 	c.clean = s.faultLevel != rough
 	switch s.startKind {
 	case feed.StartNow:

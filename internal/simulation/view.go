@@ -227,8 +227,8 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		if e.ends && !v.hostOf(f.host).crashed {
 			v.handled(f)
 		}
-	case *verdict:
-		v.decides(f)
+	case *verdict, *letter:
+		v.settles(f)
 	case *checkpoint:
 		if w := v.workers[f.worker]; !e.ends {
 			v.called[f] = w.confirmed

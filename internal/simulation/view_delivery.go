@@ -42,8 +42,12 @@ type workerView struct {
 type laneView struct {
 	position int64     // LSN of the last change of the last handled batch
 	first    bool      // whether no batch has been handled yet
-	failed   []*record // of the last call of the handler, if it failed
-	reached  int64     // LSN of the last change of the batch that failed
+	failed   []*record // those that must be delivered next, because the handler failed with them
+	reached  int64     // LSN of the last change that was delivered
+	// unit has the changes with which the handler failed last, or the one that it named, and
+	// tries counts how often it failed with just these.
+	unit  []*record
+	tries int
 }
 
 // changeName identifies a change in what a worker reads.
@@ -92,13 +96,18 @@ func (v *view) works(w *worker, ends bool) {
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
 	w := v.lane(b)
-	if w.failed != nil {
-		v.matched[b] = w.again(b.changes)
-		return
-	}
 	keys := b.lease.Range.OrFull()
 	if b.epk != "" {
 		keys = keyRange(b.epk)
+	}
+	if w.failed != nil {
+		m := w.again(b)
+		if rest := b.changes[len(m.records):]; m.wrong == "" && len(rest) > 0 {
+			more := v.journal.match(keys, w.reached, rest, v.journal.visible)
+			m.records, m.wrong = append(m.records, more.records...), more.wrong
+		}
+		v.matched[b] = m
+		return
 	}
 	from, since, fallback := w.position, time.Time{}, feed.Now()
 	if b.host.foreign {
@@ -126,26 +135,40 @@ func (v *view) compare(b *batch) {
 // handled records that the handler of a batch has returned.
 func (v *view) handled(b *batch) {
 	w, m := v.lane(b), v.matched[b]
-	if w.failed == nil {
-		w.reached = b.changes[len(b.changes)-1].LSN
-	}
+	w.reached = max(w.reached, b.changes[len(b.changes)-1].LSN)
 	if errors.Is(b.err, errStopped) {
 		v.workers[b.worker].stopped = v.now
 	}
-	if b.err == nil {
-		w.failed, w.first, w.position = nil, false, w.reached
-	} else if m.records != nil { // otherwise its handler was not called
+	if b.err != nil && m.records == nil { // its handler was not called
+		return
+	}
+	if b.err != nil {
 		m.failed = m.of(b.failures())
-		w.failed = m.failed
 	}
 	v.matched[b] = m
+	left := slices.DeleteFunc(slices.Clone(w.failed), func(r *record) bool { return slices.Contains(m.records, r) })
+	w.failed = append(slices.Clone(m.failed), left...)
+	w.settle()
+	if b.err != nil && len(m.failed) > 0 {
+		w.count(b, m.failed)
+	}
 }
 
-// again compares a batch with the changes that failed before.
-func (w *laneView) again(changes []feed.Change) matching {
-	m := matching{records: w.failed}
-	if len(changes) != len(w.failed) || len(m.of(changes)) != len(w.failed) {
-		m.wrong = fmt.Sprintf("has %d changes and is not the %d changes that failed", len(changes), len(w.failed))
+// settle ends a series of failures once nothing is left of it.
+func (w *laneView) settle() {
+	if len(w.failed) == 0 {
+		w.failed, w.first, w.position = nil, false, w.reached
+	}
+}
+
+// again compares the beginning of a batch with the changes that failed before. Without letters it
+// has all of them, and nothing else.
+func (w *laneView) again(b *batch) (m matching) {
+	n := min(len(b.changes), len(w.failed))
+	m.records = w.failed[:n:n]
+	exact := b.host.settings.attempts == 0
+	if len(m.of(b.changes[:n])) != n || exact && (n != len(w.failed) || n != len(b.changes)) {
+		m.wrong = fmt.Sprintf("has %d changes and is not the %d changes that failed", len(b.changes), len(w.failed))
 	}
 	return m
 }
@@ -158,6 +181,17 @@ func (b *batch) failures() []feed.Change {
 		failed = append(failed, b.changes[i])
 	}
 	return failed
+}
+
+// settles records what has become of changes: what the user's code has done with them, or that a
+// letter is stored.
+func (v *view) settles(fact any) {
+	switch f := fact.(type) {
+	case *verdict:
+		v.decides(f)
+	case *letter:
+		v.lettered(f)
+	}
 }
 
 // decides records what the user's code has done with batches, unless their keys have started
@@ -226,7 +260,7 @@ func (v *view) reads(r *read, ends bool) {
 		on.paging.due = false
 	case ends && r.err == nil:
 		on.paging = v.pageReceived(r, on.paging)
-		if w := v.workers[on.worker]; w != nil && r.host.parallel() {
+		if w := v.workers[on.worker]; w != nil && r.host.keyed() {
 			w.read++
 			for _, c := range r.answer.Changes {
 				w.pages[nameOf(c)] = w.read

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
@@ -53,6 +54,7 @@ type worldConfig struct {
 	dialect       lease.Dialect
 	checkpoint    changefeed.Checkpointing
 	keyPaths      []string // of the container
+	letters       *memory.Letters
 	maxItems      int
 	readAhead     int
 	waits         bool                 // reads of the source may wait for changes

@@ -1,0 +1,90 @@
+package changefeed
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Breaker tells poison from an outage. If the handler fails with everything, because what it
+// writes to is down, every change would become a letter. So after more than Letters of them
+// within Window, a host writes no more: it repeats what fails, with growing delays, until one
+// change is handled. Then it writes letters again. [Paused] and [Unpaused] are notified, and
+// [Processor.Healthy] reports it.
+type Breaker struct {
+	// Letters is how many letters a host may write within Window. If zero, 100 is used. -1
+	// switches the breaker off.
+	Letters int
+	// Window is the time in which they are counted. If zero, a minute is used.
+	Window time.Duration
+}
+
+// These are the default values of Breaker.
+const (
+	defaultBreakerLetters = 100
+	defaultBreakerWindow  = time.Minute
+)
+
+// breaker counts a host's letters. It is safe for concurrent use. Times are readings of the host's
+// monotonic clock.
+type breaker struct {
+	limit  int // -1 if it is off
+	window time.Duration
+
+	mu sync.Mutex // guards the fields below; held for lookups only
+	// written has the times of the letters within the window, at most limit of them.
+	written []time.Duration
+	// open reports whether no letters are written, and since says when that began.
+	open  bool
+	since time.Duration
+}
+
+func newBreaker(b Breaker) *breaker { return &breaker{limit: b.Letters, window: b.Window} }
+
+// allow reports whether n more letters may be written at now, and counts them. opened reports
+// whether they are the first that may not.
+func (b *breaker) allow(now time.Duration, n int) (allowed, opened bool) {
+	if b.limit < 0 {
+		return true, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open {
+		return false, false
+	}
+	for len(b.written) > 0 && now-b.written[0] >= b.window {
+		b.written = b.written[1:]
+	}
+	if len(b.written) > 0 && len(b.written)+n > b.limit { // the letters of one transaction may exceed the limit
+		b.open, b.since, b.written = true, now, nil
+		return false, true
+	}
+	for range n {
+		b.written = append(b.written, now)
+	}
+	return true, false
+}
+
+// succeeded records that the handler has handled a change. closed reports whether letters were
+// paused until now.
+func (b *breaker) succeeded() (closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	closed, b.open = b.open, false
+	return closed
+}
+
+// lasts returns since when no letters are written, or 0 if they are.
+func (b *breaker) lasts(now time.Duration) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		return 0
+	}
+	return max(now-b.since, 1)
+}
+
+// problem describes the state in which no letters are written, for messages.
+func (b *breaker) problem() string {
+	return fmt.Sprintf("no letters are written, because the handler has failed with everything since more than %d of them within %s", b.limit, b.window)
+}

@@ -1,0 +1,177 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
+)
+
+// This file decides what becomes of changes that the handler cannot process. Without letters they
+// are repeated. With letters the batch is divided until one unit is left that fails: a change, or a
+// transaction if the handler did not report single changes. That unit is repeated as often as
+// Config.Failure.Attempts says, and then given up: its letters are written, and only then may the
+// position pass it.
+
+// triage is what follows a failure of the handler with a batch.
+type triage int
+
+const (
+	repeat  triage = iota // the same batch, after a delay
+	divided               // the first part of the batch, at once
+	giveUp                // letters are written for the batch
+)
+
+// triage decides what follows the failure of the handler with batch b, and divides the batch if
+// that is it.
+func (d *deliverer) triage(b *queuedBatch, o outcome) triage {
+	failure, ok := errors.AsType[*HandlerError](o.err)
+	if d.w.letters == nil || !ok || failure.Op != "handle" || failure.stops || !d.counts(o.err) {
+		return repeat
+	}
+	at := failure.unit(b.Changes)
+	smaller := at < len(b.Changes)
+	switch {
+	case smaller && (!failure.partial || failure.culprit > 0):
+		d.w.window.divide(b, at)
+		b.attempts = 0
+		return divided
+	case smaller:
+		d.w.window.divide(b, at)
+		b.attempts = 1 // at the change that is now first
+	case o.handled > 0 && failure.culprit == 0:
+		b.attempts = 1
+	}
+	most := d.w.cfg.Failure.Attempts
+	switch {
+	case failure.partial && failure.culprit < 0:
+		b.attempts-- // no change has failed
+		return repeat
+	case failure.permanent || most > 0 && b.attempts >= most:
+		allowed, opened := d.w.breaker.allow(d.w.now.Mono, len(b.Changes))
+		if opened {
+			d.w.notify(Notification{Event: Paused, LeaseToken: d.w.token, Err: o.err})
+		}
+		if !allowed {
+			return repeat
+		}
+		b.failure = failure
+		return giveUp
+	}
+	return repeat
+}
+
+// unit returns how many of the changes that failed belong to the part that is to be repeated: those
+// before the first culprit, or the culprit alone. If the handler did not report single changes,
+// it is half of the transactions, or the only one.
+func (e *HandlerError) unit(changes []feed.Change) int {
+	switch {
+	case e.partial && e.culprit < 0:
+		return len(changes)
+	case e.partial:
+		return max(1, e.culprit)
+	}
+	middle := len(changes) / 2
+	for distance := range len(changes) { // the border of two transactions that is nearest to the middle
+		for _, at := range []int{middle - distance, middle + distance} {
+			if at > 0 && at < len(changes) && changes[at-1].LSN != changes[at].LSN {
+				return at
+			}
+		}
+	}
+	return len(changes)
+}
+
+// openLetters opens the container for letters, if there is one.
+func (h *host) openLetters(ctx context.Context, identity feed.Identity, leases lease.Store) error {
+	if h.cfg.Failure.Letters == nil {
+		return nil
+	}
+	if _, hashes := h.cfg.Source.(feed.KeyHasher); !hashes {
+		return &ConfigError{"Failure.Letters", "needs a Source that is a feed.KeyHasher"}
+	}
+	store, err := protocol.OpenLetters(ctx, h.cfg.Failure.Letters, h.cfg.Processor, h.cfg.Source, identity, leases, h.cfg.RequestTimeout)
+	if refused, ok := errors.AsType[*letters.ContainerError](err); ok {
+		return &ConfigError{"Failure.Letters", refused.Error()}
+	}
+	if err != nil {
+		return &LettersError{Op: "open", Err: err}
+	}
+	h.letters = store
+	return nil
+}
+
+// writeLetters writes the letters of batch b, which was given up. Meanwhile its lane waits, as it
+// does for a call of the handler.
+func (d *deliverer) writeLetters(b *queuedBatch) {
+	w, at := d.w, d.w.now.Wall
+	d.start("write letters", func() func() {
+		err := w.putLetters(b, at)
+		return func() { d.written(b, err) }
+	})
+}
+
+// putLetters writes a letter for each change of batch b, in order.
+func (w *worker) putLetters(b *queuedBatch, at time.Time) error {
+	seen := map[string]int{}
+	for i := range b.Changes {
+		if i > 0 && b.Changes[i-1].LSN != b.Changes[i].LSN {
+			clear(seen)
+		}
+		l, err := w.letter(b, i, at)
+		if err == nil {
+			l.Place = seen[l.ItemID]
+			seen[l.ItemID]++
+			ctx, cancel := context.WithTimeout(w.trust.ctx, w.cfg.RequestTimeout)
+			_, err = w.letters.Put(ctx, l)
+			cancel()
+		}
+		if err != nil {
+			return &LettersError{Op: "write the letter of " + itemOf(&b.Changes[i]), Err: err}
+		}
+	}
+	return nil
+}
+
+// letter returns the letter for change i of batch b.
+func (w *worker) letter(b *queuedBatch, i int, at time.Time) (letters.Letter, error) {
+	c, failure := b.Changes[i], b.failure
+	id, _ := c.ID() // a change that names no item has the empty id
+	l := letters.Letter{
+		ItemID: id, LSN: c.LSN, Index: b.places[i].index, Time: c.Time, Operation: c.Op, Expired: c.Expired,
+		Current: c.Current, Previous: c.Previous,
+		State: letters.Dead, Error: failure.cause, Stack: string(failure.Stack), Attempts: b.attempts,
+		Host: w.owner, Lease: w.token, First: b.failedAt.UTC(), Last: at.UTC(),
+	}
+	key, err := w.keyReader.partitionKey(&c)
+	if err != nil {
+		return l, nil //nolint:nilerr // nobody can read the key, which is why its change is a letter without one
+	}
+	l.PartitionKey = key
+	hasher, _ := w.cfg.Source.(feed.KeyHasher)
+	ctx, cancel := context.WithTimeout(w.trust.ctx, w.cfg.RequestTimeout)
+	defer cancel()
+	if l.Hash, err = hasher.KeyHash(ctx, key); err != nil {
+		return l, fmt.Errorf("hash the key %s: %w", key, err)
+	}
+	return l, nil
+}
+
+// written handles the result err of writing the letters of batch b.
+func (d *deliverer) written(b *queuedBatch, err error) {
+	w := d.w
+	if err != nil {
+		w.window.returned(b, false, d.failed(err, 0, &b.lane.retryDelay))
+		return
+	}
+	w.metrics.gaveUp(len(b.Changes))
+	w.notify(Notification{Event: GivenUp, LeaseToken: w.token, Err: b.failure, Attempt: b.attempts})
+	b.lane.retryDelay.done()
+	w.writer.givenUp(b)
+	w.window.returned(b, true, 0)
+}
