@@ -18,7 +18,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check image-check chart-check azure-recorded azure check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check deploy-trial image-check chart-check azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -188,6 +188,10 @@ deploy-check: $(PROMETHEUS)/promtool
 $(BIN)/prometheus/usr/bin/promtool:
 	mkdir -p $(BIN)/prometheus
 	cd $(BIN)/prometheus && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
+
+## deploy-trial: restart three hosts of a processor one by one while orders are written, as systemd and Kubernetes do (1 minute)
+deploy-trial:
+	$(GO) test ./deploy -run '^TestRollingRestartLosesAndRedeliversNothing$$' -count=1 -v -deploy.trial
 
 ## image-check: build the image's root file system by the steps of deploy/Dockerfile, without Docker, and run it read-only as another user (as root, on Linux)
 image-check:

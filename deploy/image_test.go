@@ -1,11 +1,9 @@
 package deploy
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -174,49 +171,11 @@ func TestImageServesAsAnotherUserOnAReadOnlyRoot(t *testing.T) {
 // is ready.
 func serveImage(t *testing.T, root, user, volume string, args []string) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	probes := l.Addr().String()
-	_ = l.Close() // the server takes the port
+	probes := freeAddress(t)
 	line := strings.NewReplacer("0.0.0.0:8081", "127.0.0.1:0", "0.0.0.0:8080", probes).Replace(strings.Join(args, " "))
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "--mount", "sh", "-euc",
 		`mount --bind "$0" "$0"; mount --bind "$0$1" "$0$1"; mount -o remount,ro,bind "$0"; ! touch "$0/x" 2>/dev/null; exec chroot --userspec="$2" "$0" `+line,
 		root, volume, user)
-	cmd.Stderr = os.Stderr
-	lines, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // as Docker does
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the server ended with %v", err)
-		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ready := make(chan bool, 1)
-	go func() {
-		s := bufio.NewScanner(lines)
-		for s.Scan() {
-			if s.Text() == "ready" {
-				ready <- true
-			}
-		}
-		close(ready)
-	}()
-	select {
-	case ok := <-ready:
-		if !ok {
-			t.Fatal("the server ended before it was ready")
-		}
-	case <-ctx.Done():
-		t.Fatal("the server was not ready in a minute")
-	}
+	serving(t, cmd)
 	return "http://" + probes
 }
