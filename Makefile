@@ -42,6 +42,7 @@ lint: $(GOLANGCI_BIN)
 	cd examples && $(GOLANGCI_BIN) run
 	cd examples/flights && $(GOLANGCI_BIN) run
 	cd sonicjson && $(GOLANGCI_BIN) run
+	cd deploy/charttest && $(GOLANGCI_BIN) run
 
 ## fmt: format the code as lint requires
 fmt: $(GOLANGCI_BIN)
@@ -197,8 +198,8 @@ deploy-trial:
 image-check:
 	$(GO) test ./deploy -run '^TestImageServesAsAnotherUserOnAReadOnlyRoot$$' -count=1 -v -deploy.image
 
-# A cached result would ignore changes of the chart, which is outside of the module.
-## chart-check: render the Helm chart with Helm's module, and decode it strictly into the types of Kubernetes and KEDA (4 minutes at first)
+# A cached result would ignore changes of the charts, which are outside of the module.
+## chart-check: render the Helm charts with Helm's module, decode them strictly into the types of Kubernetes and KEDA, and run the server as its chart does (4 minutes at first)
 chart-check:
 	cd deploy/charttest && $(GO) vet ./... && $(GO) test -count=1 ./...
 
