@@ -194,7 +194,7 @@ $(BIN)/prometheus/usr/bin/promtool:
 deploy-trial:
 	$(GO) test ./deploy -run '^TestRollingRestartLosesAndRedeliversNothing$$' -count=1 -v -deploy.trial
 
-## image-check: build the image's root file system by the steps of deploy/Dockerfile, without Docker, and run it read-only as another user (as root, on Linux)
+## image-check: build the root file systems of both images by the steps of their Dockerfiles, without Docker, and run them read-only as another user (as root, on Linux)
 image-check:
 	$(GO) test ./deploy -run '^TestImageServesAsAnotherUserOnAReadOnlyRoot$$' -count=1 -v -deploy.image
 

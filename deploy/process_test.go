@@ -3,13 +3,18 @@ package deploy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
 )
 
 // freeAddress returns an address of this machine on which a program may listen.
@@ -80,4 +85,33 @@ func serving(t *testing.T, cmd *exec.Cmd) map[string]string {
 		t.Fatal("the server was not ready in a minute")
 	}
 	return nil
+}
+
+// client returns a client of a server that has printed banner, with the certificate trusted.
+func client(t *testing.T, banner map[string]string, trusted []byte) *wiretest.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(trusted) {
+		t.Fatalf("%s is no certificate", trusted)
+	}
+	c, err := wiretest.New(banner["endpoint"], &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// statusOf returns the status of a GET request, or 0 if nothing answers.
+func statusOf(t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	_ = a.Body.Close()
+	return a.StatusCode
 }

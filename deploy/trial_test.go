@@ -3,8 +3,6 @@ package deploy
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -107,14 +105,7 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trusted := x509.NewCertPool()
-	if !trusted.AppendCertsFromPEM(certificate) {
-		t.Fatalf("%s has no certificate", server["certificate"])
-	}
-	orders, err := wiretest.New(server["endpoint"], &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	orders := client(t, server, certificate)
 	if _, err := orders.Make(t.Context(), "shop", "orders"); err != nil {
 		t.Fatal(err)
 	}
