@@ -18,7 +18,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check deploy-trial image-check chart-check azure-recorded azure check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check deploy-trial image-check chart-check keda-check azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -202,6 +202,10 @@ image-check:
 ## chart-check: render the Helm charts with Helm's module, decode them strictly into the types of Kubernetes and KEDA, and run the server as its chart does (4 minutes at first)
 chart-check:
 	cd deploy/charttest && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+## keda-check: run the code of KEDA's scaler on leases of ours (13 minutes of CPU time at first, because it is compiled with all of KEDA's scalers)
+keda-check:
+	cd interop/keda && $(GO) test -vet=off -count=1 -v ./...
 
 clean:
 	rm -rf $(BIN)
