@@ -52,6 +52,7 @@ func TestServerOfTheChartAnswersItsProbesAndStopsInTime(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test fails before the server has ended
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != "ready" {
 	}
