@@ -18,7 +18,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check image-check chart-check azure-recorded azure check clean
+.PHONY: build test race vet lint fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java install-check release-check deploy-check deploy-trial image-check chart-check keda-check azure-recorded azure check clean
 
 ## build: compile everything, and write the command to bin/
 build:
@@ -42,6 +42,7 @@ lint: $(GOLANGCI_BIN)
 	cd examples && $(GOLANGCI_BIN) run
 	cd examples/flights && $(GOLANGCI_BIN) run
 	cd sonicjson && $(GOLANGCI_BIN) run
+	cd deploy/charttest && $(GOLANGCI_BIN) run
 
 ## fmt: format the code as lint requires
 fmt: $(GOLANGCI_BIN)
@@ -189,14 +190,22 @@ $(BIN)/prometheus/usr/bin/promtool:
 	mkdir -p $(BIN)/prometheus
 	cd $(BIN)/prometheus && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
 
-## image-check: build the image's root file system by the steps of deploy/Dockerfile, without Docker, and run it read-only as another user (as root, on Linux)
+## deploy-trial: restart three hosts of a processor one by one while orders are written, as systemd and Kubernetes do (1 minute)
+deploy-trial:
+	$(GO) test ./deploy -run '^TestRollingRestartLosesAndRedeliversNothing$$' -count=1 -v -deploy.trial
+
+## image-check: build the root file systems of both images by the steps of their Dockerfiles, without Docker, and run them read-only as another user (as root, on Linux)
 image-check:
 	$(GO) test ./deploy -run '^TestImageServesAsAnotherUserOnAReadOnlyRoot$$' -count=1 -v -deploy.image
 
-# A cached result would ignore changes of the chart, which is outside of the module.
-## chart-check: render the Helm chart with Helm's module, and decode it strictly into the types of Kubernetes and KEDA (4 minutes at first)
+# A cached result would ignore changes of the charts, which are outside of the module.
+## chart-check: render the Helm charts with Helm's module, decode them strictly into the types of Kubernetes and KEDA, and run the server as its chart does (4 minutes at first)
 chart-check:
 	cd deploy/charttest && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+## keda-check: run the code of KEDA's scaler on leases of ours (13 minutes of CPU time at first, because it is compiled with all of KEDA's scalers)
+keda-check:
+	cd interop/keda && $(GO) test -vet=off -count=1 -v ./...
 
 clean:
 	rm -rf $(BIN)

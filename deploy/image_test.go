@@ -1,11 +1,10 @@
 package deploy
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
-	"net"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -55,6 +54,9 @@ func last(t *testing.T, stage []instruction, word string) string {
 func command(t *testing.T, stage []instruction) (args []string) {
 	t.Helper()
 	for _, word := range []string{"ENTRYPOINT", "CMD"} {
+		if word == "CMD" && !slices.ContainsFunc(stage, func(i instruction) bool { return i.word == word }) {
+			continue
+		}
 		var more []string
 		if err := json.Unmarshal([]byte(last(t, stage, word)), &more); err != nil {
 			t.Fatalf("%s: %v", word, err)
@@ -64,14 +66,42 @@ func command(t *testing.T, stage []instruction) (args []string) {
 	return args
 }
 
-func TestImageRunsWithoutRightsAndSecrets(t *testing.T) {
-	stages := dockerfile(t, "deploy/Dockerfile")
+// rights reads a Dockerfile, and checks that its image has nothing but what it copies, runs as a
+// user without rights, and has a port for probes.
+func rights(t *testing.T, path string) (stages [][]instruction) {
+	t.Helper()
+	stages = dockerfile(t, path)
 	if len(stages) != 2 || stages[1][0].rest != "scratch" {
-		t.Fatalf("the stages are %v", stages)
+		t.Fatalf("%s: the stages are %v", path, stages)
 	}
 	if user := last(t, stages[1], "USER"); !regexp.MustCompile(`^[1-9]\d+:[1-9]\d+$`).MatchString(user) {
-		t.Errorf("it runs as %s; Kubernetes can check only numbers", user)
+		t.Errorf("%s: it runs as %s; Kubernetes can check only numbers", path, user)
 	}
+	if !slices.Contains(strings.Fields(last(t, stages[1], "EXPOSE")), "8080") {
+		t.Errorf("%s: the port of the probes is not exposed", path)
+	}
+	return stages
+}
+
+// The template for a processor has no arguments, so its key comes from the environment, and the
+// signal that ends it is the one for which the programs of the examples wait.
+func TestProcessorsImageRunsWithoutRightsAndSecrets(t *testing.T) {
+	stages := rights(t, "deploy/processor.Dockerfile")
+	if args := command(t, stages[1]); len(args) != 1 {
+		t.Errorf("it runs %v", args)
+	}
+	if s := last(t, stages[1], "STOPSIGNAL"); s != "SIGTERM" || !strings.Contains(text(t, "examples/host/main.go"), "syscall."+s) {
+		t.Errorf("it is stopped by %s", s)
+	}
+	if m := regexp.MustCompile(`docker stop --time (\d+)`).FindStringSubmatch(text(t, "deploy/processor.Dockerfile")); m == nil {
+		t.Error("it does not say how long it may take to stop")
+	} else if given, err := time.ParseDuration(m[1] + "s"); err != nil || given <= seconds(t, "defaultDrain")+2*seconds(t, "defaultRequest") {
+		t.Errorf("it says to wait %s, which is not enough", given)
+	}
+}
+
+func TestImageRunsWithoutRightsAndSecrets(t *testing.T) {
+	stages := rights(t, "deploy/Dockerfile")
 	_, help, _ := strings.Cut(text(t, "docs/command.md"), "\n## changefeed serve\n")
 	for _, arg := range command(t, stages[1]) {
 		if name, ok := strings.CutPrefix(arg, "--"); ok && !strings.Contains(help, "      --"+name+" ") {
@@ -108,26 +138,26 @@ func TestImageRunsWithoutRightsAndSecrets(t *testing.T) {
 	text(t, filepath.Join("deploy", s.Build.Context, s.Build.Dockerfile))
 }
 
-// There is no Docker here, so the test takes the Dockerfile's own steps: it runs the RUN
-// lines of the first stage, copies what the second one copies, and runs the command in that
-// directory as the image's user, with a root file system that is read-only but for the volume.
-func TestImageServesAsAnotherUserOnAReadOnlyRoot(t *testing.T) {
+// imageRoot makes the root file system of a Dockerfile's image without Docker, by the file's own
+// steps: it runs the RUN lines of the first stage in the directory context, and copies what the
+// second stage copies. It skips the test if the user may not run the image.
+func imageRoot(t *testing.T, stages [][]instruction, context string, env ...string) (root string) {
+	t.Helper()
 	if !*image {
 		t.Skip("needs -deploy.image (make image-check)")
 	}
 	if err := exec.CommandContext(t.Context(), "unshare", "--mount", "true").Run(); err != nil || os.Getuid() != 0 {
 		t.Skipf("this user may not make mount namespaces (%v), so the image is not run", err)
 	}
-	stages := dockerfile(t, "deploy/Dockerfile")
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // the image's user must reach it
 		t.Fatal(err)
 	}
 	out, root := filepath.Join(dir, "out"), filepath.Join(dir, "root")
-	shell := func(script string, env ...string) {
+	shell := func(script string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)
-		cmd.Dir, cmd.Env = "..", append(os.Environ(), env...)
+		cmd.Dir, cmd.Env = context, append(os.Environ(), env...)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, text)
 		}
@@ -135,7 +165,7 @@ func TestImageServesAsAnotherUserOnAReadOnlyRoot(t *testing.T) {
 	shell("mkdir -p " + out + " " + root)
 	for _, i := range stages[0] {
 		if i.word == "RUN" {
-			shell(strings.ReplaceAll(i.rest, "/out/", out+"/"), "VERSION=v9.9.9")
+			shell(strings.ReplaceAll(i.rest, "/out/", out+"/"))
 		}
 	}
 	for _, i := range stages[1] {
@@ -149,74 +179,78 @@ func TestImageServesAsAnotherUserOnAReadOnlyRoot(t *testing.T) {
 			shell("chown -R " + owner[1] + " " + to)
 		}
 	}
-	probe := serveImage(t, root, last(t, stages[1], "USER"), last(t, stages[1], "VOLUME"), command(t, stages[1]))
+	return root
+}
+
+// inImage returns a command that runs in an image: with root as its root, which is read-only
+// except for volume, and as user.
+func inImage(t *testing.T, root, user, volume, line string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "--mount", "sh", "-euc",
+		`mount --bind "$0" "$0"; [ -z "$1" ] || mount --bind "$0$1" "$0$1"; mount -o remount,ro,bind "$0"; ! touch "$0/x" 2>/dev/null; exec chroot --userspec="$2" "$0" `+line,
+		root, volume, user)
+}
+
+func TestImageServesAsAnotherUserOnAReadOnlyRoot(t *testing.T) {
+	stages := dockerfile(t, "deploy/Dockerfile")
+	root := imageRoot(t, stages, "..", "VERSION=v9.9.9")
+	user, health := last(t, stages[1], "USER"), freeAddress(t)
+	line := strings.NewReplacer("0.0.0.0:8081", "127.0.0.1:0", "0.0.0.0:8080", health).Replace(strings.Join(command(t, stages[1]), " "))
+	server := serving(t, inImage(t, root, user, last(t, stages[1], "VOLUME"), line))
 	for _, path := range []string{"/alive", "/ready", "/status"} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, probe+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
+		if status := statusOf(t, "http://"+health+path); status != http.StatusOK {
+			t.Errorf("%s has status %d", path, status)
 		}
-		a, err := http.DefaultClient.Do(req)
-		if err != nil || a.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %v, %v", path, a, err)
-		}
-		_ = a.Body.Close()
 	}
-	if owner := output(t, "stat", "-c", "%u:%g", filepath.Join(root, "data", "localhost.key")); strings.TrimSpace(owner) != last(t, stages[1], "USER") {
+	if owner := output(t, "stat", "-c", "%u:%g", filepath.Join(root, "data", "localhost.key")); strings.TrimSpace(owner) != user {
 		t.Errorf("the server has run as %s", owner)
 	}
 	if version := output(t, filepath.Join(root, "changefeed"), "--version"); !strings.HasPrefix(version, "changefeed v9.9.9 ") {
 		t.Errorf("--version prints %q", version)
 	}
+	t.Run("processor", func(t *testing.T) {
+		processorsImage(t, server, filepath.Join(root, server["certificate"]))
+	})
 }
 
-// serveImage runs the command with root as its root, which is read-only except for volume,
-// until the test ends. It uses other ports, and returns the URL of the probes when the server
-// is ready.
-func serveImage(t *testing.T, root, user, volume string, args []string) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+// processorsImage runs examples/host in the image of the template, over the server of the other
+// image. The host must become ready, and release its leases after the image's signal.
+func processorsImage(t *testing.T, server map[string]string, certificate string) {
+	stages := dockerfile(t, "deploy/processor.Dockerfile")
+	root := imageRoot(t, stages, "../examples", "PROGRAM=./host")
+	trusted, err := os.ReadFile(certificate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	probes := l.Addr().String()
-	_ = l.Close() // the server takes the port
-	line := strings.NewReplacer("0.0.0.0:8081", "127.0.0.1:0", "0.0.0.0:8080", probes).Replace(strings.Join(args, " "))
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "--mount", "sh", "-euc",
-		`mount --bind "$0" "$0"; mount --bind "$0$1" "$0$1"; mount -o remount,ro,bind "$0"; ! touch "$0/x" 2>/dev/null; exec chroot --userspec="$2" "$0" `+line,
-		root, volume, user)
-	cmd.Stderr = os.Stderr
-	lines, err := cmd.StdoutPipe()
-	if err != nil {
+	orders := client(t, server, trusted)
+	if _, err := orders.Make(t.Context(), "shop", "orders"); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(root, "emulator.pem"), trusted, 0o644); err != nil { //nolint:gosec // the image's user reads it
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	cmd := inImage(t, root, last(t, stages[1], "USER"), "", strings.Join(command(t, stages[1]), " "))
+	cmd.Env = append(os.Environ(), "COSMOS_ENDPOINT="+server["endpoint"], "COSMOS_KEY="+server["key"], "SSL_CERT_FILE=/emulator.pem", "LISTEN="+address, "INSTANCE=image")
+	var log strings.Builder
+	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // as Docker does
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the server ended with %v", err)
+	for deadline := time.Now().Add(time.Minute); statusOf(t, "http://"+address+"/ready") != http.StatusOK; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			t.Fatalf("the host is not ready: %s", log.String())
 		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ready := make(chan bool, 1)
-	go func() {
-		s := bufio.NewScanner(lines)
-		for s.Scan() {
-			if s.Text() == "ready" {
-				ready <- true
-			}
-		}
-		close(ready)
-	}()
-	select {
-	case ok := <-ready:
-		if !ok {
-			t.Fatal("the server ended before it was ready")
-		}
-	case <-ctx.Done():
-		t.Fatal("the server was not ready in a minute")
 	}
-	return "http://" + probes
+	if status := output(t, "cat", fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)); !strings.Contains(status, "\nUid:\t65532\t65532\t") {
+		t.Errorf("the host runs as another user: %s", status)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(log.String(), "lease released") {
+		t.Errorf("the host ended with %v: %s", err, log.String())
+	}
 }

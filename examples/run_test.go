@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -298,6 +299,35 @@ func TestLagOffersMetricsAndProbes(t *testing.T) {
 		}
 	}
 	p.end()
+}
+
+func TestHostWritesEachChangeAndOffersProbes(t *testing.T) {
+	endpoint, _ := shop(t)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close() // the host takes the port
+	t.Setenv("LISTEN", address)
+	t.Setenv("INSTANCE", "first")
+	p := start(t, "host", endpoint, t.TempDir())
+	p.until(func(lines []string) bool { return len(lines) == 40 })
+	if n := count(p.seen, `{"Instance":"first","Lease":"`); n != 40 {
+		t.Errorf("%d changes of this host: %q", n, p.seen)
+	}
+	for _, probe := range []string{"alive", "ready"} {
+		if body := get(t, "http://"+address+"/"+probe); body != probe+"\n" {
+			t.Errorf("/%s: %q", probe, body)
+		}
+	}
+	if page := get(t, "http://"+address+"/metrics"); sum(t, page, "changefeed_processor_leases{") != 2 {
+		t.Errorf("the metrics are %s", page)
+	}
+	p.end()
+	if len(p.seen) != 40 {
+		t.Errorf("%d changes", len(p.seen))
+	}
 }
 
 // sum adds the values of the lines of a page of metrics that begin with a prefix.

@@ -1,4 +1,4 @@
-// Package charttest renders the Helm chart, as Helm does, and decodes the result strictly into
+// Package charttest renders the Helm charts, as Helm does, and decodes the result strictly into
 // the types of Kubernetes and KEDA. It is a module of its own because of what they need.
 package charttest
 
@@ -26,20 +26,22 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 )
 
-// rendered is the result of the chart.
+// rendered is the result of a chart.
 type rendered struct {
 	account    core.ServiceAccount
 	deployment apps.Deployment
 	budget     policy.PodDisruptionBudget
 	scaled     keda.ScaledObject
 	auth       keda.TriggerAuthentication
+	set        apps.StatefulSet
+	service    core.Service
 	text       string
 }
 
-// render renders the chart with values over its defaults.
-func render(t *testing.T, values string) rendered {
+// files returns what a chart makes of values over its defaults, by the names of its templates.
+func files(t *testing.T, name, values string) (map[string]string, error) {
 	t.Helper()
-	chart, err := loader.Load("../helm/processor")
+	chart, err := loader.Load("../helm/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,16 +53,28 @@ func render(t *testing.T, values string) rendered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := engine.Render(chart, all)
+	return engine.Render(chart, all)
+}
+
+// render renders the chart of a processor.
+func render(t *testing.T, values string) rendered {
+	t.Helper()
+	return decoded(t, "processor", values)
+}
+
+// decoded renders a chart, and decodes the result strictly.
+func decoded(t *testing.T, name, values string) rendered {
+	t.Helper()
+	texts, err := files(t, name, values)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var r rendered
 	kinds := map[string]any{
 		"ServiceAccount": &r.account, "Deployment": &r.deployment, "PodDisruptionBudget": &r.budget,
-		"ScaledObject": &r.scaled, "TriggerAuthentication": &r.auth,
+		"ScaledObject": &r.scaled, "TriggerAuthentication": &r.auth, "StatefulSet": &r.set, "Service": &r.service,
 	}
-	for name, text := range files {
+	for name, text := range texts {
 		for document := range strings.SplitSeq(text, "\n---\n") {
 			if strings.TrimSpace(document) == "" {
 				continue

@@ -26,8 +26,9 @@ import (
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
-// scaler sends the same requests as KEDA's azure-cosmosdb scaler (version 2.21), and
-// computes a processor's lag in the same way.
+// scaler sends the same requests as KEDA's azure-cosmosdb scaler, and computes a processor's
+// lag in the same way. It follows KEDA's main branch after version 2.21, which also reads range
+// leases and every page of leases. interop/keda runs the code of version 2.21 itself.
 type scaler struct {
 	t         *testing.T
 	client    *wiretest.Client
