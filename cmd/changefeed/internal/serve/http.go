@@ -164,5 +164,9 @@ func (w *pacedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// PassesHeaders tells package server that nobody between it and http.Server reads or changes
+// the headers of an answer.
+func (w *pacedWriter) PassesHeaders() {}
+
 // Unwrap lets http.ResponseController reach the underlying writer.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
