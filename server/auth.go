@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/hmac"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -40,8 +39,9 @@ func (g grant) permits(x *request, r route) error {
 }
 
 type grantedKey struct {
-	key   wire.Key
-	grant grant
+	key      wire.Key
+	verifier *wire.Verifier
+	grant    grant
 }
 
 func grantKeys(keys, readers []string) ([]grantedKey, error) {
@@ -55,7 +55,7 @@ func grantKeys(keys, readers []string) ([]grantedKey, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot use a %s: %w", kind, err)
 		}
-		all = append(all, grantedKey{key, granted})
+		all = append(all, grantedKey{key, wire.NewVerifier(key), granted})
 	}
 	return all, nil
 }
@@ -154,18 +154,19 @@ func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 		return 0, unauthorized("The signature is not base64.")
 	}
 	kind, links := x.signed()
+	payload := make([]byte, 0, 256)
 	for _, link := range links {
-		payload := wire.Payload(x.r.Method, kind, link, x.header(wire.HeaderDate), x.header("Date"))
+		payload = wire.AppendPayload(payload[:0], x.r.Method, kind, link, x.header(wire.HeaderDate), x.header("Date"))
 		for i, k := range s.keys {
-			if hmac.Equal(k.key.Sign(payload), sig) {
+			if k.verifier.Verify(payload, sig) {
 				x.signer = signer{key: i + 1}
 				return k.grant, nil
 			}
 		}
 	}
-	payload := wire.Payload(x.r.Method, kind, links[0], x.header(wire.HeaderDate), x.header("Date"))
+	expected := wire.Payload(x.r.Method, kind, links[0], x.header(wire.HeaderDate), x.header("Date"))
 	return 0, unauthorized("The input authorization token can't serve the request. The wrong key is being used or the expected payload is not built "+
-		"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
+		"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(expected, "\n", `\n`))
 }
 
 // signed returns the resource type that the signature of the request must cover, and the

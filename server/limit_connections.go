@@ -200,6 +200,10 @@ type guardedConn struct {
 	// has a request. guard.mu guards it.
 	rest *list.Element
 
+	// answer has header lines of the next answer, or is nil. Only the goroutine that serves
+	// the connection uses it.
+	answer *headerWriter
+
 	phase   atomic.Int32
 	writing atomic.Bool
 	// moved is the time of the last progress: the start of the phase or the write, or the
@@ -293,6 +297,9 @@ func (c *guardedConn) refuse() {
 // Write writes the data in parts of writePart bytes. So a slow client, which takes one
 // part after the other, can be distinguished from a stalled one.
 func (c *guardedConn) Write(p []byte) (written int, err error) {
+	if c.answer != nil {
+		return c.writeLines(p)
+	}
 	c.mark()
 	c.writing.Store(true)
 	defer c.writing.Store(false)

@@ -88,12 +88,16 @@ type request struct {
 	// the bytes that are counted for the connection or for the request.
 	conn   *guardedConn
 	memory *heldMemory
+	// counted is w, which counts the bytes of the answer.
+	counted countingWriter
 	// bodyRead is true if the body was read to its end, or if reading it failed.
 	bodyRead bool
 }
 
 func newRequest(s *Server, w http.ResponseWriter, r *http.Request) *request {
-	x := &request{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1, itemLSN: -1, count: -1}
+	x := &request{s: s, r: r, began: time.Now(), lsn: -1, itemLSN: -1, count: -1}
+	x.counted.ResponseWriter = w
+	x.w, x.activity = &x.counted, x.header(wire.HeaderActivityID)
 	if s.budget == nil {
 		x.memory = &unlimited
 	} else if conn, ok := r.Context().Value(guardedKey{}).(*guardedConn); ok && conn.g.b == s.budget {

@@ -81,13 +81,17 @@ var (
 // headerWriter sets the headers of one answer. All values share one string, which saves an
 // allocation for each header. Writers are reused, because each takes 2 KB of the heap.
 type headerWriter struct {
-	h      http.Header
-	lower  bool
-	text   []byte
-	names  [maxOwnHeaders]headerName
-	ends   [maxOwnHeaders]int
-	count  int
-	memory [1 << 10]byte
+	h     http.Header
+	lower bool
+	// conn is the connection that gets the headers as lines, or nil. lines has them, and begin
+	// is memory for the beginning of the answer with them.
+	conn         *guardedConn
+	lines, begin []byte
+	text         []byte
+	names        [maxOwnHeaders]headerName
+	ends         [maxOwnHeaders]int
+	count        int
+	memory       [1 << 10]byte
 }
 
 var headerWriters = sync.Pool{New: func() any { return new(headerWriter) }}
@@ -97,9 +101,12 @@ const maxOwnHeaders = 24
 
 // set sets a header to a value that many answers share.
 func (w *headerWriter) set(name headerName, values []string) {
-	if w.lower {
+	switch {
+	case w.conn != nil && name != nameContentLength:
+		w.lines = appendHeaderLine(w.lines, name.lower, values[0])
+	case w.lower:
 		w.h[name.lower] = values
-	} else {
+	default:
 		w.h[name.canonical] = values
 	}
 }
@@ -120,16 +127,20 @@ func (w *headerWriter) addInt(name headerName, n int64) {
 	w.add(name)
 }
 
-// finish puts all added headers into the map, and gives the writer back.
+// finish puts all added headers into the map, and gives the writer back. If they are lines,
+// it leaves that to the connection.
 func (w *headerWriter) finish() {
+	if w.conn != nil {
+		w.finishLines()
+		return
+	}
 	text, values, at := string(w.text), make([]string, w.count), 0
 	for i, end := range w.ends[:w.count] {
 		values[i] = text[at:end]
 		w.set(w.names[i], values[i:i+1:i+1])
 		at = end
 	}
-	w.h = nil
-	headerWriters.Put(w)
+	w.free()
 }
 
 // start writes the status and the headers of the answer. size is the length of the body
@@ -139,6 +150,7 @@ func (x *request) start(status, size int) {
 	w.h, w.lower, w.text, w.count = x.w.Header(), isHTTP1(x.r), w.memory[:0], 0
 	if w.lower {
 		lowerHeader(w.h)
+		w.conn = x.lineConn()
 	}
 	w.text = wire.AppendTime(w.text, x.s.db.Now())
 	w.add(nameDate)

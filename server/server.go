@@ -215,9 +215,8 @@ func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 // ServeHTTP serves one request. A panic in an operation is logged with its stack and
 // answered with 500, but other requests go on.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	counted := &countingWriter{ResponseWriter: w}
-	x := newRequest(s, counted, r)
-	defer func() { s.metrics.record(x, counted.n) }()
+	x := newRequest(s, w, r)
+	defer func() { s.metrics.record(x, x.counted.n) }()
 	defer x.releaseSlot()
 	defer func() { // the headers remain counted until the next request of the connection
 		x.memory.release(ofBodies)

@@ -30,7 +30,7 @@ const (
 	// secondChunk is the largest size of the second chunk. Its duration limits the size
 	// of the next one. Small chunks look up each of their items in the index, which costs
 	// several times as much for an item as in a large chunk.
-	secondChunk = 512
+	secondChunk = 1024
 	// maxChunkNames bounds the points and ids of a chunk, in bytes. The chunk ends after
 	// the entry that reaches it.
 	maxChunkNames = 8 << 20

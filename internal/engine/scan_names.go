@@ -25,7 +25,7 @@ const (
 	// time in which one is looked up by its name.
 	stepsPerSeek = 16
 	// largeChunk is the size of the smallest chunk for which the whole index may be read.
-	largeChunk = 1024
+	largeChunk = 512
 )
 
 // collect fills the chunk with the next items in the order of the page, at most size of

@@ -82,7 +82,7 @@ func TestLargeChunksReadTheIndexOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := len(whole.chunk)
-		for _, n := range []int{all + 1, all, all - 1, all / 4, largeChunk} {
+		for _, n := range []int{all + 1, all, all - 1, all / 4, 2 * largeChunk} {
 			for _, after := range []uint32{0, 2000} {
 				byIndex, byName := partScan(t, c, after), partScan(t, c, after)
 				if !byIndex.isLarge(byIndex.openPart(t), n) {

@@ -87,7 +87,7 @@ func (t *transaction) putOrder(e *effect, partition uint32) error {
 		}
 		for _, home := range homes[:n] {
 			t.scratch = layout.AppendOrderKey(t.scratch[:0], l.c.number, home, number)
-			if err := t.deferred.SingleDelete(t.scratch, nil); err != nil {
+			if err := t.orders.SingleDelete(t.scratch, nil); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func (t *transaction) putOrder(e *effect, partition uint32) error {
 		return err
 	}
 	for _, home := range homes[:n] {
-		d := t.deferred.SetDeferred(layout.OrderKeySize, 2+len(e.op.point)+len(e.op.id))
+		d := t.orders.SetDeferred(layout.OrderKeySize, 2+len(e.op.point)+len(e.op.id))
 		layout.AppendOrderKey(d.Key[:0], l.c.number, home, number)
 		layout.AppendOrderValue(d.Value[:0], e.op.point, e.op.id)
 		if err := d.Finish(); err != nil {

@@ -234,7 +234,10 @@ type group struct {
 	// index and the group's deletes. appendDeferred adds deferred to batch. So the documents
 	// of a segment come one after another, in the order of their keys, and Pebble need
 	// not search the memtable for the position of each document.
-	batch, deferred *pebble.Batch
+	//
+	// orders has the group's writes to the orders of partitions, whose keys come one after
+	// another, too. appendDeferred adds them before deferred.
+	batch, orders, deferred *pebble.Batch
 	// index is an iterator over the index entries before this group. files is the same
 	// without the memtables. Both are nil until the first lookup.
 	index, files *pebble.Iterator
@@ -281,7 +284,7 @@ func newGroup(db *DB) *group {
 
 func (g *group) begin() {
 	g.ts = g.db.clock.seconds()
-	g.batch, g.deferred = g.db.pebble.NewBatch(), g.db.pebble.NewBatch()
+	g.batch, g.orders, g.deferred = g.db.pebble.NewBatch(), g.db.pebble.NewBatch(), g.db.pebble.NewBatch()
 	g.read = 0
 	g.dirty = g.dirty[:0]
 	g.catalog = nil
@@ -290,15 +293,15 @@ func (g *group) begin() {
 
 // size returns the number of bytes that the group holds. Changes and deletes have small
 // requests but may write much, so the size of the requests alone does not bound a group.
-func (g *group) size() int { return g.batch.Len() + g.deferred.Len() + g.read }
+func (g *group) size() int { return g.batch.Len() + g.orders.Len() + g.deferred.Len() + g.read }
 
 // commit makes the group durable and then visible. It writes nothing if the group changed
 // nothing.
 func (g *group) commit() error {
 	db := g.db
 	defer func() {
-		_ = errors.Join(g.batch.Close(), g.deferred.Close()) // Close returns an error only if the batch was closed before
-		g.batch, g.deferred = nil, nil
+		_ = errors.Join(g.batch.Close(), g.orders.Close(), g.deferred.Close()) // Close returns an error only if the batch was closed before
+		g.batch, g.orders, g.deferred = nil, nil, nil
 		g.closeIndex()
 		// An idle store must not keep the last documents in memory.
 		clear(g.written)
@@ -341,13 +344,14 @@ func (g *group) commit() error {
 	return nil
 }
 
-// appendDeferred moves the writes in deferred to the end of batch.
+// appendDeferred moves the writes in orders and deferred to the end of batch.
 func (g *group) appendDeferred() {
-	if g.deferred.Empty() {
-		return
+	for _, b := range []*pebble.Batch{g.orders, g.deferred} {
+		if !b.Empty() {
+			g.broken = errors.Join(g.broken, g.batch.Apply(b, nil))
+			b.Reset()
+		}
 	}
-	g.broken = errors.Join(g.broken, g.batch.Apply(g.deferred, nil))
-	g.deferred.Reset()
 }
 
 // lookup returns an item's index entry as the earlier groups left it. ok reports whether

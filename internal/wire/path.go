@@ -14,8 +14,9 @@ import (
 type Path struct {
 	// Types and IDs are the pairs. Types are in lower case, and ids are decoded.
 	Types, IDs []string
-	// raw holds the segments of the request.
-	raw []string
+	// sent is the path of the request without slashes at its ends, and raw holds its segments.
+	sent string
+	raw  []string
 }
 
 // types are the resource types of the protocol.
@@ -35,7 +36,7 @@ func ParsePath(escaped string) (Path, error) {
 	if escaped == "" {
 		return p, nil
 	}
-	p.raw = strings.Split(escaped, "/")
+	p.sent, p.raw = escaped, strings.Split(escaped, "/")
 	both := make([]string, 0, len(p.raw)+1) // one allocation for both lists
 	p.Types, p.IDs = both[:0:(len(p.raw)+1)/2], both[(len(p.raw)+1)/2:(len(p.raw)+1)/2]
 	for i, segment := range p.raw {
@@ -107,20 +108,26 @@ func (p Path) Links() []string {
 		return []string{""}
 	}
 	links := make([]string, 0, 3)
-	var decoded strings.Builder
-	decoded.Grow(64)
+	size, plain := -1, true
 	for i, id := range p.IDs {
-		if i > 0 {
+		kind, sent := p.raw[2*i], p.raw[2*i+1]
+		size += len(kind) + len(sent) + len("//")
+		plain = plain && kind == p.Types[i] && sent == id
+	}
+	if !plain {
+		var decoded strings.Builder
+		decoded.Grow(64)
+		for i, id := range p.IDs {
+			if i > 0 {
+				decoded.WriteByte('/')
+			}
+			decoded.WriteString(p.Types[i])
 			decoded.WriteByte('/')
+			decoded.WriteString(id)
 		}
-		decoded.WriteString(p.Types[i])
-		decoded.WriteByte('/')
-		decoded.WriteString(id)
+		links = append(links, decoded.String())
 	}
-	links = append(links, decoded.String())
-	if sent := strings.Join(p.raw[:2*len(p.IDs)], "/"); sent != links[0] {
-		links = append(links, sent)
-	}
+	links = append(links, p.sent[:size])
 	if p.byRID() {
 		links = append(links, strings.ToLower(p.IDs[len(p.IDs)-1]))
 	}

@@ -28,6 +28,7 @@ func TestSignaturesEqualThoseOfTheSDKs(t *testing.T) {
 		t.Fatal(err)
 	}
 	const date = "Thu, 15 Jan 2026 09:30:00 GMT"
+	verifier := wire.NewVerifier(key)
 	for _, c := range []struct{ verb, path, want string }{
 		{"get", "/", "/Suoex7aHNtcx5UtRC1AvMGB3q38LbyrEIJ74M4Rsog="},
 		{"post", "/dbs", "qjM2uhblysZybIcW2rWpYeKZ3GIDGVzVwYS0Ymrp1tU="},
@@ -43,8 +44,14 @@ func TestSignaturesEqualThoseOfTheSDKs(t *testing.T) {
 		}
 		found := false
 		for _, link := range p.Links() {
-			sig := key.Sign(wire.Payload(c.verb, p.Type(), link, date, "ignored"))
+			payload := wire.Payload(c.verb, p.Type(), link, date, "ignored")
+			sig := key.Sign(payload)
 			found = found || base64.StdEncoding.EncodeToString(sig) == c.want
+			for range 2 { // the second time with the states that the first one left
+				if !verifier.Verify([]byte(payload), sig) || verifier.Verify([]byte(payload+" "), sig) || verifier.Verify([]byte(payload), sig[1:]) {
+					t.Errorf("%s %s: the signature of %q is not verified", c.verb, c.path, payload)
+				}
+			}
 		}
 		if !found {
 			t.Errorf("%s %s: none of the links %q is signed as %s", c.verb, c.path, p.Links(), c.want)
@@ -215,6 +222,41 @@ func TestJSONInAHeaderIsPrintableASCII(t *testing.T) {
 		got := wire.ASCII(in)
 		if err := errors.Join(json.Unmarshal([]byte(in), &before), json.Unmarshal([]byte(got), &after)); got != want || err != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+// A path without escapes has one link, so that a request with a wrong signature costs one
+// computation. The link ends before the type of a feed and before an operation.
+func TestLinksOfAPath(t *testing.T) {
+	for path, want := range map[string][]string{
+		"/dbs/shop/":                                   {"dbs/shop"},
+		"/dbs/shop/colls/orders/docs":                  {"dbs/shop/colls/orders"},
+		"/DBS/shop/colls/orders":                       {"dbs/shop/colls/orders", "DBS/shop/colls/orders"},
+		"/dbs/shop/colls/a%20b/docs/c":                 {"dbs/shop/colls/a b/docs/c", "dbs/shop/colls/a%20b/docs/c"},
+		"/dbs/a%2Fb/colls":                             {"dbs/a/b", "dbs/a%2Fb"},
+		"/dbs/d/colls/c/operations/partitionkeydelete": {"dbs/d/colls/c"},
+		"/offers/Abc":                                  {"offers/Abc", "abc"},
+	} {
+		p, err := wire.ParsePath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Links(); !slices.Equal(got, want) {
+			t.Errorf("%s: the links are %q, want %q", path, got, want)
+		}
+	}
+}
+
+// The conversion to lower case is that of strings.ToLower, also for what no SDK sends.
+func TestPayloadIsInLowerCase(t *testing.T) {
+	for _, date := range []string{"Thu, 15 Jan 2026 09:30:00 GMT", "ÄB", "AÄ", "@[`{Z", ""} {
+		got, want := wire.Payload("PÖST", "Docs", "dbs/Shop", date, "Fri"), "pöst\ndocs\ndbs/Shop\n"+strings.ToLower(date)+"\n\n"
+		if date == "" {
+			want = "pöst\ndocs\ndbs/Shop\n\nfri\n"
+		}
+		if got != want {
+			t.Errorf("the payload for %q is %q, want %q", date, got, want)
 		}
 	}
 }

@@ -111,19 +111,23 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limit
 func paced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		if r.ContentLength != 0 {
-			// The deadline also applies after the handler, while http.Server reads the
-			// rest of an unread body.
-			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // an error means that the connection has ended
-			// The original request keeps its body. By it, http.Server recognizes a client
-			// that waits for "100 Continue", and a body that it need not read to the end.
-			// With a replaced body, it would wait for the whole body before it sends an
-			// error.
-			timed := *r
-			timed.Body = &pacedBody{ReadCloser: r.Body, c: c}
-			r = &timed
+		if r.ContentLength == 0 {
+			next.ServeHTTP(&pacedWriter{ResponseWriter: w, c: c}, r)
+			return
 		}
-		next.ServeHTTP(&pacedWriter{ResponseWriter: w, c: c}, r)
+		// The deadline also applies after the handler, while http.Server reads the rest of an
+		// unread body.
+		_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // an error means that the connection has ended
+		// The original request keeps its body. By it, http.Server recognizes a client that
+		// waits for "100 Continue", and a body that it need not read to the end. With a
+		// replaced body, it would wait for the whole body before it sends an error.
+		timed := struct { // one allocation for all of them
+			r    http.Request
+			body pacedBody
+			w    pacedWriter
+		}{*r, pacedBody{ReadCloser: r.Body, c: c}, pacedWriter{ResponseWriter: w, c: c}}
+		timed.r.Body = &timed.body
+		next.ServeHTTP(&timed.w, &timed.r)
 	})
 }
 
@@ -159,6 +163,10 @@ func (w *pacedWriter) WriteHeader(status int) {
 	_ = w.c.SetWriteDeadline(time.Now().Add(writeTime))
 	w.ResponseWriter.WriteHeader(status)
 }
+
+// PassesHeaders tells package server that nobody between it and http.Server reads or changes
+// the headers of an answer.
+func (w *pacedWriter) PassesHeaders() {}
 
 // Unwrap lets http.ResponseController reach the underlying writer.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
