@@ -47,12 +47,16 @@ func TestCheckpointsBesideAChangeWithoutAReadableKeyDoNotHang(t *testing.T) {
 func TestGapIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newFakeSource("0")
-		source.writeKeys("0", "bad", "good")
+		source.writeKeys("0", "bad", "good", "long")
 		var took time.Duration
 		var got error
 		h := HandlerFunc(func(ctx context.Context, b *Batch) error {
-			if key, _ := keyOf(b.Changes[0]); key == "bad" {
+			switch key, _ := keyOf(b.Changes[0]); key {
+			case "bad":
 				return errors.New("no")
+			case "long":
+				<-ctx.Done()
+				return nil
 			}
 			time.Sleep(1700 * time.Millisecond)
 			began := time.Now()
