@@ -210,3 +210,34 @@ func TestKeptBatchKeepsNoLaterOne(t *testing.T) {
 		t.Errorf("the batch that is done refers to %+v and to its changes %v", first.own.after, first.Changes)
 	}
 }
+
+// Of the changes that may start, the one that was read first does, so that the position moves soon.
+func TestOldestChangeStartsFirst(t *testing.T) {
+	w := &worker{host: &host{keyReader: &keyReader{}, cfg: Config{MaxItems: 1, ReadAhead: 1 << 20, Concurrency: 2}}}
+	w.window, w.writer = newWindow(w), leaseWriter{w: w, anchored: true, progress: newProgress("")}
+	for n, key := range []uint64{5, 5, 3, 4} {
+		page := pageOf(string(position(int64(n+1))), int64(n+1))
+		w.pushed(page, pagePosition{int64(n + 1), page.Continuation}, []laneKey{{hash: key}})
+	}
+	for _, want := range []int64{1, 2, 3, 4} {
+		b := w.window.next(false)
+		if b == nil || b.Changes[0].LSN != want {
+			t.Fatalf("the next batch is %+v; want LSN %d", b, want)
+		}
+		w.delivered(b, outcome{})
+		w.window.returned(b, true, 0)
+	}
+}
+
+// What a handler says of its changes concerns those that the filter has left. The places of the
+// others stay where they were.
+func TestOutcomeNamesChangesAsTheyWereBeforeTheFilter(t *testing.T) {
+	b := &queuedBatch{Page: feed.Page{Changes: make([]feed.Change, 3)}} // those with the indexes 1, 3 and 4
+	o := outcome{hidden: []int{0, 2}}
+	o.settle(b, &HandlerError{Err: errors.New("no"), failed: []int{1}})
+	for i, want := range []fate{wasHidden, wasHandled, wasHidden, stillOpen, wasHandled} {
+		if got := o.of(i); got != want {
+			t.Errorf("the fate of change %d is %d; want %d", i, got, want)
+		}
+	}
+}
