@@ -8,8 +8,8 @@ import (
 
 // Breaker tells poison from an outage. If the handler fails with everything, because what it
 // writes to is down, every change would become a letter. So after more than Letters of them
-// within Window, a host writes no more: it repeats what fails, with growing delays, until one
-// change is handled. Then it writes letters again. [Paused] and [Unpaused] are notified, and
+// within Window, a host writes no more: it repeats what fails, with growing delays, until a change
+// was handled and the window has room again. Then it writes letters again. [Paused] and [Unpaused] are notified, and
 // [Processor.Healthy] reports it.
 type Breaker struct {
 	// Letters is how many letters a host may write within Window. If zero, 100 is used. -1
@@ -32,46 +32,63 @@ type breaker struct {
 	window time.Duration
 
 	mu sync.Mutex // guards the fields below; held for lookups only
-	// written has the times of the letters within the window, at most limit of them.
+	// written has the times of the letters within the window.
 	written []time.Duration
-	// open reports whether no letters are written, and since says when that began.
-	open  bool
-	since time.Duration
+	// open reports whether no letters are written, and since says when that began. success
+	// reports whether the handler has handled a change since.
+	open, success bool
+	since         time.Duration
 }
 
 func newBreaker(b Breaker) *breaker { return &breaker{limit: b.Letters, window: b.Window} }
 
-// allow reports whether n more letters may be written at now, and counts them. opened reports
-// whether they are the first that may not.
-func (b *breaker) allow(now time.Duration, n int) (allowed, opened bool) {
+// allow reports whether n more letters may be written at now, and counts them. changed reports
+// whether that was different for the letters before.
+func (b *breaker) allow(now time.Duration, n int) (allowed, changed bool) {
 	if b.limit < 0 {
 		return true, false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	changed = b.close(now)
 	if b.open {
 		return false, false
 	}
-	for len(b.written) > 0 && now-b.written[0] >= b.window {
-		b.written = b.written[1:]
-	}
+	b.forget(now)
 	if len(b.written) > 0 && len(b.written)+n > b.limit { // the letters of one transaction may exceed the limit
-		b.open, b.since, b.written = true, now, nil
-		return false, true
+		b.open, b.success, b.since = true, false, now
+		return false, !changed
 	}
 	for range n {
 		b.written = append(b.written, now)
 	}
-	return true, false
+	return true, changed
 }
 
-// succeeded records that the handler has handled a change. closed reports whether letters were
-// paused until now.
-func (b *breaker) succeeded() (closed bool) {
+// forget forgets the letters that were written before the window.
+func (b *breaker) forget(now time.Duration) {
+	for len(b.written) > 0 && now-b.written[0] >= b.window {
+		b.written = b.written[1:]
+	}
+}
+
+// succeeded records at now that the handler has handled a change. changed reports whether letters
+// may be written again from now on.
+func (b *breaker) succeeded(now time.Duration) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	closed, b.open = b.open, false
-	return closed
+	b.success = true
+	return b.close(now)
+}
+
+// close ends a pause if the handler has succeeded since, and the window has room for a letter.
+func (b *breaker) close(now time.Duration) (closed bool) {
+	if !b.open || !b.success {
+		return false
+	}
+	b.forget(now)
+	b.open = len(b.written) >= b.limit
+	return !b.open
 }
 
 // lasts returns since when no letters are written, or 0 if they are.

@@ -373,6 +373,8 @@ func (c Config) validateNumbers() error {
 		return &ConfigError{"Failure.Park", "has an effect with Failure.Letters only"}
 	case c.Failure.Letters != nil && c.Failure.Park != ParkNone:
 		return &ConfigError{"Failure.Park", "must be ParkNone with Failure.Letters"}
+	case c.Failure.Letters != nil && c.Checkpoint.Manual:
+		return &ConfigError{"Checkpoint.Manual", "cannot be combined with Failure.Letters, because nobody would checkpoint a change that was given up"}
 	case c.Checkpoint.Manual && (c.Checkpoint.Changes != 0 || c.Checkpoint.Interval != 0):
 		return &ConfigError{"Checkpoint.Manual", "excludes Changes and Interval"}
 	}

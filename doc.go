@@ -31,6 +31,11 @@
 // ([BatchError]). A handler that must not act twice stores the last
 // change's LSN together with its results.
 //
+// By default a lease has one call of its handler under way. [Config.Concurrency] makes up to so
+// many at the same time, each with the changes of one partition key, so that a slow key delays no
+// other. [Config.Failure] says how often a change is delivered before it is given up and kept as a
+// dead letter (package letters). Without it, nothing is ever given up.
+//
 // With [Checkpointing.Manual] the handler acknowledges batches itself, by
 // [Batch.Checkpoint], at any time and from any goroutine. Reach for it when the work goes
 // on after the handler has returned.

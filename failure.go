@@ -32,7 +32,7 @@ type Failure struct {
 	Attempts int
 	// Letters is the container for dead letters: changes that were given up. A letter is
 	// written before the position passes its change, and while the container is down, the
-	// key waits and nothing is lost. With Letters, a batch has changes of one partition key
+	// key waits and nothing is lost. It excludes manual checkpoints. With Letters, a batch has changes of one partition key
 	// only, as with a [Config.Concurrency] above 1, so that one key delays no other.
 	// [Config.Source] must be a [feed.KeyHasher].
 	Letters letters.Container

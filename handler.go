@@ -55,7 +55,8 @@ type Batch struct {
 	Mode feed.Mode
 	// Attempt counts how often this host has delivered the batch, from 1. If it is greater,
 	// the handler has failed with the batch before, and Changes are those that are not
-	// handled yet; see [BatchError].
+	// handled yet; see [BatchError]. A batch that was divided because of [Failure.Attempts]
+	// counts from 1 again.
 	Attempt int
 	// Charge, SessionToken and Diagnostics describe the read that returned the changes (see
 	// [feed.Page]) or, if there were several, the last one, with Charge for all. If a page is

@@ -23,6 +23,16 @@ type laneKey struct {
 	alone bool
 }
 
+// changeKey is the lane of a change and its place in its transaction.
+type changeKey struct {
+	laneKey
+	inTransaction
+}
+
+// inTransaction is a change's place among those of its transaction. index is the number of those
+// before it in the page, and nth the number of those of its item.
+type inTransaction struct{ index, nth int }
+
 // keyReader finds the keys of changes, without decoding their documents.
 type keyReader struct {
 	paths [][]string
@@ -50,13 +60,33 @@ func newKeyReader(paths []string, order Order) (*keyReader, error) {
 
 // of returns the keys of changes, and copies of the changes. They share no memory with their
 // page, which could otherwise not be freed while one of its changes waits.
-func (k *keyReader) of(changes []feed.Change) ([]feed.Change, []laneKey) {
-	copies, keys := make([]feed.Change, len(changes)), make([]laneKey, len(changes))
+func (k *keyReader) of(changes []feed.Change) ([]feed.Change, []changeKey) {
+	copies, keys := make([]feed.Change, len(changes)), make([]changeKey, len(changes))
+	first := 0 // of the transaction
 	for i, c := range changes {
 		c.Current, c.Previous = bytes.Clone(c.Current), bytes.Clone(c.Previous)
-		copies[i], keys[i] = c, k.key(&c)
+		copies[i], keys[i].laneKey = c, k.key(&c)
+		if c.LSN != changes[first].LSN {
+			first = i
+		}
+		keys[i].index = i - first
+		keys[i].nth = sameItem(changes[first:i], &c)
 	}
 	return copies, keys
+}
+
+// sameItem returns how many of the changes are to the item of c.
+func sameItem(changes []feed.Change, c *feed.Change) (n int) {
+	if len(changes) == 0 {
+		return 0
+	}
+	id, _ := c.ID()
+	for i := range changes {
+		if other, _ := changes[i].ID(); other == id {
+			n++
+		}
+	}
+	return n
 }
 
 // key returns the key of a change.

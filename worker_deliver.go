@@ -397,7 +397,7 @@ func (d *deliverer) handled(b *queuedBatch, o outcome) {
 		o = outcome{handled: len(b.Changes)}
 	}
 	w.delivered(b, o)
-	if o.handled > 0 && w.letters != nil && w.breaker.succeeded() {
+	if o.handled > 0 && w.letters != nil && w.breaker.succeeded(w.now.Mono) {
 		w.notify(Notification{Event: Unpaused, LeaseToken: w.token})
 	}
 	if o.err == nil {

@@ -37,7 +37,7 @@ func (w *worker) keyed() bool { return w.keyReader != nil }
 
 // pushed passes a page that was read, and the position after it, to the window and to the
 // writer. A page without changes only moves the position of those before it.
-func (w *worker) pushed(page feed.Page, at pagePosition, keys []laneKey) {
+func (w *worker) pushed(page feed.Page, at pagePosition, keys []changeKey) {
 	if len(page.Changes) == 0 {
 		w.writer.progress.pass(at)
 		return
@@ -85,7 +85,7 @@ func (w *worker) findGaps() {
 	}
 	first, second := w.window.failing()
 	stuck := int64(never)
-	if w.window.busy == 0 && !w.writer.answersSoon() {
+	if w.window.busy+w.window.writing == 0 && !w.writer.answersSoon() {
 		stuck = w.window.waiting()
 		if w.phase != phaseWorking || !w.leaseStop().IsZero() {
 			stuck = 0

@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -53,8 +54,11 @@ func (d *deliverer) triage(b *queuedBatch, o outcome) triage {
 		b.attempts-- // no change has failed
 		return repeat
 	case failure.permanent || most > 0 && b.attempts >= most:
-		allowed, opened := d.w.breaker.allow(d.w.now.Mono, len(b.Changes))
-		if opened {
+		allowed, changed := d.w.breaker.allow(d.w.now.Mono, len(b.Changes))
+		switch {
+		case changed && allowed:
+			d.w.notify(Notification{Event: Unpaused, LeaseToken: d.w.token})
+		case changed:
 			d.w.notify(Notification{Event: Paused, LeaseToken: d.w.token, Err: o.err})
 		}
 		if !allowed {
@@ -107,9 +111,12 @@ func (h *host) openLetters(ctx context.Context, identity feed.Identity, leases l
 }
 
 // writeLetters writes the letters of batch b, which was given up. Meanwhile its lane waits, as it
-// does for a call of the handler.
+// does for a call of the handler, but another call may be made: the container for letters may
+// take long to answer.
 func (d *deliverer) writeLetters(b *queuedBatch) {
 	w, at := d.w, d.w.now.Wall
+	w.window.busy--
+	w.window.writing++
 	d.start("write letters", func() func() {
 		err := w.putLetters(b, at)
 		return func() { d.written(b, err) }
@@ -118,15 +125,9 @@ func (d *deliverer) writeLetters(b *queuedBatch) {
 
 // putLetters writes a letter for each change of batch b, in order.
 func (w *worker) putLetters(b *queuedBatch, at time.Time) error {
-	seen := map[string]int{}
 	for i := range b.Changes {
-		if i > 0 && b.Changes[i-1].LSN != b.Changes[i].LSN {
-			clear(seen)
-		}
 		l, err := w.letter(b, i, at)
 		if err == nil {
-			l.Place = seen[l.ItemID]
-			seen[l.ItemID]++
 			ctx, cancel := context.WithTimeout(w.trust.ctx, w.cfg.RequestTimeout)
 			_, err = w.letters.Put(ctx, l)
 			cancel()
@@ -138,13 +139,25 @@ func (w *worker) putLetters(b *queuedBatch, at time.Time) error {
 	return nil
 }
 
+// item returns an item as a letter has it. What is no JSON is kept as a text.
+func item(document json.RawMessage) json.RawMessage {
+	if document == nil || json.Valid(document) {
+		return document
+	}
+	text, err := json.Marshal(string(document))
+	if err != nil { // a string is never refused
+		return nil
+	}
+	return text
+}
+
 // letter returns the letter for change i of batch b.
 func (w *worker) letter(b *queuedBatch, i int, at time.Time) (letters.Letter, error) {
 	c, failure := b.Changes[i], b.failure
 	id, _ := c.ID() // a change that names no item has the empty id
 	l := letters.Letter{
-		ItemID: id, LSN: c.LSN, Index: b.places[i].index, Time: c.Time, Operation: c.Op, Expired: c.Expired,
-		Current: c.Current, Previous: c.Previous,
+		ItemID: id, LSN: c.LSN, Index: b.places[i].index, Place: b.places[i].nth, Time: c.Time, Operation: c.Op, Expired: c.Expired,
+		Current: item(c.Current), Previous: item(c.Previous),
 		State: letters.Dead, Error: failure.cause, Stack: string(failure.Stack), Attempts: b.attempts,
 		Host: w.owner, Lease: w.token, First: b.failedAt.UTC(), Last: at.UTC(),
 	}
@@ -165,6 +178,9 @@ func (w *worker) letter(b *queuedBatch, i int, at time.Time) (letters.Letter, er
 // written handles the result err of writing the letters of batch b.
 func (d *deliverer) written(b *queuedBatch, err error) {
 	w := d.w
+	w.window.busy++
+	w.window.writing--
+	d.goesOn(b)
 	if err != nil {
 		w.window.returned(b, false, d.failed(err, 0, &b.lane.retryDelay))
 		return

@@ -244,6 +244,9 @@ func TestTransactionIsOneUnitUnlessItemsAreReported(t *testing.T) {
 				source.logs["0"][i].LSN = 5 // one transaction of four changes, two of them to one item
 			}
 			h := &picky{each: each, poison: map[string]error{"bad": errors.New("no")}}
+			if each {
+				h.poison["2"] = errors.New("no")
+			}
 			idle(t, leases, withLetters(Config{Source: source, Handler: h}, p, 2))
 			pause(time.Minute)
 			var got []string
@@ -252,34 +255,13 @@ func TestTransactionIsOneUnitUnlessItemsAreReported(t *testing.T) {
 			}
 			want := []string{"2/0/0", "3/1/0", "bad/2/0", "2/3/1"}
 			if each {
-				want = []string{"bad/2/0"}
+				want = []string{"2/0/0", "bad/2/0", "2/3/1"}
 			}
 			if !slices.Equal(got, want) || len(h.handled)+len(got) != 6 || leases.doc("0").Continuation != "6" {
 				t.Errorf("reported %t: the letters are %v, and %v were handled; the position is %s", each, got, h.handled, leases.doc("0").Continuation)
 			}
 		})
 	}
-}
-
-// With manual checkpoints nobody can checkpoint a change that was never handled, so its letter does.
-func TestLetterMovesThePositionAlsoWithManualCheckpoints(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p := newFakeSource("0"), newFakeStore(), newPost()
-		source.items("a", "1", "bad", "3")
-		h := &picky{poison: map[string]error{"bad": errors.New("no")}}
-		handler := HandlerFunc(func(ctx context.Context, b *Batch) error {
-			err := h.Handle(ctx, b)
-			if err == nil {
-				go func() { _ = b.Checkpoint(ctx) }()
-			}
-			return err
-		})
-		idle(t, leases, withLetters(Config{Source: source, Handler: handler, MaxItems: 1, Checkpoint: Checkpointing{Manual: true}}, p, 2))
-		pause(time.Minute)
-		if len(p.all(t)) != 1 || leases.doc("0").Continuation != "3" {
-			t.Errorf("%d letters; the position is %s", len(p.all(t)), leases.doc("0").Continuation)
-		}
-	})
 }
 
 // Neither the end of a call's context nor a stop of the lease is an attempt.
@@ -361,6 +343,7 @@ func TestLettersAreRefusedWhereTheyCannotWork(t *testing.T) {
 			"Failure.Letters: is required with":               {Failure: Failure{Attempts: 1}},
 			"Failure.Park: has an effect with Failure.Letter": {Failure: Failure{Park: ParkNone}},
 			"Failure.Park: must be ParkNone":                  {Failure: Failure{Letters: p}},
+			"Checkpoint.Manual: cannot be combined":           {Failure: Failure{Letters: p, Park: ParkNone}, Checkpoint: Checkpointing{Manual: true}},
 			"ReadAhead: cannot be switched off":               {Failure: Failure{Letters: p, Park: ParkNone}, ReadAhead: -1},
 			"Failure.Letters: needs a Source that":            {Failure: Failure{Letters: p, Park: ParkNone}, Source: plainSource{newFakeSource("0")}},
 			"Failure.Letters: the container":                  {Failure: Failure{Letters: unfit{}, Park: ParkNone}},
@@ -445,29 +428,30 @@ func TestOutageMakesFewLetters(t *testing.T) {
 func TestBreakerCountsWithinItsWindow(t *testing.T) {
 	b := newBreaker(Breaker{Letters: 3, Window: time.Minute})
 	for i, step := range []struct {
-		at              time.Duration
-		n               int
-		allowed, opened bool
-		succeeds        bool
+		at               time.Duration
+		n                int
+		allowed, changed bool
+		succeeds         bool
 	}{
 		{at: 0, n: 5, allowed: true},
-		{at: 30 * time.Second, n: 1, opened: true},
+		{at: 30 * time.Second, n: 1, changed: true},
 		{at: 2 * time.Minute, n: 1},
-		{at: 2 * time.Minute, succeeds: true},
+		{at: 2 * time.Minute, succeeds: true, allowed: true},
 		{at: 3 * time.Minute, n: 3, allowed: true},
-		{at: 4*time.Minute - 1, n: 1, opened: true},
-		{at: 4 * time.Minute, succeeds: true},
+		{at: 4*time.Minute - 2, n: 1, changed: true},
+		{at: 4*time.Minute - 1, succeeds: true}, // the window has no room yet
+		{at: 4*time.Minute - 1, n: 1},
+		{at: 4 * time.Minute, n: 3, allowed: true, changed: true},
 		{at: 5 * time.Minute, n: 3, allowed: true},
-		{at: 6 * time.Minute, n: 3, allowed: true},
 	} {
 		if step.succeeds {
-			if !b.succeeded() || b.succeeded() || b.lasts(step.at) != 0 {
-				t.Errorf("step %d: a success does not close the breaker once", i)
+			if closed := b.succeeded(step.at); closed != step.allowed || closed && b.succeeded(step.at) {
+				t.Errorf("step %d: a success ends the pause: %t", i, closed)
 			}
 			continue
 		}
-		if allowed, opened := b.allow(step.at, step.n); allowed != step.allowed || opened != step.opened {
-			t.Errorf("step %d: allowed %t, opened %t", i, allowed, opened)
+		if allowed, changed := b.allow(step.at, step.n); allowed != step.allowed || changed != step.changed {
+			t.Errorf("step %d: allowed %t, changed %t", i, allowed, changed)
 		}
 	}
 	off := newBreaker(Breaker{Letters: -1, Window: time.Minute})
@@ -476,4 +460,96 @@ func TestBreakerCountsWithinItsWindow(t *testing.T) {
 			t.Fatal("a breaker that is off opens")
 		}
 	}
+}
+
+// A handler checkpoints a batch, and fails when that takes too long. Its changes are acknowledged then,
+// also after the batch was divided, and must not count twice: the position would pass a change that
+// is still in its handler.
+func TestCheckpointedBatchThatIsDividedCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p := newFakeSource("0"), newFakeStore(), newPost()
+		source.items("slow", "s")
+		source.items("a", "a1", "a2", "a3")
+		h := HandlerFunc(func(ctx context.Context, b *Batch) error {
+			if id, _ := b.Changes[0].ID(); id == "s" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+			defer cancel()
+			return b.Checkpoint(ctx)
+		})
+		r, _ := idle(t, leases, withLetters(Config{Source: source, Handler: h, Concurrency: 2, DrainTimeout: -1}, p, 3))
+		pause(time.Minute)
+		_ = r.end()
+		if at := leases.doc("0").Continuation; at != "" {
+			t.Errorf("the position is %s, though the handler has not done the first change", at)
+		}
+	})
+}
+
+// What is left of a divided batch has been filtered, and later changes have not.
+func TestFilterHidesChangesBehindADividedBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p := newFakeSource("0"), newFakeStore(), newPost()
+		source.items("a", "bad", "1", "2")
+		h := &picky{poison: map[string]error{"bad": errors.New("no")}}
+		idle(t, leases, withLetters(Config{
+			Source: source, Handler: h, Filter: func(c feed.Change) bool { id, _ := c.ID(); return id != "hidden" },
+		}, p, 5))
+		source.items("a", "hidden", "3")
+		pause(time.Minute)
+		if !slices.Equal(h.handled, []int64{2, 3, 5}) || leases.doc("0").Continuation != "5" {
+			t.Errorf("%v were handled; the position is %s", h.handled, leases.doc("0").Continuation)
+		}
+	})
+}
+
+// silent is a letters container that never answers a write.
+type silent struct{ *post }
+
+func (s silent) Open(ctx context.Context, k letters.Key) (letters.Store, error) {
+	store, err := s.post.Open(ctx, k)
+	return silentStore{store}, err
+}
+
+type silentStore struct{ letters.Store }
+
+func (silentStore) Put(ctx context.Context, _ letters.Letter) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// Letters that are not answered take no call from the other keys.
+func TestSilentContainerForLettersDelaysNoOtherKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		h := &picky{poison: map[string]error{}}
+		for i := range 10 {
+			source.items(fmt.Sprint("bad", i), fmt.Sprint("bad", i))
+			h.poison[fmt.Sprint("bad", i)] = errors.New("no")
+		}
+		source.writeKeys("0", keys(100, 100)...)
+		cfg := withLetters(Config{Source: source, Handler: h}, newPost(), 1)
+		cfg.Failure.Letters = silent{newPost()}
+		idle(t, leases, cfg)
+		pause(time.Minute)
+		if len(h.handled) != 100 || leases.doc("0").Continuation != "" {
+			t.Errorf("%d changes were handled; the position is %s", len(h.handled), leases.doc("0").Continuation)
+		}
+	})
+}
+
+// A change that is no JSON becomes a letter, too.
+func TestChangeThatIsNoJSONBecomesALetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p := newFakeSource("0"), newFakeStore(), newPost()
+		source.logs["0"] = append(source.logs["0"], feed.Change{LSN: 1, Current: []byte(`{"id":"x","k":`)})
+		h := HandlerFunc(func(context.Context, *Batch) error { return Permanent(errors.New("no")) })
+		idle(t, leases, withLetters(Config{Source: source, Handler: h}, p, 0))
+		pause(time.Minute)
+		if all := p.all(t); len(all) != 1 || leases.doc("0").Continuation != "1" {
+			t.Errorf("%d letters; the position is %s", len(all), leases.doc("0").Continuation)
+		}
+	})
 }

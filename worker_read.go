@@ -73,7 +73,7 @@ func (r *reader) step(doc lease.Lease) {
 		page, err := w.cfg.Source.Read(ctx, request)
 		w.metrics.read(page)
 		skip := w.askToSkip(doc, request.From, err)
-		var keys []laneKey
+		var keys []changeKey
 		if err == nil && w.keyed() {
 			page.Changes, keys = w.keyReader.of(page.Changes)
 		}
@@ -99,7 +99,7 @@ var errNoContinuation = errors.New("the source returned a page without a continu
 // answered handles the answer page and err to a read that was sent at started. keys has the
 // keys of the page's changes if there are several lanes. oldest is the position from which to
 // resume if the user chose to skip lost changes; otherwise it is "".
-func (r *reader) answered(started time.Duration, page feed.Page, keys []laneKey, err error, oldest feed.Continuation) {
+func (r *reader) answered(started time.Duration, page feed.Page, keys []changeKey, err error, oldest feed.Continuation) {
 	if r.w.phase != phaseWorking {
 		return
 	}

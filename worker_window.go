@@ -35,7 +35,8 @@ type window struct {
 	delayed laneHeap
 	// bytes is the size of all changes in the window that are not done. busy is the number of
 	// calls of the handler that are under way and do not wait for a checkpoint.
-	bytes, busy int
+	// writing is the number of batches whose letters are being written.
+	bytes, busy, writing int
 	// read is the number of changes that were read. order counts the batches, and started is the number of the last page of which a change
 	// was delivered.
 	read, order, started int64
@@ -85,11 +86,10 @@ type queuedBatch struct {
 	attempts, handled int
 }
 
-// place says where a change comes from: its page, and how many changes of its transaction
-// precede it there.
+// place says where a change comes from: its page, and its place in its transaction.
 type place struct {
-	page  *openPage
-	index int
+	page *openPage
+	inTransaction
 }
 
 func newWindow(w *worker) window {
@@ -121,7 +121,7 @@ func (b *queuedBatch) add(page feed.Page) {
 
 // push adds a page that has changes. keys has the hash of each change's key, or is nil if there
 // is one lane. It passes the pages that become open to opened.
-func (q *window) push(page feed.Page, at pagePosition, keys []laneKey, opened func(*openPage)) {
+func (q *window) push(page feed.Page, at pagePosition, keys []changeKey, opened func(*openPage)) {
 	if page.Bytes == 0 || keys != nil { // the changes of keys are copies, without the rest of the page's buffer
 		page.Bytes = 0
 		for i := range page.Changes {
@@ -142,25 +142,23 @@ func (q *window) push(page feed.Page, at pagePosition, keys []laneKey, opened fu
 	q.read += int64(len(page.Changes))
 	open := &openPage{number: at.page, read: q.read, pagePosition: at, left: len(page.Changes)}
 	opened(open)
-	q.split(page, keys, func(part feed.Page, key laneKey) {
+	q.split(page, keys, func(part feed.Page, key laneKey, places []inTransaction) {
 		b, _ := q.add(part, key, at.page)
 		b.last = at.page
-		index := 0
-		for i := range part.Changes {
-			if index++; i == 0 || part.Changes[i-1].LSN != part.Changes[i].LSN {
-				index = 0
-			}
-			b.places = append(b.places, place{open, index})
+		for _, in := range places {
+			b.places = append(b.places, place{open, in})
 		}
 	})
 }
 
 // split divides a page into the changes of each key, in the order of their first changes.
-func (q *window) split(page feed.Page, keys []laneKey, each func(feed.Page, laneKey)) {
+func (q *window) split(page feed.Page, keys []changeKey, each func(feed.Page, laneKey, []inTransaction)) {
 	parts := make(map[laneKey]int, len(keys))
 	var order []laneKey
 	var changes [][]feed.Change
-	for i, key := range keys {
+	var places [][]inTransaction
+	for i, k := range keys {
+		key := k.laneKey
 		if key.alone {
 			clear(parts) // later changes of a key follow this one
 		}
@@ -168,9 +166,9 @@ func (q *window) split(page feed.Page, keys []laneKey, each func(feed.Page, lane
 		if !known || key.alone {
 			at = len(order)
 			parts[key] = at
-			order, changes = append(order, key), append(changes, nil)
+			order, changes, places = append(order, key), append(changes, nil), append(places, nil)
 		}
-		changes[at] = append(changes[at], page.Changes[i])
+		changes[at], places[at] = append(changes[at], page.Changes[i]), append(places[at], k.inTransaction)
 	}
 	for i, key := range order {
 		part := page
@@ -181,7 +179,7 @@ func (q *window) split(page feed.Page, keys []laneKey, each func(feed.Page, lane
 		if i > 0 {
 			part.Charge = 0 // the batches of a page share its charge; the first one has it
 		}
-		each(part, key)
+		each(part, key, places[i])
 	}
 }
 
@@ -204,7 +202,7 @@ func sizeOf(c *feed.Change) int {
 // started, or else as a batch of their own.
 func (q *window) add(page feed.Page, key laneKey, number int64) (b *queuedBatch, gathered bool) {
 	l := q.lane(key)
-	if last := l.waiting(); last != nil && !key.alone && last.order >= q.barrier && last.fits(page, q.w.cfg.MaxItems) {
+	if last := l.waiting(); last != nil && !key.alone && last.order >= q.barrier && !last.filtered && last.fits(page, q.w.cfg.MaxItems) {
 		last.add(page)
 		return last, true
 	}
@@ -331,7 +329,7 @@ func (q *window) blocked(l *lane) bool {
 	if l != q.alone {
 		return l.queue[0].order > first
 	}
-	return q.busy > 0 || slices.ContainsFunc(q.delayed.lanes, func(other *lane) bool { return other.queue[0].order < first })
+	return q.busy+q.writing > 0 || slices.ContainsFunc(q.delayed.lanes, func(other *lane) bool { return other.queue[0].order < first })
 }
 
 // isAlone reports whether a change is in the handler beside which no other may be.
@@ -361,7 +359,7 @@ func (q *window) divide(b *queuedBatch, n int) {
 	rest.places, b.places = b.places[n:], slices.Clip(b.places[:n])
 	rest.first, b.last = rest.places[0].page.number, b.places[n-1].page.number
 	rest.Charge, rest.attempts, rest.failed = 0, 0, false
-	rest.unacknowledged, rest.acknowledged, rest.failedAt = nil, false, time.Time{}
+	rest.unacknowledged, rest.failedAt = nil, time.Time{}
 	rest.measure()
 	b.measure()
 	q.bytes += b.Bytes + rest.Bytes - before // less than before if some changes were handled

@@ -30,7 +30,11 @@ func TestCheckpointsBesideAChangeWithoutAReadableKeyDoNotHang(t *testing.T) {
 					var calls atomic.Int64
 					h := HandlerFunc(func(ctx context.Context, b *Batch) error {
 						calls.Add(1)
-						return b.Checkpoint(ctx)
+						err := b.Checkpoint(ctx)
+						if err != nil && name != "between" {
+							t.Errorf("%d changes from LSN %d on: %v", len(b.Changes), b.Changes[0].LSN, err)
+						}
+						return err
 					})
 					idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 4, Checkpoint: Checkpointing{Manual: manual}})
 					pause(time.Hour)
@@ -47,12 +51,16 @@ func TestCheckpointsBesideAChangeWithoutAReadableKeyDoNotHang(t *testing.T) {
 func TestGapIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newFakeSource("0")
-		source.writeKeys("0", "bad", "good")
+		source.writeKeys("0", "bad", "good", "long")
 		var took time.Duration
 		var got error
 		h := HandlerFunc(func(ctx context.Context, b *Batch) error {
-			if key, _ := keyOf(b.Changes[0]); key == "bad" {
+			switch key, _ := keyOf(b.Changes[0]); key {
+			case "bad":
 				return errors.New("no")
+			case "long":
+				<-ctx.Done()
+				return nil
 			}
 			time.Sleep(1700 * time.Millisecond)
 			began := time.Now()
@@ -75,24 +83,28 @@ func TestGapIsReportedAtOnce(t *testing.T) {
 func TestFailureAfterACheckpointIsNoGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0"), newFakeStore()
-		source.writeKeys("0", "first", "second")
-		var first, second error
+		source.writeKeys("0", "first", "slow", "second")
+		var second error
 		h := HandlerFunc(func(ctx context.Context, b *Batch) error {
-			if key, _ := keyOf(b.Changes[0]); key == "first" {
-				first = b.Checkpoint(ctx)
-				return errors.New("after the checkpoint")
+			switch key, _ := keyOf(b.Changes[0]); key {
+			case "first": // its checkpoint waits for the slow one, which is in the same page
+				short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+				defer cancel()
+				return b.Checkpoint(short)
+			case "slow":
+				time.Sleep(2 * time.Second)
 			}
 			time.Sleep(500 * time.Millisecond)
 			second = b.Checkpoint(ctx)
-			return nil
+			return second
 		})
 		idle(t, leases, Config{
-			Source: source, Handler: h, Start: fromBeginning, Concurrency: 4, MaxItems: 1, Checkpoint: Checkpointing{Manual: true},
+			Source: source, Handler: h, Start: fromBeginning, Concurrency: 4, MaxItems: 2, Checkpoint: Checkpointing{Manual: true},
 			Failure: Failure{Delay: time.Hour, MaxDelay: time.Hour},
 		})
-		pause(3 * time.Second)
-		if at := leases.doc("0").Continuation; first != nil || second != nil || at != "2" {
-			t.Errorf("the checkpoints returned %v and %v; the position is %q", first, second, at)
+		pause(5 * time.Second)
+		if at := leases.doc("0").Continuation; second != nil || at != "3" {
+			t.Errorf("the last checkpoint returned %v; the position is %q", second, at)
 		}
 	})
 }
@@ -177,7 +189,11 @@ func TestReadAheadBoundsDeletes(t *testing.T) {
 func TestWhatIsCutOffKeepsItsPlace(t *testing.T) {
 	w := &worker{host: &host{keyReader: &keyReader{}, cfg: Config{MaxItems: 10, ReadAhead: 1 << 20, Concurrency: 2}}}
 	w.window, w.writer = newWindow(w), leaseWriter{w: w, anchored: true, progress: newProgress("")}
-	for n, keys := range [][]laneKey{{{hash: 1}, {hash: 7}}, {{hash: 7}}, {{alone: true}}} {
+	for n, keys := range [][]changeKey{
+		{{laneKey: laneKey{hash: 1}}, {laneKey: laneKey{hash: 7}}},
+		{{laneKey: laneKey{hash: 7}}},
+		{{laneKey: laneKey{alone: true}}},
+	} {
 		page := pageOf(string(position(int64(n+1))), to(int64(len(keys)))...)
 		w.pushed(page, pagePosition{int64(n + 1), page.Continuation}, keys)
 	}
@@ -204,5 +220,36 @@ func TestKeptBatchKeepsNoLaterOne(t *testing.T) {
 	q.done(first)
 	if first.own.after != nil || first.Changes != nil {
 		t.Errorf("the batch that is done refers to %+v and to its changes %v", first.own.after, first.Changes)
+	}
+}
+
+// Of the changes that may start, the one that was read first does, so that the position moves soon.
+func TestOldestChangeStartsFirst(t *testing.T) {
+	w := &worker{host: &host{keyReader: &keyReader{}, cfg: Config{MaxItems: 1, ReadAhead: 1 << 20, Concurrency: 2}}}
+	w.window, w.writer = newWindow(w), leaseWriter{w: w, anchored: true, progress: newProgress("")}
+	for n, key := range []uint64{5, 5, 3, 4} {
+		page := pageOf(string(position(int64(n+1))), int64(n+1))
+		w.pushed(page, pagePosition{int64(n + 1), page.Continuation}, []changeKey{{laneKey: laneKey{hash: key}}})
+	}
+	for _, want := range []int64{1, 2, 3, 4} {
+		b := w.window.next(false)
+		if b == nil || b.Changes[0].LSN != want {
+			t.Fatalf("the next batch is %+v; want LSN %d", b, want)
+		}
+		w.delivered(b, outcome{})
+		w.window.returned(b, true, 0)
+	}
+}
+
+// What a handler says of its changes concerns those that the filter has left. The places of the
+// others stay where they were.
+func TestOutcomeNamesChangesAsTheyWereBeforeTheFilter(t *testing.T) {
+	b := &queuedBatch{Page: feed.Page{Changes: make([]feed.Change, 3)}} // those with the indexes 1, 3 and 4
+	o := outcome{hidden: []int{0, 2}}
+	o.settle(b, &HandlerError{Err: errors.New("no"), failed: []int{1}})
+	for i, want := range []fate{wasHidden, wasHandled, wasHidden, stillOpen, wasHandled} {
+		if got := o.of(i); got != want {
+			t.Errorf("the fate of change %d is %d; want %d", i, got, want)
+		}
 	}
 }

@@ -691,7 +691,7 @@ func TestBatchIsCutAtTheLastPageThatHasStarted(t *testing.T) {
 	w.window, w.writer = newWindow(w), leaseWriter{w: w, anchored: true, progress: newProgress("")}
 	for n := range int64(4) {
 		page := pageOf(fmt.Sprint(n+1), 2*n+1, 2*n+2)
-		w.pushed(page, pagePosition{n + 1, page.Continuation}, []laneKey{{hash: uint64(n % 2)}, {hash: 9}})
+		w.pushed(page, pagePosition{n + 1, page.Continuation}, []changeKey{{laneKey: laneKey{hash: uint64(n % 2)}}, {laneKey: laneKey{hash: 9}}})
 	}
 	first := w.window.next(false) // of pages 1 and 3
 	second := w.window.next(true) // what pages 1 to 3 have of the key 9

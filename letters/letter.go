@@ -79,7 +79,7 @@ type Letter struct {
 	// panicked. Only the beginning of each is stored, about 8 KiB. A parked letter has none,
 	// because no handler got it. Read leaves Stack out.
 	Error, Stack string
-	// Attempts is how often the handler got the change.
+	// Attempts is how often the handler failed with the change alone, or with its transaction.
 	Attempts int
 	// Host is the host that wrote the letter last, and Lease the token of its lease.
 	Host, Lease string

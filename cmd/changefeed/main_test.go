@@ -30,7 +30,7 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"nonsense"}, `unknown command "nonsense"; the commands are demo, fault, lag, leases, partitions, replicate, restore, serve, tail, version`},
+		{[]string{"nonsense"}, `unknown command "nonsense"; the commands are demo, fault, lag, leases, letters, partitions, replicate, restore, serve, tail, version`},
 		{[]string{"replica"}, `unknown command "replica" (did you mean replicate?)`},
 		{[]string{"leases", "list"}, "unknown command \"list\" of `changefeed leases`"},
 		{[]string{"help", "nosuch"}, `unknown command "nosuch"; the commands are demo, fault, lag`},
