@@ -391,7 +391,7 @@ func TestOutageMakesFewLetters(t *testing.T) {
 			return nil
 		})
 		cfg := withLetters(Config{Source: source, Handler: h, Concurrency: 4}, p, 2)
-		cfg.Failure.Breaker = Breaker{Letters: 20}
+		cfg.Failure.Breaker, cfg.Failure.MaxDelay = Breaker{Letters: 20}, time.Minute
 		cfg.Processor, cfg.Leases, cfg.seed = "test", leases, 1
 		var said notes
 		cfg.Notify = said.add

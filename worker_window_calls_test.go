@@ -93,6 +93,7 @@ func TestFailureAfterACheckpointIsNoGap(t *testing.T) {
 				return b.Checkpoint(short)
 			case "slow":
 				time.Sleep(2 * time.Second)
+				return b.Checkpoint(ctx)
 			}
 			time.Sleep(500 * time.Millisecond)
 			second = b.Checkpoint(ctx)

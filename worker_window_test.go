@@ -338,10 +338,10 @@ func TestHandlersThatWaitForCheckpointsBlockNothing(t *testing.T) {
 		h := newLanes(t, 300, each(time.Millisecond))
 		checkpoints := 0
 		h.fails = func(_ string, b *Batch) error {
+			checkpoints++
 			h.mu.Unlock()
 			defer h.mu.Lock()
 			err := b.Checkpoint(t.Context())
-			checkpoints++
 			return err
 		}
 		r, _ := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 2, MaxItems: 100, Checkpoint: Checkpointing{Manual: true}})

@@ -80,7 +80,7 @@ func restOnATightLeaseContainer(t *testing.T, over bool) {
 					if n.Reason == changefeed.Lost {
 						t.Errorf("lease %s was lost", n.LeaseToken)
 					}
-				case changefeed.Failed, changefeed.Stopped, changefeed.Resumed:
+				case changefeed.Failed, changefeed.Stopped, changefeed.Resumed, changefeed.GivenUp, changefeed.Paused, changefeed.Unpaused:
 				}
 			},
 		}

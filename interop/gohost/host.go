@@ -60,7 +60,7 @@ func start(ctx context.Context, account *cosmos.Account, p *printer, name string
 			p.say("released", name, n.LeaseToken, n.Reason.String())
 		case changefeed.Failed:
 			p.say("error", name, n.LeaseToken, n.Err.Error())
-		case changefeed.Stopped, changefeed.Resumed:
+		case changefeed.Stopped, changefeed.Resumed, changefeed.GivenUp, changefeed.Paused, changefeed.Unpaused:
 			p.say(n.Event.String(), name, n.LeaseToken)
 		}
 	}

@@ -94,7 +94,7 @@ func (c *copier) notify(n changefeed.Notification) {
 		if !errors.Is(n.Err, context.Canceled) {
 			c.report(event{Event: eventFailed, Text: connect.Text(n.Err)})
 		}
-	case changefeed.Stopped, changefeed.Resumed: // the demo's handler stops no lease
+	case changefeed.Stopped, changefeed.Resumed, changefeed.GivenUp, changefeed.Paused, changefeed.Unpaused: // the demo stops no lease and writes no letters
 	}
 }
 
