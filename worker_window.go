@@ -10,8 +10,8 @@ import (
 
 // window holds the changes of a lease that were read and are not done, in lanes. The changes
 // of one lane are handled in order and never at the same time. With one call of the handler
-// at a time, there is one lane, whose batches are whole pages. With several, there is a lane
-// for each partition key, or for each item.
+// at a time, there is one lane, whose batches are whole pages. With several, or with letters,
+// there is a lane for each partition key or for each item.
 //
 // A page that is read while the handler is busy may have a single change, because it is read
 // as soon as there is one. If each page were a batch, a handler that takes long for every
@@ -34,11 +34,11 @@ type window struct {
 	ready   laneHeap
 	delayed laneHeap
 	// bytes is the size of all changes in the window that are not done. busy is the number of
-	// calls of the handler that are under way and do not wait for a checkpoint.
-	// writing is the number of batches whose letters are being written.
+	// calls of the handler that are under way and do not wait for a checkpoint, and writing that
+	// of the batches whose letters are being written.
 	bytes, busy, writing int
-	// read is the number of changes that were read. order counts the batches, and started is the number of the last page of which a change
-	// was delivered.
+	// read is the number of changes that were read. order counts the batches, and started is the
+	// number of the last page of which a change was delivered.
 	read, order, started int64
 }
 
@@ -93,8 +93,7 @@ type place struct {
 }
 
 func newWindow(w *worker) window {
-	q := window{w: w, lanes: map[uint64]*lane{}, ready: laneHeap{before: byOrder}, delayed: laneHeap{before: byDue}}
-	return q
+	return window{w: w, lanes: map[uint64]*lane{}, ready: laneHeap{before: byOrder}, delayed: laneHeap{before: byDue}}
 }
 
 // room returns how many more changes the batch may take.
