@@ -9,8 +9,8 @@ import (
 // Breaker tells poison from an outage. If the handler fails with everything, because what it
 // writes to is down, every change would become a letter. So after more than Letters of them
 // within Window, a host writes no more: it repeats what fails, with growing delays, until a change
-// was handled and the window has room again. Then it writes letters again. [Paused] and [Unpaused] are notified, and
-// [Processor.Healthy] reports it.
+// was handled and the window has room again. [Paused] and [Unpaused] are notified, and meanwhile
+// [Processor.Healthy] returns an error.
 type Breaker struct {
 	// Letters is how many letters a host may write within Window. If zero, 100 is used. -1
 	// switches the breaker off.
@@ -91,7 +91,7 @@ func (b *breaker) close(now time.Duration) (closed bool) {
 	return !b.open
 }
 
-// lasts returns since when no letters are written, or 0 if they are.
+// lasts returns for how long no letters have been written, or 0 if they are.
 func (b *breaker) lasts(now time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -95,8 +95,8 @@ func (e Event) String() string {
 	return "unknown"
 }
 
-// Notification reports a lease that was acquired, released, stopped or resumed, or an error. Losing a lease
-// to balancing is not an error.
+// Notification reports a lease that was acquired, released, stopped or resumed, a change that was
+// given up, or an error. Losing a lease to balancing is not an error.
 type Notification struct {
 	Event Event
 	// LeaseToken names the lease. It is empty if the error concerns no lease.
