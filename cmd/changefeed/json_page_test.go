@@ -233,7 +233,7 @@ func writeJSONTables(t *testing.T, page string, code map[string]*jsonStruct) str
 }
 
 // jsonProse stands in a new row for what its author has to write.
-const jsonProse = "TODO"
+const jsonProse = "(say what it means)"
 
 // jsonSections returns the sections of a page by their headings.
 func jsonSections(t *testing.T, page string) map[string]jsonSection {
