@@ -374,7 +374,7 @@ func (c Config) validateNumbers() error {
 	case c.Failure.Letters != nil && c.Failure.Park != ParkNone:
 		return &ConfigError{"Failure.Park", "must be ParkNone with Failure.Letters"}
 	case c.Failure.Letters != nil && c.Checkpoint.Manual:
-		return &ConfigError{"Checkpoint.Manual", "cannot be combined with Failure.Letters, because nobody would checkpoint a change that was given up"}
+		return &ConfigError{"Checkpoint.Manual", "cannot be combined with Failure.Letters, because no batch is left by which to checkpoint a change that was given up"}
 	case c.Checkpoint.Manual && (c.Checkpoint.Changes != 0 || c.Checkpoint.Interval != 0):
 		return &ConfigError{"Checkpoint.Manual", "excludes Changes and Interval"}
 	}
