@@ -164,8 +164,8 @@ func (w *pacedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// PassesHeaders tells package server that nobody between it and http.Server reads or changes
-// the headers of an answer.
+// PassesHeaders tells package server that this writer, the only one between it and http.Server,
+// neither reads nor changes the headers of an answer.
 func (w *pacedWriter) PassesHeaders() {}
 
 // Unwrap lets http.ResponseController reach the underlying writer.
