@@ -371,8 +371,10 @@ func (c Config) validateNumbers() error {
 		return &ConfigError{"Failure.Letters", "is required with Failure.Attempts, because a change is given up only when it is kept as a letter"}
 	case c.Failure.Letters == nil && c.Failure.Park != 0:
 		return &ConfigError{"Failure.Park", "has an effect with Failure.Letters only"}
-	case c.Failure.Letters != nil && c.Failure.Park != ParkNone:
-		return &ConfigError{"Failure.Park", "must be ParkNone with Failure.Letters"}
+	case c.Failure.Park < ParkKey || c.Failure.Park > ParkNone:
+		return &ConfigError{"Failure.Park", fmt.Sprintf("%d is not one of ParkKey, ParkItem and ParkNone", c.Failure.Park)}
+	case c.Failure.Letters != nil && c.Failure.Park == ParkKey && c.Order == OrderByItem:
+		return &ConfigError{"Failure.Park", "cannot be ParkKey with OrderByItem, by which an item's changes do not wait for those of its key; use ParkItem"}
 	case c.Failure.Letters != nil && c.Checkpoint.Manual:
 		return &ConfigError{"Checkpoint.Manual", "cannot be combined with Failure.Letters, because no batch is left by which to checkpoint a change that was given up"}
 	case c.Checkpoint.Manual && (c.Checkpoint.Changes != 0 || c.Checkpoint.Interval != 0):

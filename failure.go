@@ -32,12 +32,12 @@ type Failure struct {
 	Attempts int
 	// Letters is the container for dead letters: changes that were given up. A letter is
 	// written before the position passes its change, and while the container is down, the
-	// key waits and nothing is lost. It excludes manual checkpoints. With Letters, a batch has changes of one partition key
-	// only, as with a [Config.Concurrency] above 1, so that one key delays no other.
-	// [Config.Source] must be a [feed.KeyHasher].
+	// key waits and nothing is lost. It excludes manual checkpoints. With Letters, a batch has
+	// changes of one partition key only, as with a [Config.Concurrency] above 1, so that one key
+	// delays no other. [Config.Source] must be a [feed.KeyHasher].
 	Letters letters.Container
-	// Park says what happens to later changes of what a letter is about. It is required with
-	// Letters.
+	// Park says what happens to later changes of what a letter is about: by default, those of
+	// the same partition key become letters, too.
 	Park Park
 	// Breaker says when so many letters are written that it means an outage.
 	Breaker Breaker
@@ -47,18 +47,29 @@ type Failure struct {
 type Park int
 
 const (
-	// ParkNone lets them go on: the handler gets them, although it has not handled the change
-	// before. Reach for it if changes do not build on each other, for instance because each has
-	// all that is to be known of its item.
-	ParkNone Park = iota + 1
+	// ParkKey makes all later changes of the same partition key letters, in order, so that none
+	// overtakes the one that failed. When that letter is redriven or dropped, they follow.
+	ParkKey Park = iota
+	// ParkItem does the same with the later changes of the same item only. Reach for it if the
+	// items of a key do not build on each other.
+	ParkItem
+	// ParkNone lets later changes go on: the handler gets them, although it has not handled the
+	// one before. Reach for it if changes do not build on each other, for instance because each
+	// has all that is to be known of its item.
+	ParkNone
 )
 
 // String returns the name of the choice for messages.
 func (p Park) String() string {
-	if p == ParkNone {
+	switch p {
+	case ParkKey:
+		return "key"
+	case ParkItem:
+		return "item"
+	case ParkNone:
 		return "none"
 	}
-	return "unset"
+	return fmt.Sprintf("park %d", int(p))
 }
 
 // ErrNotHandled stands in a [BatchError] for a change that the handler did not get to, for

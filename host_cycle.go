@@ -34,6 +34,8 @@ type cycle struct {
 	starts   *starts
 	shadows  *shadows
 	first    bool
+	// foreign reports whether a .NET or Java host owned a lease by the last listing.
+	foreign bool
 	// suspect reports whether the previous listing looked as if a Java host had upgraded
 	// the leases.
 	suspect bool
@@ -109,6 +111,7 @@ func (c *cycle) plan() (*balance.Plan, error) {
 		if err := c.checkModes(listing); err != nil {
 			return nil, err
 		}
+		c.foreign = slices.ContainsFunc(listing.Leases, func(l lease.Lease) bool { return l.Owner != "" && !protocol.Ours(l.Owner) })
 		plan = balance.NewPlan(c.asHost(), listing, memory, c.clock().Mono, regular, c.trusting())
 		memory, regular = plan.Memory(), false
 		initialized := !listing.Initialized.IsZero()
@@ -298,7 +301,7 @@ func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 		got, err := c.update(take)
 		switch o, current := protocol.Judge(err, c.owner, l.Continuation, l.Continuation); o {
 		case protocol.Applied:
-			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == balance.MoveSteal, until: m.Until, takeover: c.journal.takes(l, c.owner, m.Kind == balance.MoveSteal)})
+			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == balance.MoveSteal, until: m.Until, takeover: c.journal.takes(l, c.owner, m.Kind == balance.MoveSteal), unsure: l.Owner != "" || c.foreign})
 			return
 		case protocol.Mine:
 			if !inDoubt {

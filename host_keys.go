@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 	"github.com/changefeed-go/changefeed/internal/keypath"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // laneKey names the lane of a change: by a hash of the whole key, which changes of one key
@@ -90,13 +91,23 @@ func sameItem(changes []feed.Change, c *feed.Change) (n int) {
 }
 
 // key returns the key of a change.
-func (k *keyReader) key(c *feed.Change) laneKey {
+func (k *keyReader) key(c *feed.Change) laneKey { return k.unit(c, k.items) }
+
+// ofLetter returns the hash of a letter's key, or of its item if items is set, and the key of the
+// lane of its change.
+func (k *keyReader) ofLetter(l letters.Letter, items bool) (unit uint64, lane laneKey) {
+	c := feed.Change{Op: feed.Delete, DeletedID: l.ItemID, DeletedKey: l.PartitionKey}
+	return k.unit(&c, items).hash, k.key(&c)
+}
+
+// unit returns the hash of a change's key, or of its item if items is set.
+func (k *keyReader) unit(c *feed.Change, items bool) laneKey {
 	var h maphash.Hash
 	h.SetSeed(k.seed)
 	if err := k.write(&h, c); err != nil {
 		return laneKey{alone: true}
 	}
-	if k.items {
+	if items {
 		id, err := c.ID()
 		if err != nil {
 			return laneKey{alone: true}

@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // metrics holds the OpenTelemetry instruments of a processor. All have the attribute
@@ -28,8 +29,12 @@ import (
 //	                                                  the next call
 //	changefeed.processor.stopped        {lease}       owned leases that are stopped now,
 //	                                                  because the handler returned Stop
-//	changefeed.processor.letters        {letter}      letters written for changes that were
-//	                                                  given up
+//	changefeed.processor.letters        {letter}      letters written, by state: dead for
+//	                                                  changes that were given up, parked for
+//	                                                  those that wait behind them
+//	changefeed.processor.redriven       {letter}      letters that the handler has handled
+//	changefeed.processor.parked         {key}         keys or items of the owned leases that
+//	                                                  are parked now
 //	changefeed.processor.paused         {host}        hosts that write no letters, because
 //	                                                  their handlers fail with everything
 //	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position,
@@ -49,11 +54,11 @@ import (
 // Every counter is there from the start, with the value 0. A nil *metrics counts nothing.
 // Attribute sets are created once, so that counting a batch allocates nothing.
 type metrics struct {
-	changes, redeliveries, checkpoints, moves, errors, letters metric.Int64Counter
-	leases, stopped, paused                                    metric.Int64UpDownCounter
-	attempts                                                   metric.Int64Histogram
-	duration, delays                                           metric.Float64Histogram
-	units                                                      metric.Float64Counter
+	changes, redeliveries, checkpoints, moves, errors, letters, redriven metric.Int64Counter
+	leases, stopped, paused, parked                                      metric.Int64UpDownCounter
+	attempts                                                             metric.Int64Histogram
+	duration, delays                                                     metric.Float64Histogram
+	units                                                                metric.Float64Counter
 
 	// ctx is the context of every measurement. It is not a context of the user, because
 	// no measurement belongs to one of the user's requests.
@@ -62,6 +67,8 @@ type metrics struct {
 	plain, ok, failed metric.MeasurementOption
 	feedUnits         metric.MeasurementOption
 	leaseUnits        metric.MeasurementOption
+	deadLetters       metric.MeasurementOption
+	parkedLetters     metric.MeasurementOption
 }
 
 // durationBounds are the bounds of the histogram in seconds. They cover a handler in
@@ -90,7 +97,8 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	m.checkpoints = counter("checkpoints", "{checkpoint}", "Lease writes that moved a position.")
 	m.moves = counter("moves", "{lease}", "Leases that the host acquired or stopped working on, by event.")
 	m.errors = counter("errors", "{error}", "Failures by the part that failed: handler, source, leases, letters, other.")
-	m.letters = counter("letters", "{letter}", "Letters written for changes that were given up.")
+	m.letters = counter("letters", "{letter}", "Letters written, by state: dead for changes that were given up, parked for those that wait behind them.")
+	m.redriven = counter("redriven", "{letter}", "Letters that the handler has handled.")
 	var err error
 	m.leases, err = meter.Int64UpDownCounter("changefeed.processor.leases", metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases owned now."))
@@ -100,6 +108,9 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	errs = append(errs, err)
 	m.paused, err = meter.Int64UpDownCounter("changefeed.processor.paused", metric.WithUnit("{host}"),
 		metric.WithDescription("Hosts that write no letters, because their handlers fail with everything."))
+	errs = append(errs, err)
+	m.parked, err = meter.Int64UpDownCounter("changefeed.processor.parked", metric.WithUnit("{key}"),
+		metric.WithDescription("Keys or items of the owned leases that are parked now."))
 	errs = append(errs, err)
 	m.attempts, err = meter.Int64Histogram("changefeed.processor.batch.attempt", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Which attempt at its batch each handler call was, from 1."), metric.WithExplicitBucketBoundaries(attemptBounds...))
@@ -116,6 +127,8 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	m.plain = m.with()
 	m.ok, m.failed = m.with(attribute.String("outcome", "ok")), m.with(attribute.String("outcome", "error"))
 	m.feedUnits = m.with(attribute.String("container", "monitored"))
+	m.deadLetters = m.with(attribute.String("state", string(letters.Dead)))
+	m.parkedLetters = m.with(attribute.String("state", string(letters.Parked)))
 	m.leaseUnits = m.with(attribute.String("container", "leases"))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -128,12 +141,15 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 // alert on the growth of a counter would miss the first failure otherwise, because a counter
 // that appears with the value 1 has not grown.
 func (m *metrics) zero() {
-	for _, c := range []metric.Int64Counter{m.changes, m.redeliveries, m.checkpoints, m.letters} {
+	for _, c := range []metric.Int64Counter{m.changes, m.redeliveries, m.checkpoints, m.redriven} {
 		c.Add(m.ctx, 0, m.plain)
 	}
 	m.leases.Add(m.ctx, 0, m.plain)
 	m.stopped.Add(m.ctx, 0, m.plain)
 	m.paused.Add(m.ctx, 0, m.plain)
+	m.parked.Add(m.ctx, 0, m.plain)
+	m.letters.Add(m.ctx, 0, m.deadLetters)
+	m.letters.Add(m.ctx, 0, m.parkedLetters)
 	m.units.Add(m.ctx, 0, m.feedUnits)
 	m.units.Add(m.ctx, 0, m.leaseUnits)
 	m.moves.Add(m.ctx, 0, m.moved(Acquired.String()))
@@ -194,10 +210,28 @@ func (m *metrics) read(p feed.Page) {
 	}
 }
 
-// gaveUp counts n letters.
-func (m *metrics) gaveUp(n int) {
+// lettered counts n letters: of changes that were given up if dead is set, or else of parked ones.
+func (m *metrics) lettered(n int, dead bool) {
+	switch {
+	case m == nil:
+	case dead:
+		m.letters.Add(m.ctx, int64(n), m.deadLetters)
+	default:
+		m.letters.Add(m.ctx, int64(n), m.parkedLetters)
+	}
+}
+
+// redrove counts a letter that the handler has handled.
+func (m *metrics) redrove() {
 	if m != nil {
-		m.letters.Add(m.ctx, int64(n), m.plain)
+		m.redriven.Add(m.ctx, 1, m.plain)
+	}
+}
+
+// parks adds n to the number of parked keys.
+func (m *metrics) parks(n int) {
+	if m != nil && n != 0 {
+		m.parked.Add(m.ctx, int64(n), m.plain)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 //	window       holds what was read, in lanes of batches            worker_window.go
 //	deliverer    calls the handler with batches until they succeed   worker_deliver.go
 //	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go, worker_checkpoint.go
+//	parking      knows which keys are letters, and hands letters out worker_parking.go
 //	splitter     creates the children of a partition that is gone    worker_split.go
 //	ending       stops the work and releases the lease               worker_end.go
 //
@@ -54,6 +55,7 @@ type worker struct {
 	reader  reader
 	window  window
 	deliver deliverer
+	parking parking
 	writer  leaseWriter
 	split   splitter
 	ending  ending
@@ -167,6 +169,7 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	w.reader = newReader(w, l)
 	w.window = newWindow(w)
 	w.deliver = newDeliverer(w, l)
+	w.parking = newParking(w, a)
 	w.split = splitter{w: w, retryDelay: w.backoff(l, "split")}
 	w.ending = ending{w: w, drained: never, abandonAt: never, retryDelay: w.writeBackoff(l, "release")}
 	w.inbox = make(chan answer, 1)
@@ -175,7 +178,11 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 
 // callers returns the callers of all parts.
 func (w *worker) callers() []*caller {
-	return append([]*caller{w.reader.calls, w.writer.calls}, w.deliver.callers...)
+	all := append([]*caller{w.reader.calls, w.writer.calls}, w.deliver.callers...)
+	if w.parking.calls != nil {
+		all = append(all, w.parking.calls)
+	}
+	return all
 }
 
 // backoff returns the delays between the attempts at the operation what on the lease.
@@ -243,6 +250,7 @@ func (w *worker) step() bool {
 	w.now = w.clock()
 	w.alarm = never
 	w.ending.observe(w.writer.wanted())
+	w.parking.step(w.writer.doc, w.writer.settled())
 	w.deliver.step(w.writer.doc, w.writer.bound)
 	w.findGaps()
 	w.ending.step(w.deliver.calls > 0, w.writer.settled())

@@ -41,6 +41,8 @@ type acquisition struct {
 	until  time.Duration
 	// takeover is the lease's state before.
 	takeover takeover
+	// unsure reports whether what the lease says of its letters may be out of date; see parking.
+	unsure bool
 }
 
 // begin notifies the user that work on the lease begins. If a claim begins, it only
@@ -95,6 +97,7 @@ func (w *worker) ended() {
 	if !w.leaseStop().IsZero() {
 		w.metrics.stops(-1)
 	}
+	w.metrics.parks(-len(w.parking.units))
 	n := Notification{Event: Released, LeaseToken: w.token, Reason: w.reason, Err: w.abandoned}
 	if n.Err != nil {
 		n.Reason = Abandoned

@@ -76,6 +76,8 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 	d.resume()
 	ends := w.phase != phaseWorking
 	switch {
+	case w.parking.unread:
+		return // a change might overtake its letter
 	case ends && !w.mayFinish():
 		return
 	case !ends && !d.opened:
@@ -84,14 +86,31 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 	}
 	for w.window.busy < w.cfg.Concurrency && d.opened && (ends || w.mayDeliver()) {
 		b := w.window.next(ends)
-		switch {
-		case b == nil:
+		if b == nil {
 			return
-		case b.failure != nil:
-			d.writeLetters(b)
-		default:
-			d.handle(b, doc.Range, bound)
 		}
+		d.take(b, doc.Range, bound)
+	}
+}
+
+// take does the next thing with batch b: it calls the handler, or does what becomes of letters.
+func (d *deliverer) take(b *queuedBatch, keys feed.Range, bound time.Time) {
+	w := d.w
+	switch r := b.redrive; {
+	case b.failure != nil:
+		d.writeLetters(b)
+	case r != nil && r.handled:
+		d.deleteLetter(b)
+	case r != nil && len(b.Changes) == 0:
+		d.loadLetter(b)
+	case r != nil:
+		d.handle(b, keys, bound)
+	case !b.filtered && w.filters(bound) && w.parking.touches(b):
+		d.sift(b, bound)
+	case w.parking.takes(b):
+		d.writeLetters(b)
+	default:
+		d.handle(b, keys, bound)
 	}
 }
 
@@ -270,7 +289,7 @@ func (d *deliverer) handle(b *queuedBatch, keys feed.Range, bound time.Time) {
 // call applies the filter to batch b, and calls the observer's Handle with what is left, as
 // batch. It runs on one of the deliverer's callers.
 func (w *worker) call(observer Observer, b *queuedBatch, batch *Batch, bound time.Time) (o outcome) {
-	if !b.filtered && (w.cfg.Filter != nil || !bound.IsZero()) {
+	if !b.filtered && w.filters(bound) {
 		if o = w.filter(b, bound); o.err != nil {
 			return o
 		}
@@ -287,6 +306,9 @@ func (w *worker) call(observer Observer, b *queuedBatch, batch *Batch, bound tim
 	w.metrics.handled(len(batch.Changes), o.handled, took, b.attempts, o.err)
 	return o
 }
+
+// filters reports whether changes may be hidden.
+func (h *host) filters(bound time.Time) bool { return h.cfg.Filter != nil || !bound.IsZero() }
 
 // filter applies the filter to batch b. If it fails, all changes stay open.
 func (w *worker) filter(b *queuedBatch, bound time.Time) (o outcome) {
@@ -400,13 +422,18 @@ func (d *deliverer) handled(b *queuedBatch, o outcome) {
 	if o.handled > 0 && w.letters != nil && w.breaker.succeeded(w.now.Mono) {
 		w.notify(Notification{Event: Unpaused, LeaseToken: w.token})
 	}
-	if o.err == nil {
+	if l.retryDelay.first == 0 {
+		l.retryDelay = d.retryDelay
+	}
+	switch {
+	case o.err == nil && b.redrive != nil:
+		l.retryDelay.done()
+		d.deleteLetter(b)
+		return
+	case o.err == nil:
 		l.retryDelay.done()
 		w.window.returned(b, true, 0)
 		return
-	}
-	if l.retryDelay.first == 0 {
-		l.retryDelay = d.retryDelay
 	}
 	if o.handled > 0 {
 		l.retryDelay.done()

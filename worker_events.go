@@ -76,6 +76,11 @@ func (w *worker) delivered(b *queuedBatch, o outcome) { w.writer.delivered(b, o)
 func (w *worker) waits(b *queuedBatch)                       { w.deliver.waits(b) }
 func (w *worker) checkpointed(ask *checkpointAsk, err error) { w.deliver.answer(ask, err) }
 
+// sign returns doc with what it is to say of its letters, and answers reports whether somebody
+// waits for that.
+func (w *worker) sign(doc lease.Lease) lease.Lease { return w.parking.sign(doc) }
+func (w *worker) answers(doc lease.Lease) bool     { return w.parking.answers(doc) }
+
 // findGaps refuses the calls of Batch.Checkpoint for which the position cannot be stored: an
 // earlier batch has failed, or will not be delivered, because all calls under way wait for
 // checkpoints themselves.

@@ -85,7 +85,7 @@ func (lw *leaseWriter) bind(refused time.Time) {
 // document returns doc with the bound and the stop. doc may lack them, because a conflict has
 // returned a document that was written before.
 func (lw *leaseWriter) document() lease.Lease {
-	doc := protocol.Stopped(lw.doc, lw.stop)
+	doc := lw.w.sign(protocol.Stopped(lw.doc, lw.stop))
 	if lw.bound.IsZero() {
 		return doc
 	}
@@ -111,7 +111,7 @@ func (lw *leaseWriter) step() {
 	if lw.calls.busy || !w.trust.holds(w.now) {
 		return
 	}
-	if !lw.inDoubt && !lw.vanished && !lw.again && !w.confirmDue() && !lw.positionDue() && !lw.stopDue() && w.now.Mono < lw.renewAt {
+	if !lw.inDoubt && !lw.vanished && !lw.again && !w.confirmDue() && !lw.positionDue() && !lw.stopDue() && !w.answers(lw.doc) && w.now.Mono < lw.renewAt {
 		w.wake(lw.renewAt)
 		return
 	}

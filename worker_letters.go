@@ -53,6 +53,9 @@ func (d *deliverer) triage(b *queuedBatch, o outcome) triage {
 	case failure.partial && failure.culprit < 0:
 		b.attempts-- // no change has failed
 		return repeat
+	case (failure.permanent || most > 0 && b.attempts >= most) && !d.w.parking.hasRoom(b):
+		d.w.fail(d.w.token, &LettersError{Op: "park the key of " + itemOf(&b.Changes[0]), Err: errTooManyParked})
+		return repeat
 	case failure.permanent || most > 0 && b.attempts >= most:
 		allowed, changed := d.w.breaker.allow(d.w.now.Mono, len(b.Changes))
 		switch {
@@ -110,33 +113,54 @@ func (h *host) openLetters(ctx context.Context, identity feed.Identity, leases l
 	return nil
 }
 
-// writeLetters writes the letters of batch b, which was given up. Meanwhile its lane waits, as it
-// does for a call of the handler, but another call may be made: the container for letters may
-// take long to answer.
-func (d *deliverer) writeLetters(b *queuedBatch) {
-	w, at := d.w, d.w.now.Wall
+// correspond makes a call to the container for letters for batch b. Meanwhile its lane waits, as it
+// does for a call of the handler, but another call may be made: the container may take long to
+// answer.
+func (d *deliverer) correspond(op string, b *queuedBatch, call func() (then func())) {
+	w := d.w
 	w.window.busy--
 	w.window.writing++
-	d.start("write letters", func() func() {
-		err := w.putLetters(b, at)
-		return func() { d.written(b, err) }
+	d.start(op, func() func() {
+		then := call()
+		return func() {
+			w.window.busy++
+			w.window.writing--
+			d.goesOn(b)
+			then()
+		}
 	})
 }
 
-// putLetters writes a letter for each change of batch b, in order.
-func (w *worker) putLetters(b *queuedBatch, at time.Time) error {
+// writeLetters writes the letters of batch b, which was given up or whose key is parked.
+func (d *deliverer) writeLetters(b *queuedBatch) {
+	w, at := d.w, d.w.now.Wall
+	d.correspond("write letters", b, func() func() {
+		var all []letters.Letter
+		var err error
+		if b.redrive != nil {
+			err = w.failAgain(b, at)
+		} else {
+			all, err = w.putLetters(b, at)
+		}
+		return func() { d.written(b, all, err) }
+	})
+}
+
+// putLetters writes a letter for each change of batch b, in order, and returns them.
+func (w *worker) putLetters(b *queuedBatch, at time.Time) (all []letters.Letter, err error) {
 	for i := range b.Changes {
 		l, err := w.letter(b, i, at)
 		if err == nil {
-			ctx, cancel := context.WithTimeout(w.trust.ctx, w.cfg.RequestTimeout)
-			_, err = w.letters.Put(ctx, l)
+			ctx, cancel := w.requestContext(w.trust.ctx)
+			err = w.letters.Put(ctx, l)
 			cancel()
 		}
 		if err != nil {
-			return &LettersError{Op: "write the letter of " + itemOf(&b.Changes[i]), Err: err}
+			return nil, &LettersError{Op: "write the letter of " + itemOf(&b.Changes[i]), Err: err}
 		}
+		all = append(all, l)
 	}
-	return nil
+	return all, nil
 }
 
 // item returns an item as a letter has it. What is no JSON is kept as a text.
@@ -153,13 +177,15 @@ func item(document json.RawMessage) json.RawMessage {
 
 // letter returns the letter for change i of batch b.
 func (w *worker) letter(b *queuedBatch, i int, at time.Time) (letters.Letter, error) {
-	c, failure := b.Changes[i], b.failure
+	c := b.Changes[i]
 	id, _ := c.ID() // a change that names no item has the empty id
 	l := letters.Letter{
 		ItemID: id, LSN: c.LSN, Index: b.places[i].index, Place: b.places[i].nth, Time: c.Time, Operation: c.Op, Expired: c.Expired,
 		Current: item(c.Current), Previous: item(c.Previous),
-		State: letters.Dead, Error: failure.cause, Stack: string(failure.Stack), Attempts: b.attempts,
-		Host: w.owner, Lease: w.token, First: b.failedAt.UTC(), Last: at.UTC(),
+		State: letters.Parked, Host: w.owner, Lease: w.token, First: at.UTC(), Last: at.UTC(),
+	}
+	if failure := b.failure; failure != nil {
+		l.State, l.Error, l.Stack, l.Attempts, l.First = letters.Dead, failure.cause, string(failure.Stack), b.attempts, b.failedAt.UTC()
 	}
 	key, err := w.keyReader.partitionKey(&c)
 	if err != nil {
@@ -175,19 +201,35 @@ func (w *worker) letter(b *queuedBatch, i int, at time.Time) (letters.Letter, er
 	return l, nil
 }
 
-// written handles the result err of writing the letters of batch b.
-func (d *deliverer) written(b *queuedBatch, err error) {
+// written handles the result of writing the letters of batch b: all of them, or the error err.
+func (d *deliverer) written(b *queuedBatch, all []letters.Letter, err error) {
 	w := d.w
-	w.window.busy++
-	w.window.writing--
-	d.goesOn(b)
 	if err != nil {
-		w.window.returned(b, false, d.failed(err, 0, &b.lane.retryDelay))
+		d.repeatLetters(b, err)
 		return
 	}
-	w.metrics.gaveUp(len(b.Changes))
-	w.notify(Notification{Event: GivenUp, LeaseToken: w.token, Err: b.failure, Attempt: b.attempts})
+	w.metrics.lettered(len(all), b.failure != nil)
+	if b.failure != nil {
+		w.notify(Notification{Event: GivenUp, LeaseToken: w.token, Err: b.failure, Attempt: b.attempts})
+	}
+	for _, l := range all {
+		if w.parks() {
+			w.parking.add(l)
+		}
+	}
 	b.lane.retryDelay.done()
+	if b.redrive != nil {
+		w.parking.active--
+	}
 	w.writer.givenUp(b)
 	w.window.returned(b, true, 0)
+}
+
+// repeatLetters repeats a call for batch b to the container for letters, which has failed.
+func (d *deliverer) repeatLetters(b *queuedBatch, err error) {
+	l := b.lane
+	if l.retryDelay.first == 0 {
+		l.retryDelay = d.retryDelay
+	}
+	d.w.window.returned(b, false, d.failed(err, 0, &l.retryDelay))
 }

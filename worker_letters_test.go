@@ -42,12 +42,12 @@ type postStore struct {
 	p *post
 }
 
-func (s postStore) Put(ctx context.Context, l letters.Letter) (string, error) {
+func (s postStore) Put(ctx context.Context, l letters.Letter) error {
 	s.p.mu.Lock()
 	err := s.p.down
 	s.p.mu.Unlock()
 	if err != nil {
-		return "", err
+		return err
 	}
 	return s.Store.Put(ctx, l)
 }
@@ -339,14 +339,15 @@ func TestLettersAreRefusedWhereTheyCannotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPost()
 		for field, cfg := range map[string]Config{
-			"Failure.Attempts: is negative":                   {Failure: Failure{Attempts: -1}},
-			"Failure.Letters: is required with":               {Failure: Failure{Attempts: 1}},
-			"Failure.Park: has an effect with Failure.Letter": {Failure: Failure{Park: ParkNone}},
-			"Failure.Park: must be ParkNone":                  {Failure: Failure{Letters: p}},
-			"Checkpoint.Manual: cannot be combined":           {Failure: Failure{Letters: p, Park: ParkNone}, Checkpoint: Checkpointing{Manual: true}},
-			"ReadAhead: cannot be switched off":               {Failure: Failure{Letters: p, Park: ParkNone}, ReadAhead: -1},
-			"Failure.Letters: needs a Source that":            {Failure: Failure{Letters: p, Park: ParkNone}, Source: plainSource{newFakeSource("0")}},
-			"Failure.Letters: the container":                  {Failure: Failure{Letters: unfit{}, Park: ParkNone}},
+			"Failure.Attempts: is negative":                    {Failure: Failure{Attempts: -1}},
+			"Failure.Letters: is required with":                {Failure: Failure{Attempts: 1}},
+			"Failure.Park: has an effect with Failure.Letter":  {Failure: Failure{Park: ParkNone}},
+			"Failure.Park: 3 is not one of":                    {Failure: Failure{Letters: p, Park: 3}},
+			"Failure.Park: cannot be ParkKey with OrderByItem": {Failure: Failure{Letters: p}, Order: OrderByItem},
+			"Checkpoint.Manual: cannot be combined":            {Failure: Failure{Letters: p, Park: ParkNone}, Checkpoint: Checkpointing{Manual: true}},
+			"ReadAhead: cannot be switched off":                {Failure: Failure{Letters: p, Park: ParkNone}, ReadAhead: -1},
+			"Failure.Letters: needs a Source that":             {Failure: Failure{Letters: p, Park: ParkNone}, Source: plainSource{newFakeSource("0")}},
+			"Failure.Letters: the container":                   {Failure: Failure{Letters: unfit{}, Park: ParkNone}},
 		} {
 			cfg.Processor, cfg.Leases, cfg.Handler = "test", newFakeStore(), &collector{}
 			if cfg.Source == nil {
@@ -426,9 +427,9 @@ func (s silent) Open(ctx context.Context, k letters.Key) (letters.Store, error) 
 
 type silentStore struct{ letters.Store }
 
-func (silentStore) Put(ctx context.Context, _ letters.Letter) (string, error) {
+func (silentStore) Put(ctx context.Context, _ letters.Letter) error {
 	<-ctx.Done()
-	return "", ctx.Err()
+	return ctx.Err()
 }
 
 // Letters that are not answered take no call from the other keys.

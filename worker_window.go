@@ -70,6 +70,8 @@ type queuedBatch struct {
 	unacknowledged []*openPage
 	// failure is why the batch was given up, if it was. Its letters are then to be written.
 	failure *HandlerError
+	// redrive has the letters that the batch hands out, if it comes from no page.
+	redrive *redrive
 	// acknowledged reports whether the user has checkpointed the batch, and lent whether the
 	// handler waits for a checkpoint, so that another call may be made in the meantime.
 	acknowledged, lent bool
@@ -201,7 +203,7 @@ func sizeOf(c *feed.Change) int {
 // started, or else as a batch of their own.
 func (q *window) add(page feed.Page, key laneKey, number int64) (b *queuedBatch, gathered bool) {
 	l := q.lane(key)
-	if last := l.waiting(); last != nil && !key.alone && last.order >= q.barrier && !last.filtered && last.fits(page, q.w.cfg.MaxItems) {
+	if last := l.waiting(); last != nil && last.redrive == nil && !key.alone && last.order >= q.barrier && !last.filtered && last.fits(page, q.w.cfg.MaxItems) {
 		last.add(page)
 		return last, true
 	}
@@ -280,6 +282,8 @@ func (q *window) full(uncovered int) bool {
 // failed before.
 func (q *window) next(ends bool) *queuedBatch {
 	now := q.w.now.Mono
+	for ends && q.dropRedrive() {
+	}
 	for !ends && len(q.delayed.lanes) > 0 {
 		l := q.delayed.lanes[0]
 		if l.due > now {
@@ -379,6 +383,20 @@ func (q *window) returned(b *queuedBatch, done bool, due time.Duration) {
 		heap.Push(&q.delayed, l)
 		return
 	}
+	q.shift(l)
+}
+
+// again puts the lane of a batch back that goes on at once: its changes were not delivered yet.
+func (q *window) again(b *queuedBatch) {
+	b.lane.busy = false
+	q.busy--
+	q.bytes += b.measure()
+	heap.Push(&q.ready, b.lane)
+}
+
+// shift removes the first batch of a lane, which is in no heap, and puts the lane back if it has more.
+func (q *window) shift(l *lane) {
+	b := l.queue[0]
 	q.bytes -= b.Bytes
 	b.Page = feed.Page{} // an open page may outlive the batch, in which it is
 	l.queue[0] = nil
@@ -406,7 +424,7 @@ func (q *window) failing() (first, second *queuedBatch) {
 	for _, heap := range []*laneHeap{&q.delayed, &q.ready} {
 		for _, l := range heap.lanes {
 			switch b := l.queue[0]; {
-			case !b.failed || b.acknowledged:
+			case !b.failed || b.acknowledged || b.redrive != nil:
 			case first == nil || b.begins() < first.begins():
 				first, second = b, first
 			case second == nil || b.begins() < second.begins():
@@ -422,12 +440,11 @@ func (q *window) failing() (first, second *queuedBatch) {
 func (q *window) waiting() int64 {
 	first := int64(never)
 	look := func(l *lane) {
-		next := 0
-		if l.busy {
-			next = 1
-		}
-		if next < len(l.queue) {
-			first = min(first, l.queue[next].begins())
+		for i, b := range l.queue {
+			if b.redrive == nil && !(i == 0 && l.busy) {
+				first = min(first, b.begins())
+				return
+			}
 		}
 	}
 	for _, l := range q.lanes {

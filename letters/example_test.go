@@ -22,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, lsn := range []int64{12, 7} {
-		_, err := mailer.Put(ctx, letters.Letter{
+		err := mailer.Put(ctx, letters.Letter{
 			PartitionKey: feed.PartitionKey{"ada"}, Hash: "0AB1", ItemID: "1", LSN: lsn, Time: time.Now(),
 			Current: json.RawMessage(`{"id":"1","customer":"ada"}`), State: letters.Dead, Error: "no such address", Attempts: 3,
 		})

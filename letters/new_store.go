@@ -48,11 +48,12 @@ func (s *store) Charged() float64 {
 // A letter in parts is looked up first. Otherwise a Put that repeats an earlier one would write
 // the parts anew while somebody who deletes the letter deletes them, and would then write a
 // head without parts.
-func (s *store) Put(ctx context.Context, l Letter) (session string, err error) {
-	if l, err = s.key.letter(l); err != nil {
-		return "", err
+func (s *store) Put(ctx context.Context, l Letter) error {
+	l, err := s.key.letter(l)
+	if err != nil {
+		return err
 	}
-	fail := func(err error) (string, error) { return "", fmt.Errorf("write letter %s: %w", l.ID, err) }
+	fail := func(err error) error { return fmt.Errorf("write letter %s: %w", l.ID, err) }
 	parts, head, err := documents(l, s.limit)
 	if err != nil {
 		return fail(err)
@@ -60,7 +61,7 @@ func (s *store) Put(ctx context.Context, l Letter) (session string, err error) {
 	if len(parts) > 0 {
 		switch _, err := s.documents.Read(ctx, l.Group, l.ID); {
 		case err == nil:
-			return s.documents.Session(""), nil
+			return nil
 		case !errors.Is(err, feed.ErrNotFound):
 			return fail(err)
 		}
@@ -78,13 +79,15 @@ func (s *store) Put(ctx context.Context, l Letter) (session string, err error) {
 	if err != nil && !errors.Is(err, ErrExists) {
 		return fail(err)
 	}
-	return s.documents.Session(""), nil
+	return nil
 }
+
+// Session implements [Store].
+func (s *store) Session(token string) string { return s.documents.Session(token) }
 
 // Read implements [Store].
 func (s *store) Read(ctx context.Context, q Query) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		s.documents.Session(q.Session)
 		var all []Letter
 		for document, err := range s.documents.Find(ctx, Selection{Key: s.key, Range: q.Range, PK: q.Group, ID: q.ID}) {
 			var l Letter

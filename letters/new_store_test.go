@@ -75,7 +75,7 @@ func TestDeleteSparesThePartsOfALetterThatIsPutAnew(t *testing.T) {
 	s := letters.NewStore(letters.Key{Processor: "p", Source: feed.ContainerID{RID: "r"}}, d, 40_000)
 	put := func() {
 		t.Helper()
-		if _, err := s.Put(ctx, largeLetter()); err != nil {
+		if err := s.Put(ctx, largeLetter()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestRepeatedPutOfALargeLetterWritesNothing(t *testing.T) {
 	d := &documents{docs: map[string]string{}}
 	s := letters.NewStore(letters.Key{Processor: "p", Source: feed.ContainerID{RID: "r"}}, d, 40_000)
 	for range 2 {
-		if _, err := s.Put(ctx, largeLetter()); err != nil {
+		if err := s.Put(ctx, largeLetter()); err != nil {
 			t.Fatal(err)
 		}
 		d.after = func(w letters.Write) { t.Errorf("a repeated put writes %s", w.ID) }

@@ -28,11 +28,9 @@ type Container interface {
 // request units.
 type Store interface {
 	// Put writes a new letter. If a letter with its ID exists, Put succeeds and changes
-	// nothing, whatever became of that letter meanwhile. It returns a session token: a Read
-	// with that token sees this letter and all that this Store has written or seen before.
-	// Put writes a letter that is too large for one document in parts, and the letter exists
-	// once the last of them is written.
-	Put(ctx context.Context, l Letter) (session string, err error)
+	// nothing, whatever became of that letter meanwhile. Put writes a letter that is too large
+	// for one document in parts, and the letter exists once the last of them is written.
+	Put(ctx context.Context, l Letter) error
 	// Read returns the letters that q selects, sorted by Hash, then Group, then Sequence,
 	// without Current, Previous and Stack. It reads all of them before it returns the first.
 	// An error ends the sequence.
@@ -49,6 +47,12 @@ type Store interface {
 	// its ETag is no longer l.ETag. A letter that does not exist counts as deleted. An update
 	// or a delete of a letter without an ETag applies to whatever is stored.
 	Delete(ctx context.Context, l Letter) error
+	// Session merges a token that the Session of another Store has returned, perhaps in another
+	// process, into this Store's own, and returns the result. From then on this Store sees all
+	// that both have written or seen. An empty token merges nothing. The result is empty if
+	// the engine has no session tokens, because every read sees every write. Without a token,
+	// letters that other processes have just written may be missing. Session sends no request.
+	Session(token string) string
 }
 
 // Query selects letters. The zero value selects all letters of the Store.
@@ -57,10 +61,6 @@ type Query struct {
 	Range feed.Range
 	// Group, if not empty, selects the letters of one source key, and ID those with one id.
 	Group, ID string
-	// Session is a token that Put returned, perhaps in another process. The result is at least
-	// as fresh as that. If empty, letters that other processes have just written may be
-	// missing.
-	Session string
 }
 
 // ConflictError reports that a letter was changed after it was read.

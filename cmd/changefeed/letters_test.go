@@ -44,7 +44,7 @@ func withLetters(t *testing.T, a *account) (all []letters.Letter) {
 			Current: json.RawMessage(fmt.Sprintf(`{"id":"item%d","customer":%q}`, i, l.customer)), State: l.state, Error: l.problem, Stack: "goroutine 1",
 			Attempts: 3, Host: "host-1", Lease: "0", First: now.Add(-l.age), Last: now.Add(-l.age),
 		}
-		if _, err := s.Put(ctx, put); err != nil {
+		if err := s.Put(ctx, put); err != nil {
 			t.Fatal(err)
 		}
 	}

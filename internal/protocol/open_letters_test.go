@@ -68,7 +68,7 @@ func TestLettersHaveTheIdentityOfTheSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Put(ctx, letters.Letter{PartitionKey: feed.PartitionKey{"ada"}, Hash: "01", ItemID: "1", LSN: 1, Operation: feed.Delete, State: letters.Dead})
+		err = s.Put(ctx, letters.Letter{PartitionKey: feed.PartitionKey{"ada"}, Hash: "01", ItemID: "1", LSN: 1, Operation: feed.Delete, State: letters.Dead})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,16 +26,17 @@ type hostLetterStore struct {
 }
 
 // Put implements [letters.Store]. It records when the letter arrives.
-func (s hostLetterStore) Put(ctx context.Context, l letters.Letter) (string, error) {
+func (s hostLetterStore) Put(ctx context.Context, l letters.Letter) error {
 	c := call{host: s.host, op: opLetter, key: l.Lease + " " + l.ItemID, write: true}
-	return send(ctx, c, func(ctx context.Context) (string, error) {
-		session, err := s.Store.Put(ctx, l)
+	_, err := send(ctx, c, func(ctx context.Context) (struct{}, error) {
+		err := s.Store.Put(ctx, l)
 		if err == nil {
 			s.host.world.occurs(lettersOfHosts)
 			s.host.world.ledger.add(&letter{s.host, l.Lease, l.Hash, changeName{l.ItemID, l.LSN, l.Change().Current == nil}})
 		}
-		return session, err
+		return struct{}{}, err
 	})
+	return err
 }
 
 // failure returns how the host's processor treats changes that its handler cannot process.

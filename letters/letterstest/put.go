@@ -86,7 +86,7 @@ func otherChange(s *suite) {
 	place.Place = 1
 	s.put(letter("1", 7), place, letter("2", 7), letter("1", 8), of(letter("1", 7), "0AB1", "ben"))
 	for _, k := range others() {
-		if _, err := s.open(k).Put(s.ctx, letter("1", 7)); err != nil {
+		if err := s.open(k).Put(s.ctx, letter("1", 7)); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -177,16 +177,16 @@ func refused(s *suite) {
 	} {
 		l := letter("1", 7)
 		spoil(&l)
-		if _, err := s.store.Put(s.ctx, l); err == nil {
+		if err := s.store.Put(s.ctx, l); err == nil {
 			s.Errorf("a letter with %s was put", name)
 		}
 	}
-	if _, err := s.open(letters.Key{}).Put(s.ctx, letter("1", 7)); err == nil {
+	if err := s.open(letters.Key{}).Put(s.ctx, letter("1", 7)); err == nil {
 		s.Error("a store of all processors put a letter")
 	}
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
-	if _, err := s.store.Put(ended, letter("1", 7)); !errors.Is(err, context.Canceled) {
+	if err := s.store.Put(ended, letter("1", 7)); !errors.Is(err, context.Canceled) {
 		s.Errorf("put after its context ended: %v", err)
 	}
 	s.wantItems("after refused letters", s.read(letters.Query{}))
@@ -196,7 +196,7 @@ func putTogether(s *suite) {
 	var all sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		all.Go(func() { _, errs[i] = s.store.Put(s.ctx, letter("1", 7)) })
+		all.Go(func() { errs[i] = s.store.Put(s.ctx, letter("1", 7)) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {

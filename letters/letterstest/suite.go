@@ -54,15 +54,13 @@ func of(l letters.Letter, hash string, key ...any) letters.Letter {
 	return l
 }
 
-func (s *suite) put(all ...letters.Letter) (session string) {
+func (s *suite) put(all ...letters.Letter) {
 	s.Helper()
 	for _, l := range all {
-		var err error
-		if session, err = s.store.Put(s.ctx, l); err != nil {
+		if err := s.store.Put(s.ctx, l); err != nil {
 			s.Fatalf("put item %s, LSN %d: %v", l.ItemID, l.LSN, err)
 		}
 	}
-	return session
 }
 
 // read returns the letters that a query selects.

@@ -1,0 +1,283 @@
+package changefeed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
+)
+
+// parking knows which keys of a lease are parked, or which items, if Config.Failure.Park says so.
+// A unit is parked when a change of it has become a letter. From then on its later changes become
+// letters, too, instead of overtaking that one. An operator hands the letters of a unit to the
+// handler again, or drops some; the owner then takes them in order, and when none is left, the
+// unit's changes go to the handler again (worker_redrive.go).
+//
+// The knowledge survives its owner in two places. The letters themselves say what is parked. And a
+// property of the lease, which is stored together with each position, says whether there may be
+// any, so that a new owner has to read them before it hands anything out. It reads them also
+// where the property may be missing or out of date:
+//
+//   - The owner before has not released the lease. It may have written a letter without the
+//     position that passes its change. The change is then delivered again, and would overtake
+//     its own letter.
+//   - A host that does not know the property has written the lease, or works beside this one: a
+//     .NET or Java host, or one without letters.
+type parking struct {
+	w *worker
+	// calls is nil without letters.
+	calls *caller
+	// units has what is parked, by the hash of the key or item.
+	units map[uint64]parkedUnit
+	// unread reports whether the letters are to be read before the first batch. asked reports
+	// whether an operator asks for them, and session is the token in which to read them.
+	unread, asked bool
+	session       string
+	// waiting has the units whose letters are to be handed out and are not in the window yet.
+	// active is the number of those in it.
+	waiting []*redrive
+	active  int
+
+	notBefore  time.Duration
+	retryDelay backoff
+}
+
+// parkedUnit is a key or item that is parked. Its changes with an LSN of at least from become
+// letters. Those before had been handled; they come again after a crash only.
+type parkedUnit struct {
+	from int64
+	// hash is that of the letters, by which they are found.
+	hash string
+	lane laneKey
+}
+
+// maxParked is the number of keys that one lease parks. A lease with more waits, because its
+// letters say that something else is wrong than some keys, and its owner has to remember them all.
+const maxParked = 10_000
+
+func newParking(w *worker, a acquisition) parking {
+	p := parking{w: w, units: map[uint64]parkedUnit{}, retryDelay: w.backoff(a.lease, "letters")}
+	what, session := protocol.ParkedOf(a.lease)
+	if w.letters != nil {
+		p.calls, p.session = newCaller(), session
+	}
+	switch {
+	case w.letters == nil:
+		if what == protocol.ParkedSome {
+			w.log(a.lease.Token).Warn("the lease has parked keys, and this host has no container for letters, so their later changes overtake the letters")
+		}
+	case what == protocol.ParkedSome:
+		p.unread = true
+	case w.parks():
+		p.unread = a.unsure || what == protocol.ParkedUnknown && a.lease.Continuation != ""
+	}
+	return p
+}
+
+// parks reports whether later changes of what is a letter become letters, too.
+func (h *host) parks() bool { return h.letters != nil && h.cfg.Failure.Park != ParkNone }
+
+// step reads the letters if that is due, and puts the units that are to be handed out into the
+// window, as many at a time as there are calls of the handler.
+func (p *parking) step(doc lease.Lease, settled bool) {
+	w := p.w
+	if w.letters == nil || w.phase != phaseWorking || !w.trust.holds(w.now) {
+		return
+	}
+	session, asks := protocol.AskedToRedrive(doc)
+	if asks && !p.unread {
+		p.asked = true
+		p.merge(session)
+	}
+	p.waiting = slices.DeleteFunc(p.waiting, func(r *redrive) bool {
+		inWindow := p.active < w.cfg.Concurrency && w.window.redrive(r)
+		if inWindow {
+			p.active++
+		}
+		return inWindow
+	})
+	switch {
+	case p.calls.busy || !p.unread && !(p.asked && !asks && settled && p.idle()):
+	case w.now.Mono < p.notBefore:
+		w.wake(p.notBefore)
+	default:
+		p.read(session)
+	}
+}
+
+// idle reports whether no letters are being handed out.
+func (p *parking) idle() bool { return p.active == 0 && len(p.waiting) == 0 }
+
+// merge adds a session token to those in which letters are read.
+func (p *parking) merge(session string) { p.session = p.w.letters.Session(session) }
+
+// answers reports whether the document must be written at once, because an operator waits for the
+// answer. The letters are read after that. So a change that the operator makes before sees the
+// answer is read now, and a later one is asked for anew.
+func (p *parking) answers(doc lease.Lease) bool {
+	_, asks := protocol.AskedToRedrive(doc)
+	return asks && p.asked
+}
+
+// sign returns doc with what it is to say of its letters.
+func (p *parking) sign(doc lease.Lease) lease.Lease {
+	switch {
+	case p.w.letters == nil || p.unread:
+		return doc
+	case len(p.units) > 0 || p.asked || p.calls.busy || !p.idle():
+		doc = protocol.WithParked(doc, protocol.ParkedSome, p.w.letters.Session(""))
+	case p.w.parks():
+		doc = protocol.WithParked(doc, protocol.ParkedNone, "")
+	default:
+		doc = protocol.WithParked(doc, protocol.ParkedUnknown, "")
+	}
+	if p.asked {
+		doc = protocol.Answered(doc)
+	}
+	return doc
+}
+
+// read reads the letters of the lease's range. session is the token of a request that the lease
+// may have.
+func (p *parking) read(session string) {
+	w := p.w
+	w.letters.Session(p.session)
+	w.letters.Session(session)
+	p.asked = false
+	p.calls.start(func() func() {
+		all, err := w.readLetters(w.trust.ctx, w.claim.lease.Range)
+		return func() { p.answered(all, err) }
+	})
+}
+
+// readLetters returns the letters of a range, without their items.
+func (h *host) readLetters(ctx context.Context, r feed.Range) (all []letters.Letter, err error) {
+	ctx, cancel := h.requestContext(ctx)
+	defer cancel()
+	for l, err := range h.letters.Read(ctx, letters.Query{Range: r}) {
+		if err != nil {
+			return nil, err
+		}
+		l.Error = "" // a lease may have many letters
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// answered handles the result of a read.
+func (p *parking) answered(all []letters.Letter, err error) {
+	w := p.w
+	if w.phase != phaseWorking {
+		p.asked = true
+		return
+	}
+	if err != nil {
+		p.asked = !p.unread
+		w.fail(w.token, &LettersError{Op: "read the letters of lease " + w.token, Err: err})
+		p.notBefore = w.now.Mono + p.retryDelay.after(err)
+		return
+	}
+	p.retryDelay.done()
+	first := p.unread
+	p.unread = false
+	found := map[uint64][]letters.Letter{}
+	var order []uint64
+	for _, l := range all {
+		unit, _ := w.keyReader.ofLetter(l, w.unitsAreItems())
+		if found[unit] == nil {
+			order = append(order, unit)
+		}
+		found[unit] = append(found[unit], l)
+		if first && w.parks() && l.PartitionKey != nil {
+			p.add(l)
+		}
+	}
+	for _, unit := range order {
+		parked, known := p.units[unit]
+		_, lane := w.keyReader.ofLetter(found[unit][0], w.unitsAreItems())
+		r := &redrive{unit: unit, hash: found[unit][0].Hash, lane: lane, known: known}
+		if known {
+			parked.from = min(parked.from, found[unit][0].LSN)
+			p.units[unit] = parked
+		}
+		if r.next(found[unit]) >= 0 {
+			p.waiting = append(p.waiting, r)
+		}
+	}
+	for unit, parked := range p.units {
+		if found[unit] == nil { // somebody has dropped its letters
+			p.waiting = append(p.waiting, &redrive{unit: unit, hash: parked.hash, lane: parked.lane, known: true})
+		}
+	}
+}
+
+// add parks the unit of a letter.
+func (p *parking) add(l letters.Letter) {
+	unit, lane := p.w.keyReader.ofLetter(l, p.w.unitsAreItems())
+	if lane.alone {
+		return // nobody can tell which changes are later ones of its key
+	}
+	u, known := p.units[unit]
+	if !known || l.LSN < u.from {
+		p.units[unit] = parkedUnit{from: l.LSN, hash: l.Hash, lane: lane}
+	}
+	if !known {
+		p.w.metrics.parks(1)
+	}
+}
+
+// remove ends the parking of a unit, of which no letter is left.
+func (p *parking) remove(unit uint64) {
+	if _, known := p.units[unit]; known {
+		delete(p.units, unit)
+		p.w.metrics.parks(-1)
+	}
+}
+
+// holds reports whether a change becomes a letter because its unit is parked.
+func (p *parking) holds(c *feed.Change) bool {
+	key := p.w.keyReader.unit(c, p.w.unitsAreItems())
+	u, parked := p.units[key.hash]
+	return parked && !key.alone && c.LSN >= u.from
+}
+
+// takes reports whether batch b becomes letters because its unit is parked. It cuts the batch so
+// that this holds for all of its changes or for none.
+func (p *parking) takes(b *queuedBatch) bool {
+	if len(p.units) == 0 || b.lane == p.w.window.alone {
+		return false
+	}
+	parked := p.holds(&b.Changes[0])
+	for i := range b.Changes {
+		if p.holds(&b.Changes[i]) != parked {
+			p.w.window.divide(b, i)
+			break
+		}
+	}
+	return parked
+}
+
+// touches reports whether a change of batch b is parked.
+func (p *parking) touches(b *queuedBatch) bool {
+	if len(p.units) == 0 || b.lane == p.w.window.alone {
+		return false
+	}
+	for i := range b.Changes {
+		if p.holds(&b.Changes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+var errTooManyParked = fmt.Errorf("the lease has %d parked keys, and parks no more; redrive or drop some of its letters", maxParked)
+
+// hasRoom reports whether the unit of a batch that is given up may be parked.
+func (p *parking) hasRoom(b *queuedBatch) bool {
+	return !p.w.parks() || len(p.units) < maxParked || p.touches(b)
+}
