@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +20,9 @@ import (
 // post is a letters container in memory, in which writes can fail.
 type post struct {
 	letters.Container
-	mu   sync.Mutex // guards the field down
-	down error
+	mu    sync.Mutex // guards the fields below
+	down  error
+	reads int // by hosts
 }
 
 func newPost() *post { return &post{Container: memory.NewLetters()} }
@@ -42,11 +44,32 @@ type postStore struct {
 	p *post
 }
 
-func (s postStore) Put(ctx context.Context, l letters.Letter) error {
+// fails returns the error of a request.
+func (s postStore) fails() error {
 	s.p.mu.Lock()
-	err := s.p.down
+	defer s.p.mu.Unlock()
+	return s.p.down
+}
+
+func (s postStore) Read(ctx context.Context, q letters.Query) iter.Seq2[letters.Letter, error] {
+	s.p.mu.Lock()
+	s.p.reads++
 	s.p.mu.Unlock()
-	if err != nil {
+	if err := s.fails(); err != nil {
+		return func(yield func(letters.Letter, error) bool) { yield(letters.Letter{}, err) }
+	}
+	return s.Store.Read(ctx, q)
+}
+
+func (s postStore) Delete(ctx context.Context, l letters.Letter) error {
+	if err := s.fails(); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, l)
+}
+
+func (s postStore) Put(ctx context.Context, l letters.Letter) error {
+	if err := s.fails(); err != nil {
 		return err
 	}
 	return s.Store.Put(ctx, l)
@@ -77,6 +100,8 @@ type picky struct {
 	poison map[string]error
 	// each reports the failure of single changes.
 	each bool
+	// then is called after a success.
+	then func()
 
 	mu      sync.Mutex // guards the fields below
 	handled []int64
@@ -107,6 +132,9 @@ func (h *picky) Handle(_ context.Context, b *Batch) error {
 	}
 	for _, c := range b.Changes {
 		h.handled = append(h.handled, c.LSN)
+	}
+	if h.then != nil {
+		h.then()
 	}
 	return nil
 }
