@@ -28,6 +28,8 @@ import (
 //     its own letter.
 //   - A host that does not know the property has written the lease, or works beside this one: a
 //     .NET or Java host, or one without letters.
+//   - The lease is new. Its keys may have letters nevertheless, because an operator has deleted the
+//     lease before it, or all leases in order to start over.
 type parking struct {
 	w *worker
 	// calls is nil without letters.
@@ -74,7 +76,7 @@ func newParking(w *worker, a acquisition) parking {
 	case what == protocol.ParkedSome:
 		p.unread = true
 	case w.parks():
-		p.unread = a.unsure || what == protocol.ParkedUnknown && a.lease.Continuation != ""
+		p.unread = a.unsure || what == protocol.ParkedUnknown
 	}
 	return p
 }
@@ -121,7 +123,7 @@ func (p *parking) merge(session string) { p.session = p.w.letters.Session(sessio
 // answer is read now, and a later one is asked for anew.
 func (p *parking) answers(doc lease.Lease) bool {
 	_, asks := protocol.AskedToRedrive(doc)
-	return asks && p.asked
+	return asks && p.asked && !p.unread
 }
 
 // sign returns doc with what it is to say of its letters.
@@ -173,7 +175,7 @@ func (h *host) readLetters(ctx context.Context, r feed.Range) (all []letters.Let
 func (p *parking) answered(all []letters.Letter, err error) {
 	w := p.w
 	if w.phase != phaseWorking {
-		p.asked = true
+		p.asked = !p.unread
 		return
 	}
 	if err != nil {
@@ -246,20 +248,27 @@ func (p *parking) holds(c *feed.Change) bool {
 	return parked && !key.alone && c.LSN >= u.from
 }
 
-// takes reports whether batch b becomes letters because its unit is parked. It cuts the batch so
-// that this holds for all of its changes or for none.
+// takes reports whether batch b becomes letters because its unit is parked. If that holds for some
+// of its changes only, the others become a batch of their own, which stays whole: they follow when
+// the letters are written.
 func (p *parking) takes(b *queuedBatch) bool {
-	if len(p.units) == 0 || b.lane == p.w.window.alone {
+	if !p.touches(b) {
 		return false
 	}
-	parked := p.holds(&b.Changes[0])
-	for i := range b.Changes {
-		if p.holds(&b.Changes[i]) != parked {
-			p.w.window.divide(b, i)
-			break
+	var changes, others []feed.Change
+	var places, otherPlaces []place
+	for i, c := range b.Changes {
+		if p.holds(&c) {
+			changes, places = append(changes, c), append(places, b.places[i])
+		} else {
+			others, otherPlaces = append(others, c), append(otherPlaces, b.places[i])
 		}
 	}
-	return parked
+	if len(others) > 0 {
+		b.Changes, b.places = append(changes, others...), append(places, otherPlaces...)
+		p.w.window.divide(b, len(changes))
+	}
+	return true
 }
 
 // touches reports whether a change of batch b is parked.

@@ -162,9 +162,11 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 // poisoned returns the index of the first change of a batch that the handler cannot process, or
 // -1 if there is none.
 func (r *run) poisoned(b *changefeed.Batch) int {
+	left := float64(time.Until(r.calmAt)) / float64(r.scenario.active)
 	return slices.IndexFunc(b.Changes, func(c feed.Change) bool {
 		id, _ := c.ID()
-		return seeded.Float(seeded.Mix(seeded.Hash(r.scenario.seed, "poison "+id))) < r.scenario.odds.poison
+		draw := func(what string) float64 { return seeded.Float(seeded.Mix(seeded.Hash(r.scenario.seed, what+" "+id))) }
+		return draw("poison") < r.scenario.odds.poison && draw("mended") < 2*left
 	})
 }
 

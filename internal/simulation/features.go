@@ -3,6 +3,7 @@ package simulation
 import (
 	"time"
 
+	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -55,6 +56,7 @@ var (
 	anyPartitions   = need{"no continuation as the start", func(s *scenario) bool { return s.startKind != feed.StartContinuation }}
 	dotNetLease     = need{".NET's lease dialect", func(s *scenario) bool { return s.dialect == lease.DotNet }}
 	withForeign     = need{"hosts of .NET and Java", func(s *scenario) bool { return len(s.foreign) > 0 }}
+	withLetters     = need{"letters", func(s *scenario) bool { return s.has(lettersOfHosts) }}
 	lateOnes        = need{"late checkpoints", func(s *scenario) bool { return s.has(lateCheckpoints) }}
 )
 
@@ -91,6 +93,8 @@ const (
 	stoppedLeases            = "stopped-leases"
 	parallelCalls            = "parallel-calls"
 	lettersOfHosts           = "letters"
+	parkedKeys               = "parked-keys"
+	redrivenLetters          = "redriven-letters"
 	drainOff                 = "drain-off"
 
 	// The change feed and its partitions.
@@ -462,8 +466,28 @@ var features = []feature{
 
 	{
 		name: lettersOfHosts, share: 0.25, needs: []need{allFaults, noManual}, counted: true, mutant: "1180-position-passes-before-the-letter",
-		text: "Handlers fail with some items at every attempt, and hosts give those changes up after one to five attempts and write letters. The feature occurs when a letter is stored.",
-		set:  func(s *scenario, d *draw) { s.odds.poison = 0.1 * d.float() },
+		text: "Handlers fail with some items at every attempt, until an item is mended, if it is, and hosts give those changes up after one to five attempts and write letters. The feature occurs when a letter is stored.",
+		set: func(s *scenario, d *draw) {
+			s.odds.poison, s.park = 0.1*d.float(), changefeed.ParkNone
+		},
+	},
+	{
+		name: parkedKeys, share: 0.75, needs: []need{withLetters}, counted: true, mutant: "1270-parked-change-overtakes",
+		text: "Later changes of what is a letter become letters, too: those of its key or those of its item.",
+		set: func(s *scenario, d *draw) {
+			s.park = changefeed.ParkKey
+			if d.chance(0.4) {
+				s.park = changefeed.ParkItem
+			}
+		},
+	},
+	{
+		name: redrivenLetters, share: 0.75, needs: []need{withLetters}, counted: true, mutant: "1271-redrive-is-forgotten",
+		text: "An operator redrives letters, or drops the first one of a key. The feature occurs when the handler has handled a letter.",
+		set: func(s *scenario, d *draw) {
+			s.add(d, d.between(1, 6), eventRedrive, 0.1, 0.95)
+			s.add(d, d.between(0, 2), eventDropLetter, 0.1, 0.95)
+		},
 	},
 
 	// The results of handlers.

@@ -2,9 +2,13 @@ package simulation
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/letters"
 )
 
@@ -25,18 +29,97 @@ type hostLetterStore struct {
 	host *host
 }
 
-// Put implements [letters.Store]. It records when the letter arrives.
+// Put implements [letters.Store]. The ledger has the moment at which the host sends the letter and,
+// as its end, that at which it arrives.
 func (s hostLetterStore) Put(ctx context.Context, l letters.Letter) error {
+	w := s.host.world
+	fact := &letter{host: s.host, token: l.Lease, mail: mailOf(l)}
+	w.ledger.add(fact)
 	c := call{host: s.host, op: opLetter, key: l.Lease + " " + l.ItemID, write: true}
 	_, err := send(ctx, c, func(ctx context.Context) (struct{}, error) {
-		err := s.Store.Put(ctx, l)
-		if err == nil {
-			s.host.world.occurs(lettersOfHosts)
-			s.host.world.ledger.add(&letter{s.host, l.Lease, l.Hash, changeName{l.ItemID, l.LSN, l.Change().Current == nil}})
+		_, err := stored(ctx, s.Store, l)
+		exists := err == nil
+		if err = s.Store.Put(ctx, l); err == nil {
+			w.occurs(lettersOfHosts)
+			if l.State == letters.Parked {
+				w.occurs(parkedKeys)
+			}
+			w.ledger.end(fact, func() { fact.exists = exists })
 		}
 		return struct{}{}, err
 	})
 	return err
+}
+
+// stored returns the letter of the change that l is about.
+func stored(ctx context.Context, s letters.Store, l letters.Letter) (letters.Letter, error) {
+	for found, err := range s.Read(ctx, letters.Query{}) {
+		if err != nil || mailOf(found).name == mailOf(l).name && found.Hash == l.Hash && found.Place == l.Place {
+			return found, err
+		}
+	}
+	return letters.Letter{}, feed.ErrNotFound
+}
+
+// Read implements [letters.Store].
+func (s hostLetterStore) Read(ctx context.Context, q letters.Query) iter.Seq2[letters.Letter, error] {
+	c := call{host: s.host, op: opLetters, key: q.Range.String()}
+	all, err := send(ctx, c, func(ctx context.Context) (all []letters.Letter, err error) {
+		for l, err := range s.Store.Read(ctx, q) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, l)
+		}
+		return all, nil
+	})
+	return func(yield func(letters.Letter, error) bool) {
+		if err != nil {
+			yield(letters.Letter{}, err)
+			return
+		}
+		for _, l := range all {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Get implements [letters.Store].
+func (s hostLetterStore) Get(ctx context.Context, group, id string) (letters.Letter, error) {
+	return send(ctx, call{host: s.host, op: opLetters, key: id}, func(ctx context.Context) (letters.Letter, error) {
+		return s.Store.Get(ctx, group, id)
+	})
+}
+
+// Update implements [letters.Store].
+func (s hostLetterStore) Update(ctx context.Context, l letters.Letter) (letters.Letter, error) {
+	return send(ctx, call{host: s.host, op: opLetter, key: l.ID, write: true}, func(ctx context.Context) (letters.Letter, error) {
+		updated, err := s.Store.Update(ctx, l)
+		if err == nil {
+			s.host.world.ledger.add(&mailed{s.host, l.Lease, mailOf(l), false})
+		}
+		return updated, err
+	})
+}
+
+// Delete implements [letters.Store].
+func (s hostLetterStore) Delete(ctx context.Context, l letters.Letter) error {
+	_, err := send(ctx, call{host: s.host, op: opLetter, key: l.ID, write: true}, func(ctx context.Context) (struct{}, error) {
+		err := s.Store.Delete(ctx, l)
+		if err == nil {
+			s.host.world.occurs(redrivenLetters)
+			s.host.world.ledger.add(&mailed{s.host, "", mailOf(l), true})
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// mailOf returns what the ledger has of a letter.
+func mailOf(l letters.Letter) mail {
+	return mail{l.Hash, changeName{l.ItemID, l.LSN, l.Operation == feed.Delete}, l.State}
 }
 
 // failure returns how the host's processor treats changes that its handler cannot process.
@@ -45,7 +128,99 @@ func (h *host) failure() changefeed.Failure {
 		return changefeed.Failure{}
 	}
 	return changefeed.Failure{
-		Attempts: h.settings.attempts, Letters: hostLetters{h, h.world.letters}, Park: changefeed.ParkNone,
+		Attempts: h.settings.attempts, Letters: hostLetters{h, h.world.letters}, Park: h.world.park,
 		Delay: 100 * time.Millisecond, MaxDelay: 5 * time.Second,
+	}
+}
+
+// redrive marks letters for the handler, as an operator does, and asks the owners of their leases:
+// all letters, or those of the n-th key.
+func (r *run) redrive(ctx context.Context, n int) {
+	r.correspond(ctx, n, func(ctx context.Context, s letters.Store, l letters.Letter) error {
+		l.State, l.ETag = letters.Redriving, ""
+		_, err := s.Update(ctx, l)
+		return err
+	}, false)
+}
+
+// allKeys stands for the number of a key.
+const allKeys = -1
+
+// dropLetters drops the first letter of the n-th key.
+func (r *run) dropLetters(ctx context.Context, n int) {
+	first := true
+	r.correspond(ctx, n, func(ctx context.Context, s letters.Store, l letters.Letter) error {
+		if !first {
+			return errSpared
+		}
+		first = false
+		l.ETag = ""
+		return s.Delete(ctx, l)
+	}, true)
+}
+
+var errSpared = errors.New("the letter is spared")
+
+// correspond changes letters, and then asks the owners of the leases to read them.
+func (r *run) correspond(ctx context.Context, n int, change func(context.Context, letters.Store, letters.Letter) error, drops bool) {
+	w := r.world
+	s, err := w.letters.Open(ctx, letters.Key{})
+	if err != nil {
+		w.fails("cannot open the letters: %v", err)
+		return
+	}
+	var keys []string
+	groups := map[string][]letters.Letter{}
+	for l, err := range s.Read(ctx, letters.Query{}) {
+		if err != nil {
+			w.fails("cannot read the letters: %v", err)
+			return
+		}
+		if groups[l.Group] == nil {
+			keys = append(keys, l.Group)
+		}
+		groups[l.Group] = append(groups[l.Group], l)
+	}
+	if len(keys) == 0 {
+		return
+	}
+	for i, key := range keys {
+		if n != allKeys && i != n%len(keys) {
+			continue
+		}
+		for _, l := range groups[key] {
+			if change(ctx, s, l) == nil {
+				l.State = letters.Redriving
+				w.ledger.add(&mailed{nil, "", mailOf(l), drops})
+				w.trace.add("operator", "letter", l.ItemID, "", l.LSN)
+			}
+		}
+	}
+	r.askToRedrive(ctx)
+}
+
+// askToRedrive asks the owners of all leases to read their letters.
+func (r *run) askToRedrive(ctx context.Context) {
+	for range 10 { // a lease may be written meanwhile
+		listing, err := r.operator.List(ctx)
+		if err != nil {
+			return
+		}
+		done := true
+		for _, l := range listing.Leases {
+			if _, asked := protocol.AskedToRedrive(l); asked {
+				continue
+			}
+			l = protocol.AskToRedrive(l, time.Now(), "")
+			if stored, err := r.operator.Update(ctx, l); err == nil {
+				r.world.operates(opUpdate, l, stored)
+				r.world.trace.add("operator", "redrive", l.Token, "", 0)
+			} else {
+				done = false
+			}
+		}
+		if done {
+			return
+		}
 	}
 }

@@ -41,7 +41,8 @@ const (
 	opCreate     = "create"
 	opUpdate     = "update"
 	opDelete     = "delete"
-	opLetter     = "letter" // a write to the container for letters
+	opLetter     = "letter"  // a write to the container for letters
+	opLetters    = "letters" // a read of it
 )
 
 // fault describes the delays and faults of a call. With the zero value, the request and

@@ -58,6 +58,8 @@ type record struct {
 	// lost reports whether the source has dropped the change, and Config.OnHistoryLost has
 	// allowed to skip it.
 	lost bool
+	// lettered reports whether the change is or was a letter.
+	lettered bool
 	// before is the state of delivery when the lease was last discarded, and restarted is
 	// the number of that restart. The first restart has the number 1.
 	before    delivery

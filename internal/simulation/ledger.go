@@ -8,6 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // ledger is the record of a run: what was observed, in the order in which it was observed.
@@ -186,13 +187,28 @@ type (
 		mixed   bool   // there are changes of other keys
 		err     error  // of the handler, or of the host
 	}
-	// letter is the moment at which the letter of a change is stored. token is that of its
-	// lease.
+	// letter lasts from the moment at which a host sends the letter of a change until it is
+	// stored. token is that of its lease. exists reports whether there was one before, which
+	// stays as it is.
 	letter struct {
-		host  *host
-		token string
+		host   *host
+		token  string
+		mail   mail
+		exists bool
+	}
+	// mail is a change as a letter: its key, its name and its state.
+	mail struct {
 		epk   string
-		changeName
+		name  changeName
+		state letters.State
+	}
+	// mailed is the moment at which a letter is updated or deleted, by a host or, without one, by
+	// an operator.
+	mailed struct {
+		host    *host
+		token   string
+		mail    mail
+		deleted bool
 	}
 	// wait is the moment at which a handler has waited for its context or its work.
 	wait struct {

@@ -132,11 +132,17 @@ var rules = []rule{{
 		"Deletes are refused, and the parent of the change's lease still exists.",
 	},
 }, {
-	name: "letters", judges: all{begins(judgeLetter)}, mutant: "1181-one-attempt-too-few",
-	text: "A letter is about a change of the container, and a host writes it only after its handler has failed with that change, or its transaction, as often as Config.Failure.Attempts says.",
+	name: "letters", judges: all{ends(judgeLetter), begins(judgeMailed)}, mutant: "1181-one-attempt-too-few",
+	text: "A letter is about a change of the container, and a host writes it only after its handler has failed with that change, or its transaction, as often as Config.Failure.Attempts says, or because an earlier letter parks it. A host deletes a letter only when its handler has handled it.",
 	exempt: []string{
 		"The letter is written again, because the answer to the first write was lost.",
 		"The letter was on its way when its host lost the lease.",
+	},
+}, {
+	name: "parked", judges: all{uses(judgeParked), atRest(judgeRedriven, restHandled)}, mutant: "1270-parked-change-overtakes",
+	text: "No change overtakes a letter of its key or, with ParkItem, of its item. A dead letter is not handed out until an operator redrives it, and a redriven one is handed out in the order of its key.",
+	exempt: []string{
+		"The letter was on its way when its host lost the lease, so that no other host may know of it.",
 	},
 }, {
 	name: "order", judges: all{uses(judgeOrder), begins(judgeOpened), ends(judgeClosed)}, mutant: "19-release-under-the-handler",

@@ -155,6 +155,10 @@ func (r *run) happen(ctx context.Context, e event) {
 		r.discard(e) //nolint:contextcheck // as for a crash
 	case eventDeleteLease:
 		r.deleteLease(ctx, e.n)
+	case eventRedrive:
+		r.redrive(ctx, e.n%5-1)
+	case eventDropLetter:
+		r.dropLetters(ctx, e.n)
 	case eventEdit:
 		r.editLease(ctx, e.n)
 	case eventVisit:
@@ -272,6 +276,7 @@ func (r *run) rest(ctx context.Context) {
 	w.calm()
 	r.sleep(w.times.timeout) // a host may still crash at a write in progress
 	r.resumeLeases(ctx)
+	r.redrive(ctx, allKeys)
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}

@@ -86,7 +86,9 @@ const (
 	eventSplit
 	eventMerge
 	eventDeleteLease
-	eventEdit // another tool writes a property
+	eventEdit    // another tool writes a property
+	eventRedrive // an operator redrives the letters of the n-th key, or all
+	eventDropLetter
 	eventLeaseOutage
 	eventSourceOutage
 	eventAbsence      // all hosts end, and one joins later

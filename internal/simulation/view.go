@@ -54,6 +54,9 @@ type view struct {
 	called   map[*checkpoint]int64 // what was confirmed when a checkpoint was called
 	limited  map[*read][]*record   // changes of a page that is on its way, whose items have a time to live
 
+	letters     []*letterView
+	sentLetters map[*letter]*tenure // the tenure in which each was sent
+
 	measured map[string]*surveyed
 	jumped   time.Duration // the forward jumps of the store's clock before the measurement
 }
@@ -113,6 +116,7 @@ func newView(w *world) *view {
 		unmarkAt: -1, began: map[any]int{}, uses: map[*use]bool{}, unmarked: []feed.Range{feed.Full()},
 		tenures: map[tenureKey]*tenure{}, holdings: map[tenureKey]*holding{}, workers: map[*worker]*workerView{},
 		matched: map[*batch]matching{}, called: map[*checkpoint]int64{}, limited: map[*read][]*record{},
+		sentLetters: map[*letter]*tenure{},
 	}
 	v.journal.now = v.store
 	return v
@@ -227,8 +231,16 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		if e.ends && !v.hostOf(f.host).crashed {
 			v.handled(f)
 		}
-	case *verdict, *letter:
-		v.settles(f)
+	case *mailed:
+		v.mailed(f)
+	case *letter:
+		if e.ends {
+			v.lettered(f)
+		} else {
+			v.sendsLetter(f)
+		}
+	case *verdict:
+		v.decides(f)
 	case *checkpoint:
 		if w := v.workers[f.worker]; !e.ends {
 			v.called[f] = w.confirmed

@@ -96,6 +96,10 @@ func (v *view) works(w *worker, ends bool) {
 // compare compares a batch with the changes that its worker is due.
 func (v *view) compare(b *batch) {
 	w := v.lane(b)
+	if r := v.handsOut(b, w); r != nil {
+		v.matched[b] = matching{records: []*record{r}, letter: true}
+		return
+	}
 	keys := b.lease.Range.OrFull()
 	if b.epk != "" {
 		keys = keyRange(b.epk)
@@ -103,7 +107,7 @@ func (v *view) compare(b *batch) {
 	if w.failed != nil {
 		m := w.again(b)
 		if rest := b.changes[len(m.records):]; m.wrong == "" && len(rest) > 0 {
-			more := v.journal.match(keys, w.reached, rest, v.journal.visible)
+			more := v.journal.match(keys, w.reached, rest, v.delivers)
 			m.records, m.wrong = append(m.records, more.records...), more.wrong
 		}
 		v.matched[b] = m
@@ -119,7 +123,7 @@ func (v *view) compare(b *batch) {
 		from, since = 0, start.Time()
 	}
 	m := v.journal.match(keys, from, b.changes, func(r *record) bool {
-		return v.journal.visible(r) && !r.at.Before(since)
+		return v.delivers(r) && !r.at.Before(since)
 	})
 	for _, r := range m.records {
 		if r.at.Before(v.journal.since) {
@@ -135,6 +139,10 @@ func (v *view) compare(b *batch) {
 // handled records that the handler of a batch has returned.
 func (v *view) handled(b *batch) {
 	w, m := v.lane(b), v.matched[b]
+	if m.letter {
+		v.handedOut(b, m)
+		return
+	}
 	w.reached = max(w.reached, b.changes[len(b.changes)-1].LSN)
 	if errors.Is(b.err, errStopped) {
 		v.workers[b.worker].stopped = v.now
@@ -152,6 +160,25 @@ func (v *view) handled(b *batch) {
 	if b.err != nil && len(m.failed) > 0 {
 		w.count(b, m.failed)
 	}
+}
+
+// handedOut records that the handler of a batch with a letter has returned.
+func (v *view) handedOut(b *batch, m matching) {
+	if errors.Is(b.err, errStopped) {
+		v.workers[b.worker].stopped = v.now
+	}
+	if b.err == nil {
+		if l := v.letter(m.records[0]); l != nil {
+			l.redriven = true
+		}
+		return
+	}
+	if m.failed = m.of(b.failures()); len(m.failed) > 0 {
+		if l := v.letter(m.records[0]); l != nil {
+			l.failures[b.worker]++
+		}
+	}
+	v.matched[b] = m
 }
 
 // settle ends a series of failures once nothing is left of it.
@@ -181,17 +208,6 @@ func (b *batch) failures() []feed.Change {
 		failed = append(failed, b.changes[i])
 	}
 	return failed
-}
-
-// settles records what has become of changes: what the user's code has done with them, or that a
-// letter is stored.
-func (v *view) settles(fact any) {
-	switch f := fact.(type) {
-	case *verdict:
-		v.decides(f)
-	case *letter:
-		v.lettered(f)
-	}
 }
 
 // decides records what the user's code has done with batches, unless their keys have started
@@ -379,6 +395,7 @@ func (j *journal) left(r feed.Range, from func(*keyLog) int64, to int64, undone 
 type matching struct {
 	records []*record
 	failed  []*record // those with which the handler failed
+	letter  bool      // the change is that of a letter, which is handed out again
 	wrong   string    // the first error
 }
 

@@ -55,6 +55,7 @@ type worldConfig struct {
 	checkpoint    changefeed.Checkpointing
 	keyPaths      []string // of the container
 	letters       *memory.Letters
+	park          changefeed.Park
 	maxItems      int
 	readAhead     int
 	waits         bool                 // reads of the source may wait for changes
