@@ -71,6 +71,7 @@ func (s hostLetterStore) Read(ctx context.Context, q letters.Query) iter.Seq2[le
 			}
 			all = append(all, l)
 		}
+		s.host.world.ledger.add(&lettersRead{s.host, q.Range})
 		return all, nil
 	})
 	return func(yield func(letters.Letter, error) bool) {

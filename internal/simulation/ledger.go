@@ -202,6 +202,11 @@ type (
 		name  changeName
 		state letters.State
 	}
+	// lettersRead is the moment at which a host's read of letters is served.
+	lettersRead struct {
+		host *host
+		keys feed.Range
+	}
 	// mailed is the moment at which a letter is updated or deleted, by a host or, without one, by
 	// an operator.
 	mailed struct {

@@ -231,6 +231,8 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		if e.ends && !v.hostOf(f.host).crashed {
 			v.handled(f)
 		}
+	case *lettersRead:
+		v.readsLetters(f)
 	case *mailed:
 		v.mailed(f)
 	case *letter:

@@ -37,8 +37,8 @@ func mustID(c feed.Change) string {
 type letterView struct {
 	*record
 	state letters.State
-	// late reports whether the letter arrived when its host had lost the lease, so that no other
-	// host may know of it.
+	// late reports whether the letter arrived when its host had lost the lease, and no host has
+	// read the letters of its range before it used a lease since. So nobody may know of it.
 	late bool
 	// redriven reports whether a handler has handled it.
 	redriven bool
@@ -89,6 +89,19 @@ func (v *view) mailed(m *mailed) {
 	}
 }
 
+// readsLetters records that the letters of a range are read. A host that reads them before it uses a
+// lease knows all of them.
+func (v *view) readsLetters(f *lettersRead) {
+	for _, l := range v.docs {
+		if w := v.on(f.host, l.Token).worker; l.Owner != f.host.text() || l.Range.OrFull() != f.keys.OrFull() || w != nil && !v.workers[w].closed {
+			continue
+		}
+		for _, known := range v.letters {
+			known.late = known.late && !f.keys.OrFull().Holds(known.epk)
+		}
+	}
+}
+
 // letter returns the letter of a change, or nil if there is none.
 func (v *view) letter(r *record) *letterView {
 	if i := slices.IndexFunc(v.letters, func(l *letterView) bool { return l.record == r }); i >= 0 {
@@ -130,10 +143,15 @@ func (v *view) delivers(r *record) bool {
 // before returns the letters that a change must not overtake.
 func (v *view) before(r *record) (earlier []*letterView) {
 	for _, l := range v.letters {
-		same := l.epk == r.epk && (v.park == changefeed.ParkKey || v.park == changefeed.ParkItem && l.id == r.id)
-		if same && !l.late && (l.lsn < r.lsn || l.lsn == r.lsn && l.number < r.number) {
+		if !l.late && v.parks(l, r) {
 			earlier = append(earlier, l)
 		}
 	}
 	return earlier
+}
+
+// parks reports whether a change must not overtake letter l.
+func (v *view) parks(l *letterView, r *record) bool {
+	same := l.epk == r.epk && (v.park == changefeed.ParkKey || v.park == changefeed.ParkItem && l.id == r.id)
+	return same && (l.lsn < r.lsn || l.lsn == r.lsn && l.number < r.number)
 }
