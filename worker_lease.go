@@ -145,11 +145,11 @@ func (lw *leaseWriter) write() {
 	doc.Timestamp = attempt.Wall.UTC()
 	lw.sent, lw.again = at, false
 	lw.attempts++
-	write := lw.traced(at, send)
+	send = lw.traced(at, send)
 	lw.calls.start(func() func() {
 		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
-		answer, err := write(ctx, doc)
+		answer, err := send(ctx, doc)
 		return func() { lw.answered(op, attempt, at, answer, err) }
 	})
 }
