@@ -43,6 +43,7 @@ lint: $(GOLANGCI_BIN)
 	cd examples/flights && $(GOLANGCI_BIN) run
 	cd sonicjson && $(GOLANGCI_BIN) run
 	cd deploy/charttest && $(GOLANGCI_BIN) run
+	cd interop/keda && $(GOLANGCI_BIN) run
 
 ## fmt: format the code as lint requires
 fmt: $(GOLANGCI_BIN)

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/hook"
+	"github.com/changefeed-go/changefeed/internal/keypath"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -147,6 +149,15 @@ type Config struct {
 	// Metrics provides the instruments for the processor's metrics, which docs/metrics.md
 	// lists. If nil, there are no metrics.
 	Metrics metric.MeterProvider
+	// Traces provides the tracer for spans of reads, calls of the handler, and checkpoints,
+	// which docs/traces.md describes. The handler's context carries the span of its call. If
+	// nil, there are no spans.
+	Traces trace.TracerProvider
+	// TraceParent is the path of the W3C traceparent in a document, such as /traceparent or
+	// /trace/traceparent, in the form of a partition key path. The tracestate is looked for in
+	// the member "tracestate" beside it. The span of a call then has links to the spans that
+	// wrote its changes. If empty, there are no links.
+	TraceParent string
 	// seed makes jitter and the suffix of the instance name reproducible. Package hook
 	// sets it. If zero, the seed is random.
 	seed uint64
@@ -304,8 +315,13 @@ func (c Config) validate() error {
 		return &ConfigError{"Handler", "and Observer exclude each other"}
 	case c.Mode != feed.LatestVersion && c.Mode != feed.AllVersionsAndDeletes:
 		return &ConfigError{"Mode", fmt.Sprintf("%d is not a mode", c.Mode)}
+	case c.TraceParent != "" && c.Traces == nil:
+		return &ConfigError{"TraceParent", "has an effect with Traces only"}
 	case c.Range.IsEmpty() || !feed.Full().Contains(c.Range):
 		return &ConfigError{"Range", fmt.Sprintf("%s holds no key", c.Range)}
+	}
+	if _, err := keypath.Parse(c.TraceParent); err != nil {
+		return &ConfigError{"TraceParent", fmt.Sprintf("%q is not a path such as /trace/traceparent: %v", c.TraceParent, err)}
 	}
 	if err := c.validateNumbers(); err != nil {
 		return err

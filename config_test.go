@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -66,6 +68,8 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		{"Checkpoint.Changes", func(c *Config) { c.Checkpoint.Changes = -1 }},
 		{"Checkpoint.Interval", func(c *Config) { c.Checkpoint.Interval = -1 }},
 		{"Checkpoint.Manual", func(c *Config) { c.Checkpoint = Checkpointing{Manual: true, Changes: 5} }},
+		{"TraceParent", func(c *Config) { c.TraceParent = "/trace/traceparent" }},
+		{"TraceParent", func(c *Config) { c.Traces, c.TraceParent = noop.NewTracerProvider(), "trace.traceparent" }},
 		{"Start", func(c *Config) { c.Start = feed.After("") }},
 		{"Start", func(c *Config) { c.Mode, c.Start = feed.AllVersionsAndDeletes, feed.Beginning() }},
 		{"Start", func(c *Config) { c.Mode, c.Start = feed.AllVersionsAndDeletes, feed.At(time.Unix(1e9, 0)) }},

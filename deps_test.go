@@ -10,7 +10,8 @@ import (
 
 // A program that uses the processor must link few packages. feed and lease may import the
 // standard library, the rules for following a feed and the scanner of JSON only. The root
-// package and estimator may also import OpenTelemetry's metrics API and its hash function.
+// package and estimator may also import OpenTelemetry's APIs of metrics and traces, and their hash
+// function.
 func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	api := []string{"go.opentelemetry.io/otel/", "github.com/cespare/xxhash/v2"}

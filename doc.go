@@ -67,6 +67,7 @@
 //
 // [Config.Metrics] receives OpenTelemetry metrics: changes, redeliveries, how long
 // batches take, checkpoints, leases and their moves, errors by origin, and request units.
+// [Config.Traces] receives spans of reads, calls of the handler and checkpoints.
 // [HealthHandler] serves the probes /alive and /ready by [Processor.Healthy], and package
 // estimator reports how far the hosts lag.
 //

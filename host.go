@@ -32,6 +32,8 @@ type host struct {
 	store, opened lease.Store
 	// metrics is nil if the user has not set Config.Metrics.
 	metrics *metrics
+	// traces is nil if the user has not set Config.Traces.
+	traces  *traces
 	health  *health
 	costs   leaseCosts
 	journal *journal

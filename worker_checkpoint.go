@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -174,6 +176,7 @@ func (lw *leaseWriter) setDurable(at pagePosition) {
 		lw.since = lw.w.now.Mono
 	}
 	lw.stored(at)
+	lw.attempts = 0
 	lw.anchored = lw.anchored || at.at != ""
 	lw.inDoubt, lw.vanished, lw.notBefore = false, false, 0
 	lw.retryDelay.done()
@@ -198,6 +201,7 @@ func (lw *leaseWriter) stored(at pagePosition) {
 		lw.w.metrics.checkpointed()
 	}
 	lw.progress.stored(at)
+	lw.unsettled.settled(at.page)
 }
 
 // checkpointAsk is a call of Batch.Checkpoint that waits until the position after its batch
@@ -206,6 +210,8 @@ type checkpointAsk struct {
 	batch *queuedBatch
 	page  int64
 	reply chan error // receives the call's result; it has a capacity of 1
+	// span is the span of the call's context, or one that records nothing.
+	span trace.Span
 	// left reports whether it is no call, but the end of one whose context has ended.
 	left bool
 }
@@ -220,7 +226,7 @@ var ErrGap = errors.New("changefeed: the position cannot cover the batch yet, be
 // number page, and waits for the result. It is the body of Batch.Checkpoint, which the user
 // may call on any goroutine.
 func (w *worker) checkpoint(ctx context.Context, b *queuedBatch, page int64) error {
-	ask := &checkpointAsk{batch: b, page: page, reply: make(chan error, 1)}
+	ask := &checkpointAsk{batch: b, page: page, reply: make(chan error, 1), span: trace.SpanFromContext(ctx)}
 	select {
 	case w.asks <- ask:
 	case <-w.done:
@@ -267,6 +273,7 @@ func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
 		return
 	}
 	lw.acknowledge(ask)
+	lw.settles(ask.page, ask.span)
 	lw.asks = append(lw.asks, ask)
 	lw.w.waits(ask.batch)
 }

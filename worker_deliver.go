@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -249,6 +251,8 @@ type outcome struct {
 	// changes that are not done, among the changes that the batch had before the call. They
 	// are recorded if several calls are made at a time.
 	hidden, open []int
+	// span is the span of the call, or nil.
+	span trace.Span
 }
 
 // fate is what a call of the handler did with a change.
@@ -299,10 +303,13 @@ func (w *worker) call(observer Observer, b *queuedBatch, batch *Batch, bound tim
 	}
 	batch.Changes = b.Changes
 	b.attempts++
+	ctx, span := w.traces.handling(w.trust.ctx, w.token, b)
 	began := time.Now()
-	err := callUser("handle", b, func() error { return observer.Handle(w.trust.ctx, batch) })
+	err := callUser("handle", b, func() error { return observer.Handle(ctx, batch) })
 	took := time.Since(began)
 	o.settle(b, err)
+	o.span = span
+	w.traces.handled(span, o.err)
 	w.metrics.handled(len(batch.Changes), o.handled, took, b.attempts, o.err)
 	return o
 }

@@ -70,7 +70,12 @@ func (w *worker) mayFinish() bool {
 }
 
 // delivered records the outcome of a call of the handler with batch b.
-func (w *worker) delivered(b *queuedBatch, o outcome) { w.writer.delivered(b, o) }
+func (w *worker) delivered(b *queuedBatch, o outcome) {
+	w.writer.delivered(b, o)
+	if o.handled > 0 {
+		w.writer.settles(b.last, o.span)
+	}
+}
 
 // waits records that a call of Batch.Checkpoint for batch b waits. checkpointed answers it.
 func (w *worker) waits(b *queuedBatch)                       { w.deliver.waits(b) }

@@ -38,6 +38,11 @@ type leaseWriter struct {
 	// because a stopped lease is about to be replaced.
 	inDoubt, vanished, again bool
 
+	// attempts is the number of writes since the last one that succeeded. unsettled has the
+	// spans that the next checkpoint belongs to.
+	attempts  int
+	unsettled unsettled
+
 	renewAt    time.Duration
 	notBefore  time.Duration
 	retryDelay backoff
@@ -139,6 +144,8 @@ func (lw *leaseWriter) write() {
 	doc = protocol.At(doc, at.at)
 	doc.Timestamp = attempt.Wall.UTC()
 	lw.sent, lw.again = at, false
+	lw.attempts++
+	send = lw.traced(at, send)
 	lw.calls.start(func() func() {
 		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
@@ -198,6 +205,8 @@ func (lw *leaseWriter) release(gone bool, answered func(protocol.Verdict, error)
 	w, doc, at := lw.w, lw.doc, lw.progress.due
 	released := protocol.Released(lw.document(), at.at)
 	released.Timestamp = w.now.Wall.UTC()
+	lw.attempts++
+	update := lw.traced(at, w.store.Update)
 	lw.calls.start(func() func() {
 		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
@@ -205,7 +214,7 @@ func (lw *leaseWriter) release(gone bool, answered func(protocol.Verdict, error)
 		if gone {
 			err = w.store.Delete(ctx, doc)
 		} else {
-			_, err = w.store.Update(ctx, released)
+			_, err = update(ctx, released)
 		}
 		return func() {
 			o, current := protocol.Judge(err, w.owner, lw.progress.durable.at, at.at)

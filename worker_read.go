@@ -27,8 +27,10 @@ type reader struct {
 	// JavaLatestVersion, where every later read contains it. If zero, there is none.
 	startTime time.Time
 
-	// read is the number of pages read so far.
-	read int64
+	// read is the number of pages read so far, and attempts the number of reads since the last
+	// page.
+	read     int64
+	attempts int
 
 	notBefore  time.Duration
 	retryDelay backoff
@@ -65,13 +67,16 @@ func (r *reader) step(doc lease.Lease) {
 		w.wake(r.notBefore)
 		return
 	}
-	request, started := r.request(doc), w.now.Mono
+	r.attempts++
+	request, started, attempt := r.request(doc), w.now.Mono, r.attempts
 	w.reading.begin(started)
 	r.calls.start(func() func() {
 		ctx, cancel := context.WithTimeout(r.ctx, w.cfg.RequestTimeout+request.Wait)
 		defer cancel()
+		began := time.Now()
 		page, err := w.cfg.Source.Read(ctx, request)
 		w.metrics.read(page)
+		w.traces.didRead(r.ctx, w.token, began, attempt, page, err)
 		skip := w.askToSkip(doc, request.From, err)
 		var keys []changeKey
 		if err == nil && w.keyed() {
@@ -118,6 +123,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, keys []changeKe
 	r.w.worked(atSource, r.w.token)
 	r.retryDelay.done()
 	r.read++
+	r.attempts = 0
 	r.w.pushed(page, pagePosition{page: r.read, at: page.Continuation}, keys)
 	wasNow, moved := r.unresolved, page.Continuation != r.from.Continuation()
 	r.from, r.unresolved = feed.After(page.Continuation), false

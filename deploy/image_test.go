@@ -100,6 +100,17 @@ func TestProcessorsImageRunsWithoutRightsAndSecrets(t *testing.T) {
 	}
 }
 
+// Testcontainers' modules replace the CMD of an image, so the command is in its ENTRYPOINT.
+func TestTestcontainersImageRunsWithoutRightsAndCMD(t *testing.T) {
+	stage := rights(t, "deploy/testcontainers.Dockerfile")[1]
+	if args := command(t, stage); !slices.Equal(args, []string{"/changefeed", "emulate"}) || strings.Contains(fmt.Sprint(stage), "{CMD") {
+		t.Errorf("it runs %v: %v", args, stage)
+	}
+	if ports := last(t, stage, "EXPOSE"); ports != "8081 8080" {
+		t.Errorf("it exposes %s", ports)
+	}
+}
+
 func TestImageRunsWithoutRightsAndSecrets(t *testing.T) {
 	stages := rights(t, "deploy/Dockerfile")
 	_, help, _ := strings.Cut(text(t, "docs/command.md"), "\n## changefeed serve\n")

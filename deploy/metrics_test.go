@@ -104,7 +104,7 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 			checkAnchor(t, r.Alert, r.Annotations["runbook"])
 		}
 	}
-	if alerts < 9 {
+	if alerts < 11 {
 		t.Errorf("%d alerts", alerts)
 	}
 }
@@ -156,7 +156,7 @@ func TestDashboardUsesMetricsThatExist(t *testing.T) {
 			}
 		}
 	}
-	if len(d.Panels) < 12 {
+	if len(d.Panels) < 16 {
 		t.Errorf("%d panels", len(d.Panels))
 	}
 	for _, v := range d.Templating.List {

@@ -68,7 +68,7 @@ stops them. Their status is then 0; that of replicate only if the copy caught up
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(demoCommand(), faultCommand(), lagCommand(), leasesCommand(), lettersCommand(), partitionsCommand(), replicateCommand(), restoreCommand(), serveCommand(), tailCommand(), versionCommand())
+	root.AddCommand(demoCommand(), emulateCommand(), faultCommand(), lagCommand(), leasesCommand(), lettersCommand(), partitionsCommand(), replicateCommand(), restoreCommand(), serveCommand(), tailCommand(), versionCommand())
 	checkBuiltins(root)
 	wrapHelp(root)
 	return completed(root)

@@ -63,7 +63,7 @@ func (b banner) write(w io.Writer) error {
 	}
 	last := fmt.Sprintf("export COSMOS_ENDPOINT=%s COSMOS_KEY=%s%s\nready\n", shellQuote(endpoint), b.keyWord(), certificate)
 	writeCode(&t, b.sdks(endpoint), terminalRows-rows(t.String())-rows(last)-1) // the cursor has a row, too
-	_, err := io.WriteString(w, t.String()+last)
+	_, err := io.WriteString(w, t.String()+last+b.Announce)
 	return err
 }
 

@@ -107,6 +107,8 @@ type Config struct {
 	LogLevel slog.Level
 	// Version is the version that the server prints when it starts.
 	Version string
+	// Announce is printed after all else when the server is ready. It is usually empty.
+	Announce string
 	// Out receives the information for clients. Log receives everything else.
 	Out, Log io.Writer
 }
