@@ -134,6 +134,10 @@ func (d *deliverer) correspond(op string, b *queuedBatch, call func() (then func
 // writeLetters writes the letters of batch b, which was given up or whose key is parked.
 func (d *deliverer) writeLetters(b *queuedBatch) {
 	w, at := d.w, d.w.now.Wall
+	if w.parks() && !b.doubtful {
+		b.doubtful = true
+		w.parking.doubtful++
+	}
 	d.correspond("write letters", b, func() func() {
 		var all []letters.Letter
 		var err error
@@ -216,6 +220,9 @@ func (d *deliverer) written(b *queuedBatch, all []letters.Letter, err error) {
 		if w.parks() {
 			w.parking.add(l)
 		}
+	}
+	if b.doubtful {
+		w.parking.doubtful--
 	}
 	b.lane.retryDelay.done()
 	if b.redrive != nil {

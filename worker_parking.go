@@ -45,6 +45,10 @@ type parking struct {
 	waiting []*redrive
 	active  int
 
+	// doubtful is the number of batches of which some letters may be written and others not. If the
+	// work ends now, the next owner has to know those.
+	doubtful int
+
 	notBefore  time.Duration
 	retryDelay backoff
 }
@@ -131,7 +135,7 @@ func (p *parking) sign(doc lease.Lease) lease.Lease {
 	switch {
 	case p.w.letters == nil || p.unread:
 		return doc
-	case len(p.units) > 0 || p.asked || p.calls.busy || !p.idle():
+	case len(p.units) > 0 || p.doubtful > 0 || p.asked || p.calls.busy || !p.idle():
 		doc = protocol.WithParked(doc, protocol.ParkedSome, p.w.letters.Session(""))
 	case p.w.parks():
 		doc = protocol.WithParked(doc, protocol.ParkedNone, "")

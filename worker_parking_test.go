@@ -435,3 +435,98 @@ func TestRequestDuringARedriveIsAnswered(t *testing.T) {
 		wantOrder(t, "in the end", got, 1, 2, 3, 4)
 	})
 }
+
+// What an operator changes before it sees the answer must be read, so the letters are read after the
+// answer is stored.
+func TestChangesBeforeTheAnswerAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1")
+		source.items("a", "a1")
+		idle(t, leases, cfg)
+		pause(time.Minute)
+		h.heal(nil, "a1")
+		var answered bool
+		leases.setBefore(func(w fakeWrite) error {
+			if _, asks := protocol.AskedToRedrive(leases.doc("0")); asks && !answered {
+				answered = true
+				time.Sleep(5 * time.Second) // the request is still unanswered
+				store, err := p.Container.Open(t.Context(), letters.Key{})
+				if err != nil {
+					return err
+				}
+				for _, l := range p.all(t) {
+					l.State = letters.Redriving
+					if _, err := store.Update(t.Context(), l); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		askToRedrive(leases)
+		pause(time.Minute)
+		wantOrder(t, "after the answer", h.order(), 1)
+		if !answered {
+			t.Error("the request was not answered")
+		}
+	})
+}
+
+// A lease remembers at most so many parked keys. Then it waits, and says so.
+func TestLeaseWithTooManyParkedKeysWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p, h, cfg := parkingScene(t, ParkKey)
+		cfg.Failure.Attempts, cfg.Failure.Breaker.Letters = 1, -1
+		cfg.Concurrency = 64
+		_, said := idle(t, leases, cfg)
+		for i := range maxParked + 2 {
+			id := fmt.Sprintf("k%d", i)
+			h.heal(errors.New("no"), id)
+			source.items(id, id)
+		}
+		pause(5 * time.Minute)
+		full := slices.ContainsFunc(said.of(Failed), func(n Notification) bool { return errors.Is(n.Err, errTooManyParked) })
+		if n := len(p.all(t)); n != maxParked || !full {
+			t.Errorf("%d letters, and the user knows why no more: %t", n, full)
+		}
+		p.drop(t, leases, 1, 2)
+		pause(5 * time.Minute)
+		if n := len(p.all(t)); n != maxParked {
+			t.Errorf("%d letters after two were dropped; want two new ones", n)
+		}
+	})
+}
+
+// A letter that waits for its retry holds no position, so it refuses no checkpoint.
+func TestRedriveThatFailsRefusesNoCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1")
+		source.items("a", "a1")
+		cfg.Concurrency, cfg.Failure.Attempts = 4, 0
+		h.heal(Permanent(errors.New("no")), "a1")
+		var failures []error
+		cfg.Handler = HandlerFunc(func(ctx context.Context, b *Batch) error {
+			if err := h.Handle(ctx, b); err != nil {
+				return err
+			}
+			if err := b.Checkpoint(ctx); err != nil {
+				failures = append(failures, err)
+			}
+			return nil
+		})
+		idle(t, leases, cfg)
+		pause(time.Minute)
+		h.heal(errors.New("not yet"), "a1")
+		p.redrive(t, leases)
+		pause(time.Minute)
+		source.items("b", "b1", "b2")
+		pause(time.Minute)
+		if len(failures) > 0 {
+			t.Errorf("checkpoints beside a redrive that fails: %v", failures)
+		}
+		wantOrder(t, "beside a redrive that fails", h.order(), 2, 3)
+		h.heal(nil, "a1")
+		pause(time.Minute)
+		p.want(t, "after the redrive")
+	})
+}

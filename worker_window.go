@@ -70,6 +70,8 @@ type queuedBatch struct {
 	unacknowledged []*openPage
 	// failure is why the batch was given up, if it was. Its letters are then to be written.
 	failure *HandlerError
+	// doubtful reports whether some of its letters may be written already.
+	doubtful bool
 	// redrive has the letters that the batch hands out, if it comes from no page.
 	redrive *redrive
 	// acknowledged reports whether the user has checkpointed the batch, and lent whether the
@@ -203,7 +205,7 @@ func sizeOf(c *feed.Change) int {
 // started, or else as a batch of their own.
 func (q *window) add(page feed.Page, key laneKey, number int64) (b *queuedBatch, gathered bool) {
 	l := q.lane(key)
-	if last := l.waiting(); last != nil && last.redrive == nil && !key.alone && last.order >= q.barrier && !last.filtered && last.fits(page, q.w.cfg.MaxItems) {
+	if last := l.waiting(); last != nil && !key.alone && last.order >= q.barrier && !last.filtered && last.fits(page, q.w.cfg.MaxItems) {
 		last.add(page)
 		return last, true
 	}

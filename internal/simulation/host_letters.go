@@ -36,10 +36,12 @@ func (s hostLetterStore) Put(ctx context.Context, l letters.Letter) error {
 	fact := &letter{host: s.host, token: l.Lease, mail: mailOf(l)}
 	w.ledger.add(fact)
 	c := call{host: s.host, op: opLetter, key: l.Lease + " " + l.ItemID, write: true}
+	arrived := false // a request may arrive twice
 	_, err := send(ctx, c, func(ctx context.Context) (struct{}, error) {
 		_, err := stored(ctx, s.Store, l)
 		exists := err == nil
-		if err = s.Store.Put(ctx, l); err == nil {
+		if err = s.Store.Put(ctx, l); err == nil && !arrived {
+			arrived = true
 			w.occurs(lettersOfHosts)
 			if l.State == letters.Parked {
 				w.occurs(parkedKeys)

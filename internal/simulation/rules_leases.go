@@ -486,8 +486,7 @@ func judgeLetter(v *view, l *letter, breach report) {
 		return
 	}
 	if l.mail.state == letters.Parked {
-		parks := slices.ContainsFunc(v.letters, func(o *letterView) bool { return v.parks(o, r) })
-		breach(!parks && v.sentLetters[l] == v.tenures[tenureKey{l.host, l.token}], "no letter is before the parked one")
+		breach(!v.parkedBy(v.on(l.host, l.token).worker, r) && v.sentLetters[l] == v.tenures[tenureKey{l.host, l.token}], "no letter is before the parked one")
 		return
 	}
 	if lane := w.lanes[l.mail.epk]; lane != nil {
@@ -524,6 +523,9 @@ func judgeParked(v *view, u *use, _ *tenure, breach report) {
 	m := v.matched[b]
 	for _, r := range m.records {
 		earlier := v.before(r)
+		if m.letter { // those of one transaction have the order of the page that had them, and a feed leaves changes out
+			earlier = slices.DeleteFunc(earlier, func(l *letterView) bool { return l.lsn == r.lsn })
+		}
 		breach(len(earlier) > 0, "%s overtakes a letter: %v", r, earlier)
 		l := v.letter(r)
 		breach(l != nil && !l.late && l.state == letters.Dead && v.park != changefeed.ParkNone, "%s is a dead letter", r)

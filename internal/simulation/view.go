@@ -54,8 +54,8 @@ type view struct {
 	called   map[*checkpoint]int64 // what was confirmed when a checkpoint was called
 	limited  map[*read][]*record   // changes of a page that is on its way, whose items have a time to live
 
-	letters     []*letterView
-	sentLetters map[*letter]*tenure // the tenure in which each was sent
+	letters, formerLetters []*letterView       // those that exist, and those that were deleted
+	sentLetters            map[*letter]*tenure // the tenure in which each was sent
 
 	measured map[string]*surveyed
 	jumped   time.Duration // the forward jumps of the store's clock before the measurement

@@ -66,7 +66,7 @@ func nameOf(c feed.Change) changeName {
 func (v *view) lane(b *batch) *laneView {
 	w := v.workers[b.worker]
 	if w.lanes[b.epk] == nil {
-		w.lanes[b.epk] = &laneView{position: w.start, first: true}
+		w.lanes[b.epk] = &laneView{position: w.start, reached: w.start, first: true}
 	}
 	return w.lanes[b.epk]
 }

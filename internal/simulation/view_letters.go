@@ -3,6 +3,7 @@ package simulation
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
@@ -42,6 +43,8 @@ type letterView struct {
 	late bool
 	// redriven reports whether a handler has handled it.
 	redriven bool
+	// gone is when it was deleted.
+	gone time.Duration
 	// failures counts how often a worker's handler has failed with the letter.
 	failures map[*worker]int
 }
@@ -84,6 +87,8 @@ func (v *view) mailed(m *mailed) {
 	case l == nil:
 	case m.deleted:
 		v.letters = slices.DeleteFunc(v.letters, func(o *letterView) bool { return o == l })
+		l.gone = v.now
+		v.formerLetters = append(v.formerLetters, l)
 	default:
 		l.state = m.mail.state
 	}
@@ -140,6 +145,14 @@ func (v *view) delivers(r *record) bool {
 	return v.journal.visible(r) && !r.lettered && len(v.before(r)) == 0
 }
 
+// parkedBy reports whether a letter parks, or has parked since worker w read those of its range, a
+// change: the letter may have been deleted meanwhile.
+func (v *view) parkedBy(w *worker, r *record) bool {
+	read := v.entries[v.began[w]].at - v.times.timeout
+	return slices.ContainsFunc(v.letters, func(l *letterView) bool { return v.parks(l, r) }) ||
+		slices.ContainsFunc(v.formerLetters, func(l *letterView) bool { return l.gone >= read && v.parks(l, r) })
+}
+
 // before returns the letters that a change must not overtake.
 func (v *view) before(r *record) (earlier []*letterView) {
 	for _, l := range v.letters {
@@ -153,5 +166,5 @@ func (v *view) before(r *record) (earlier []*letterView) {
 // parks reports whether a change must not overtake letter l.
 func (v *view) parks(l *letterView, r *record) bool {
 	same := l.epk == r.epk && (v.park == changefeed.ParkKey || v.park == changefeed.ParkItem && l.id == r.id)
-	return same && (l.lsn < r.lsn || l.lsn == r.lsn && l.number < r.number)
+	return same && (l.lsn < r.lsn || l.lsn == r.lsn && l.record != r)
 }
