@@ -26,7 +26,7 @@ func (b *Bound) Rows() *Rows { return newRows(b.prog) }
 func newRows(p *program) *Rows {
 	r := &Rows{prog: p}
 	r.f.slots = make([][]byte, p.slots)
-	r.f.inner = make([]extractor, len(p.inner))
+	r.f.inner = make([]looped, len(p.inner))
 	for i, in := range p.inner {
 		r.f.inner[i].slots = make([][]byte, in.slots)
 	}
@@ -109,6 +109,20 @@ func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 		return !ok
 	})
 	return row, ok, err
+}
+
+// matches reports whether a row of the document satisfies the WHERE clause.
+func (r *Rows) matches(doc []byte) (found bool, err error) {
+	if err := r.f.extract(r.prog.root, doc); err != nil {
+		return false, err
+	}
+	if p := r.prog.from; p != nil {
+		found = !p.rows(&r.f, func() bool { return false })
+	} else {
+		found = r.selected()
+	}
+	err = r.end()
+	return found && err == nil, err
 }
 
 // end returns the error that ended the evaluation of the current document, or nil. It
