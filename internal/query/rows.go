@@ -147,24 +147,22 @@ func (r *Rows) selected() bool {
 
 // OrderKey appends the sort key of the current row to dst. bytes.Compare orders keys as
 // ORDER BY does, including descending keys: undefined < null < false < true < numbers <
-// strings < arrays < objects. Without ORDER BY, OrderKey appends nothing. A key is about
-// as long as its values.
+// strings < arrays < objects. Arrays are sorted by a hash, and so are objects. Without ORDER
+// BY, OrderKey appends nothing. A key is about as long as its values.
 func (r *Rows) OrderKey(dst []byte) []byte {
 	for i, key := range r.prog.keys {
-		dst = appendOrderKey(dst, key(&r.f), r.prog.desc[i])
+		mark := len(dst)
+		dst = value.AppendOrderKey(dst, key(&r.f))
+		invert(dst[mark:], r.prog.desc[i])
 	}
 	return dst
 }
 
-// appendOrderKey appends the sort key of v to dst. For descending order, all bits of the
-// key are inverted.
-func appendOrderKey(dst []byte, v value.Value, descending bool) []byte {
-	mark := len(dst)
-	dst = value.AppendKey(dst, v)
-	for i := mark; descending && i < len(dst); i++ {
-		dst[i] = ^dst[i]
+// invert inverts all bits of a key if the order is descending.
+func invert(key []byte, descending bool) {
+	for i := 0; descending && i < len(key); i++ {
+		key[i] = ^key[i]
 	}
-	return dst
 }
 
 // While sets a function that is called every few milliseconds of work. If check returns
