@@ -185,7 +185,7 @@ func (b *chunkScan) readNames(ctx context.Context, it *pebble.Iterator, n int) (
 func (w *itemScan) openNames(p *itemPart) (*pebble.Iterator, error) {
 	var o pebble.IterOptions
 	if p.byNumber {
-		o.LowerBound = layout.AppendOrderKey(nil, w.c.number, p.partition.number, p.number+1)
+		o.LowerBound = layout.AppendOrderKey(make([]byte, 0, layout.OrderKeySize), w.c.number, p.partition.number, p.number+1)
 		o.UpperBound = layout.Successor(o.LowerBound[:layout.SegmentKeySize])
 	} else {
 		o.LowerBound = append(layout.AppendContainerKey(nil, layout.SpaceKeyOrder, w.c.number), p.lower...)
