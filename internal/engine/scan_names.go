@@ -122,7 +122,8 @@ func (b *chunkScan) collectNames(ctx context.Context, n int) (complete bool, err
 		return false, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	if b.isLarge(it, n) {
+	if left, ok := b.isLarge(it, n); ok {
+		b.chunk = slices.Grow(b.chunk, min(left, 2*n)) // append would allocate several times as much
 		if complete, ok, err := b.readIndex(ctx, n); ok || err != nil {
 			return complete, err
 		}
@@ -184,7 +185,7 @@ func (b *chunkScan) readNames(ctx context.Context, it *pebble.Iterator, n int) (
 func (w *itemScan) openNames(p *itemPart) (*pebble.Iterator, error) {
 	var o pebble.IterOptions
 	if p.byNumber {
-		o.LowerBound = layout.AppendOrderKey(nil, w.c.number, p.partition.number, p.number+1)
+		o.LowerBound = layout.AppendOrderKey(make([]byte, 0, layout.OrderKeySize), w.c.number, p.partition.number, p.number+1)
 		o.UpperBound = layout.Successor(o.LowerBound[:layout.SegmentKeySize])
 	} else {
 		o.LowerBound = append(layout.AppendContainerKey(nil, layout.SpaceKeyOrder, w.c.number), p.lower...)
@@ -203,14 +204,14 @@ func (w *itemScan) openNames(p *itemPart) (*pebble.Iterator, error) {
 // isLarge reports whether the next n items are such a share of their partition that readIndex
 // is probably faster than readNames and resolve. It assumes that the container's partitions
 // have about as many items each, because to count them costs as much as to read them. it is
-// over the part's names.
-func (b *chunkScan) isLarge(it *pebble.Iterator, n int) bool {
+// over the part's names. left is about the number of items that are left in the part.
+func (b *chunkScan) isLarge(it *pebble.Iterator, n int) (left int, ok bool) {
 	if !b.part.byNumber || n < largeChunk || !it.Last() {
-		return false
+		return 0, false
 	}
 	partitions, last := len(b.w.m.partitions), int(orderNumber(it.Key()))
-	left := (last - int(b.part.number)) / partitions
-	return left >= largeChunk && last/partitions <= stepsPerSeek*min(n, left)
+	left = (last - int(b.part.number)) / partitions
+	return left, left >= largeChunk && last/partitions <= stepsPerSeek*min(n, left)
 }
 
 // readIndex is collectNames for a large chunk: it reads all of the part's entries in the

@@ -85,7 +85,7 @@ func TestLargeChunksReadTheIndexOnce(t *testing.T) {
 		for _, n := range []int{all + 1, all, all - 1, all / 4, 2 * largeChunk} {
 			for _, after := range []uint32{0, 2000} {
 				byIndex, byName := partScan(t, c, after), partScan(t, c, after)
-				if !byIndex.isLarge(byIndex.openPart(t), n) {
+				if _, ok := byIndex.isLarge(byIndex.openPart(t), n); !ok {
 					t.Errorf("%d partitions: a chunk of %d is not large", partitions, n)
 				}
 				complete, ok, err := byIndex.readIndex(t.Context(), n)
@@ -126,7 +126,7 @@ func TestSmallChunksReadLittleOfTheIndex(t *testing.T) {
 		{items, items - 2*largeChunk, true},
 	} {
 		b := partScan(t, c, k.after)
-		if large := b.isLarge(b.openPart(t), k.n); large != k.want {
+		if _, large := b.isLarge(b.openPart(t), k.n); large != k.want {
 			t.Errorf("a chunk of %d after %d of %d items is large: %t, want %t", k.n, k.after, items, large, k.want)
 		}
 	}

@@ -163,12 +163,12 @@ func (c *checker) expr(e syntax.Expr) error {
 			seen[m.Name] = true
 		}
 	}
-	for _, child := range syntax.Children(e) {
-		if err := c.expr(child); err != nil {
-			return err
-		}
-	}
-	return nil
+	var err error
+	syntax.EachChild(e, func(child syntax.Expr) bool {
+		err = c.expr(child)
+		return err == nil
+	})
+	return err
 }
 
 // order returns an error if a sort key is not a path such as c.a.b. The service has the
@@ -190,57 +190,69 @@ func (c *checker) order() error {
 	return nil
 }
 
-// step is one step of a path: the name of a member or, if name is nil, the index of an
-// element.
+// step is one step of a path: the name of a member or, if index is not negative, the index
+// of an element.
 type step struct {
-	name  []byte
+	name  string
 	index int
 }
 
 // boundPath returns the steps of a path whose names and indexes are constant, and the
 // binding at which it begins. ok is false for any other expression.
 func boundPath(e syntax.Expr, params map[string]value.Value) (binding int, path []step, ok bool) {
+	binding, n, ok := boundTo(e, params)
+	if !ok || n == 0 {
+		return binding, nil, ok
+	}
+	path = make([]step, n)
+	for m, more := e.(*syntax.Member); more; m, more = m.Base.(*syntax.Member) {
+		n--
+		path[n], _ = stepOf(m, params)
+	}
+	return binding, path, true
+}
+
+// boundTo returns the binding at which a path of boundPath begins, and the number of its
+// steps.
+func boundTo(e syntax.Expr, params map[string]value.Value) (binding, steps int, ok bool) {
 	for {
 		switch m := e.(type) {
 		case *syntax.Ident:
-			if binding = m.Binding; binding < syntax.Document {
-				return 0, nil, false
-			}
-			for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
-				path[i], path[j] = path[j], path[i]
-			}
-			return binding, path, true
+			return m.Binding, steps, m.Binding >= syntax.Document
 		case *syntax.Member:
-			s := step{name: []byte(m.Name)}
-			if m.Index != nil {
-				v, ok := constant(m.Index, params)
-				if !ok {
-					return 0, nil, false
-				}
-				if s, ok = stepOf(v); !ok {
-					return 0, nil, false
-				}
+			if _, ok := stepOf(m, params); !ok {
+				return 0, 0, false
 			}
-			path = append(path, s)
+			steps++
 			e = m.Base
 		default:
-			return 0, nil, false
+			return 0, 0, false
 		}
 	}
 }
 
-// stepOf returns the step for the constant v in brackets: a name for a string, an index
-// for a number. ok is false for other values.
-func stepOf(v value.Value) (step, bool) {
-	switch v.Kind {
+// stepOf returns the last step of a path. ok is false if its name or index is not constant,
+// or is of another type.
+func stepOf(m *syntax.Member, params map[string]value.Value) (s step, ok bool) {
+	if m.Index == nil {
+		return step{m.Name, -1}, true
+	}
+	switch v, _ := constant(m.Index, params); v.Kind {
 	case value.String:
-		return step{name: v.Bytes}, true
+		return step{string(v.Bytes), -1}, true
 	case value.Number:
-		n, ok := v.Int()
-		return step{index: int(n)}, ok && n >= 0 && n <= math.MaxInt32
+		n, ok := elementIndex(v)
+		return step{"", n}, ok
 	default:
 	}
 	return step{}, false
+}
+
+// elementIndex returns a number as the index of an element of an array. ok is false if it
+// cannot be one.
+func elementIndex(v value.Value) (n int, ok bool) {
+	i, ok := v.Int()
+	return int(i), ok && i >= 0 && i <= math.MaxInt32
 }
 
 // constant returns the value of a literal, a parameter or a named number such as NaN. ok

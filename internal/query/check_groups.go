@@ -103,12 +103,12 @@ func (c *checker) overGroups(e syntax.Expr, keys map[string]bool) error {
 		return c.fail(of.Tok, syntax.CodeNotGrouped, fmt.Sprintf("Property reference '%s' is invalid in the select list because it is not contained in "+
 			"either an aggregate function or the GROUP BY clause.", syntax.Format(e)))
 	}
-	for _, child := range syntax.Children(e) {
-		if err := c.overGroups(child, keys); err != nil {
-			return err
-		}
-	}
-	return nil
+	var err error
+	syntax.EachChild(e, func(child syntax.Expr) bool {
+		err = c.overGroups(child, keys)
+		return err == nil
+	})
+	return err
 }
 
 // distinctKeys reports whether every sort key of a SELECT DISTINCT is a part of its row.

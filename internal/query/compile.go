@@ -222,17 +222,11 @@ func (c *compiler) all(list []syntax.Expr) (evs []evaluator, constant bool) {
 func (c *compiler) member(e *syntax.Member) (evaluator, bool) {
 	base, constBase := c.expr(e.Base)
 	if e.Index == nil {
-		s := step{name: []byte(e.Name)}
-		return func(f *frame) value.Value { return at(base(f), s) }, constBase
+		name := value.OfString(e.Name)
+		return func(f *frame) value.Value { return at(base(f), name) }, constBase
 	}
 	index, constIndex := c.expr(e.Index)
-	return func(f *frame) value.Value {
-		s, ok := stepOf(index(f))
-		if !ok {
-			return value.Value{}
-		}
-		return at(base(f), s)
-	}, constBase && constIndex
+	return func(f *frame) value.Value { return at(base(f), index(f)) }, constBase && constIndex
 }
 
 func (c *compiler) conditional(e *syntax.Conditional) (evaluator, bool) {

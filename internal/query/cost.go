@@ -97,7 +97,7 @@ func (b *Bound) lookup(n int, operands ...syntax.Expr) (lookups int, indexed boo
 		if _, isConstant := constant(x, b.params); isConstant {
 			continue
 		}
-		if binding, _, ok := boundPath(x, b.params); !ok || binding != syntax.Document {
+		if binding, _, ok := boundTo(x, b.params); !ok || binding != syntax.Document {
 			return 0, false
 		}
 		paths++

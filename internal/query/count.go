@@ -2,6 +2,7 @@ package query
 
 import (
 	"crypto/sha256"
+	"slices"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 	"github.com/changefeed-go/changefeed/internal/query/value"
@@ -94,7 +95,7 @@ func (b *Bound) Uniform() (without *Bound, ok bool) {
 	}
 	plain := *q
 	plain.Where = nil
-	if !uniform(syntax.SelectList(q)) {
+	if slices.ContainsFunc(syntax.SelectList(q), func(e syntax.Expr) bool { return !uniform(e) }) {
 		return nil, false
 	}
 	without = &Bound{q: &plain, params: b.params, now: b.now, shape: b.shape}
@@ -102,22 +103,17 @@ func (b *Bound) Uniform() (without *Bound, ok bool) {
 	return without, true
 }
 
-// uniform reports whether the value of each expression is the same for all documents.
+// uniform reports whether the value of an expression is the same for all documents.
 // COUNT of the document itself qualifies, because a document is never undefined.
-func uniform(list []syntax.Expr) bool {
-	for _, e := range list {
-		if c, kind := aggregateCall(e); kind == value.Count && len(c.Args) == 1 {
-			if _, ok := c.Args[0].(*syntax.Ident); ok {
-				continue
-			}
-		}
-		switch e.(type) {
-		case *syntax.Ident, *syntax.Subquery:
-			return false
-		}
-		if !uniform(syntax.Children(e)) {
-			return false
+func uniform(e syntax.Expr) bool {
+	if c, kind := aggregateCall(e); kind == value.Count && len(c.Args) == 1 {
+		if _, ok := c.Args[0].(*syntax.Ident); ok {
+			return true
 		}
 	}
-	return true
+	switch e.(type) {
+	case *syntax.Ident, *syntax.Subquery:
+		return false
+	}
+	return syntax.EachChild(e, uniform)
 }

@@ -27,7 +27,7 @@ type node struct {
 }
 
 type edge struct {
-	name []byte
+	name string
 	to   *node
 }
 
@@ -51,14 +51,14 @@ func (n *node) at(path []step) *node {
 }
 
 func (n *node) next(s step) *node {
-	if s.name != nil {
-		return n.member(s.name)
+	if s.index < 0 {
+		return n.member([]byte(s.name))
 	}
 	return n.elements[s.index]
 }
 
 func (n *node) link(s step, to *node) {
-	if s.name == nil {
+	if s.index >= 0 {
 		if n.elements == nil {
 			n.elements = map[int]*node{}
 		}
@@ -68,11 +68,11 @@ func (n *node) link(s step, to *node) {
 	n.members = append(n.members, edge{s.name, to})
 	switch {
 	case n.byName != nil:
-		n.byName[string(s.name)] = to
+		n.byName[s.name] = to
 	case len(n.members) > manyMembers:
 		n.byName = map[string]*node{}
 		for _, e := range n.members {
-			n.byName[string(e.name)] = e.to
+			n.byName[e.name] = e.to
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (n *node) member(name []byte) *node {
 		return n.byName[string(name)]
 	}
 	for i := range n.members {
-		if bytes.Equal(n.members[i].name, name) {
+		if n.members[i].name == string(name) {
 			return n.members[i].to
 		}
 	}
@@ -100,8 +100,12 @@ type extractor struct {
 	left  int // number of empty slots
 	buf   bytes.Buffer
 	dec   jsontext.Decoder
-	// list is the decoder for an array whose elements each visits. listBuf holds the
-	// array.
+}
+
+// looped is the extractor of a binding other than the document. list is the decoder for an
+// array whose elements each visits, and listBuf holds the array.
+type looped struct {
+	extractor
 	listBuf bytes.Buffer
 	list    jsontext.Decoder
 }
@@ -159,9 +163,9 @@ func (x *extractor) extractAny(root *node, raw []byte) {
 }
 
 // each calls visit for every element of the array raw, until visit returns false. It
-// returns false if visit did. If raw is not an array, there are no elements. An extractor
-// can visit only one array at a time.
-func (x *extractor) each(raw []byte, visit func(element []byte) bool) bool {
+// returns false if visit did. If raw is not an array, there are no elements. It can
+// visit only one array at a time.
+func (x *looped) each(raw []byte, visit func(element []byte) bool) bool {
 	if len(raw) == 0 || raw[0] != '[' {
 		return true
 	}
@@ -248,22 +252,24 @@ func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 	return x.descend(n, value.NewDecoder(raw))
 }
 
-// at returns the part of v to which the step s leads: a member or an element. If v has no
-// such part, it returns undefined.
-func at(v value.Value, s step) value.Value {
+// at returns the member of the object v that the string index names, or the element of the
+// array v with the number index. If there is none, it returns undefined.
+func at(v, index value.Value) (found value.Value) {
 	switch {
-	case v.Kind == value.Object && s.name != nil:
-		return value.Lookup(v.Bytes, s.name)
-	case v.Kind == value.Array && s.name == nil:
-		var found value.Value
+	case v.Kind == value.Object && index.Kind == value.String:
+		return value.Lookup(v.Bytes, index.Bytes)
+	case v.Kind == value.Array && index.Kind == value.Number:
+		n, ok := elementIndex(index)
+		if !ok {
+			return value.Value{}
+		}
 		value.EachElement(v.Bytes, func(i int, raw []byte) bool {
-			if i < s.index {
+			if i < n {
 				return true
 			}
 			found = value.Decode(raw)
 			return false
 		})
-		return found
 	}
-	return value.Value{}
+	return found
 }

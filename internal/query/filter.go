@@ -39,17 +39,7 @@ func (w *Where) Random() bool { return w.random }
 // as [Rows.While] does, or an error as [Rows.Each] does. It is not safe for concurrent
 // use.
 func (w *Where) Filter(check func() error) func(doc []byte) (bool, error) {
-	rows := newRows(w.prog).While(check)
-	found := false
-	visit := func() bool {
-		found = true
-		return false
-	}
-	return func(doc []byte) (bool, error) {
-		found = false
-		err := rows.Each(doc, visit)
-		return found, err
-	}
+	return newRows(w.prog).While(check).matches
 }
 
 // Sees reports whether the result of the condition may depend on the given member of the

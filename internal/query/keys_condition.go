@@ -176,10 +176,17 @@ func (a keyAnalysis) equal(x syntax.Expr, v value.Value) keySet {
 
 // isPath reports whether an expression is the given path of the document.
 func (a keyAnalysis) isPath(e syntax.Expr, path []string) bool {
-	binding, steps, ok := boundPath(e, a.params)
-	return ok && binding == syntax.Document && slices.EqualFunc(steps, path, func(s step, name string) bool {
-		return s.name != nil && string(s.name) == name
-	})
+	binding, n, ok := boundTo(e, a.params)
+	if !ok || binding != syntax.Document || n != len(path) {
+		return false
+	}
+	for m, more := e.(*syntax.Member); more; m, more = m.Base.(*syntax.Member) {
+		n--
+		if s, _ := stepOf(m, a.params); s != (step{path[n], -1}) {
+			return false
+		}
+	}
+	return true
 }
 
 // ordered returns the set of documents whose path x compares with v by op. It supports

@@ -31,8 +31,8 @@ const (
 // frame is the state in which expressions are evaluated for one document.
 type frame struct {
 	extractor
-	inner []extractor // of the bindings other than the document
-	steps int         // of work since the last call of stopped; see Spend
+	inner []looped // of the bindings other than the document
+	steps int      // of work since the last call of stopped; see Spend
 	// stopped is called from time to time. If it returns an error, the evaluation ends
 	// with it. If stopped is nil, the evaluation is not interrupted.
 	stopped func() error

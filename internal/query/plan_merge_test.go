@@ -83,7 +83,7 @@ func merged(t *testing.T, info Info, ranges [][]any) (rows []any) {
 	}
 	switch {
 	case len(info.OrderBy) > 0:
-		rows = mergedOrder(info, rows)
+		rows = mergedOrder(t, info, rows)
 	case len(info.Aggregates)+len(info.GroupByAliasToAggregateType)+len(info.GroupByExpressions) > 0:
 		rows = mergedGroups(t, info, rows)
 	}
@@ -107,11 +107,12 @@ func memberOf(v any, name string) any {
 	return none{}
 }
 
-func mergedOrder(info Info, rows []any) (payloads []any) {
+func mergedOrder(t *testing.T, info Info, rows []any) (payloads []any) {
+	t.Helper()
 	slices.SortStableFunc(rows, func(a, b any) int {
 		x, y := memberOf(a, "orderByItems").([]any), memberOf(b, "orderByItems").([]any)
 		for i, direction := range info.OrderBy {
-			if c := slowOrder(memberOf(x[i], "item"), memberOf(y[i], "item")); c != 0 {
+			if c := slowSortOrder(t, memberOf(x[i], "item"), memberOf(y[i], "item")); c != 0 {
 				if direction == "Descending" {
 					return -c
 				}

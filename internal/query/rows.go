@@ -26,7 +26,7 @@ func (b *Bound) Rows() *Rows { return newRows(b.prog) }
 func newRows(p *program) *Rows {
 	r := &Rows{prog: p}
 	r.f.slots = make([][]byte, p.slots)
-	r.f.inner = make([]extractor, len(p.inner))
+	r.f.inner = make([]looped, len(p.inner))
 	for i, in := range p.inner {
 		r.f.inner[i].slots = make([][]byte, in.slots)
 	}
@@ -111,6 +111,20 @@ func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 	return row, ok, err
 }
 
+// matches reports whether a row of the document satisfies the WHERE clause.
+func (r *Rows) matches(doc []byte) (found bool, err error) {
+	if err := r.f.extract(r.prog.root, doc); err != nil {
+		return false, err
+	}
+	if p := r.prog.from; p != nil {
+		found = !p.rows(&r.f, func() bool { return false })
+	} else {
+		found = r.selected()
+	}
+	err = r.end()
+	return found && err == nil, err
+}
+
 // end returns the error that ended the evaluation of the current document, or nil. It
 // resets the state for the next document.
 func (r *Rows) end() error {
@@ -133,24 +147,22 @@ func (r *Rows) selected() bool {
 
 // OrderKey appends the sort key of the current row to dst. bytes.Compare orders keys as
 // ORDER BY does, including descending keys: undefined < null < false < true < numbers <
-// strings < arrays < objects. Without ORDER BY, OrderKey appends nothing. A key is about
-// as long as its values.
+// strings < arrays < objects. Arrays are sorted by a hash, and so are objects. Without ORDER
+// BY, OrderKey appends nothing. A key is about as long as its values.
 func (r *Rows) OrderKey(dst []byte) []byte {
 	for i, key := range r.prog.keys {
-		dst = appendOrderKey(dst, key(&r.f), r.prog.desc[i])
+		mark := len(dst)
+		dst = value.AppendOrderKey(dst, key(&r.f))
+		invert(dst[mark:], r.prog.desc[i])
 	}
 	return dst
 }
 
-// appendOrderKey appends the sort key of v to dst. For descending order, all bits of the
-// key are inverted.
-func appendOrderKey(dst []byte, v value.Value, descending bool) []byte {
-	mark := len(dst)
-	dst = value.AppendKey(dst, v)
-	for i := mark; descending && i < len(dst); i++ {
-		dst[i] = ^dst[i]
+// invert inverts all bits of a key if the order is descending.
+func invert(key []byte, descending bool) {
+	for i := 0; descending && i < len(key); i++ {
+		key[i] = ^key[i]
 	}
-	return dst
 }
 
 // While sets a function that is called every few milliseconds of work. If check returns

@@ -181,9 +181,10 @@ func slowAggregates(q *syntax.Select) (found bool) {
 		if c, ok := e.(*syntax.Call); ok && slices.Contains([]string{"COUNT", "SUM", "AVG", "MIN", "MAX"}, strings.ToUpper(c.Name)) {
 			found = true
 		}
-		for _, child := range syntax.Children(e) {
+		syntax.EachChild(e, func(child syntax.Expr) bool {
 			look(child)
-		}
+			return true
+		})
 	}
 	if q.Value != nil {
 		look(q.Value)

@@ -313,8 +313,12 @@ func (p *Page) fits(row []byte) bool {
 
 // add appends the JSON of a row to the page.
 func (p *Page) add(row []byte) {
-	if p.Count > 0 {
+	const small = 256 // append alone would get there in several steps
+	switch {
+	case p.Count > 0:
 		p.Rows = append(p.Rows, ',')
+	case len(row) < small:
+		p.Rows = make([]byte, 0, small)
 	}
 	p.Rows = append(p.Rows, row...)
 	p.Count++

@@ -11,8 +11,7 @@ import (
 // of several ranges. It resumes from a continuation of its own, and sends to each range
 // the values of the last row that it returned.
 //
-// Supported: values of every type except arrays and objects, which the SDK sends as a
-// hash. rid names a document. If other rows have equal values, the page begins with the
+// Supported: values of every type. In place of an array or object is its hash. rid names a document. If other rows have equal values, the page begins with the
 // row of that document. exclude omits all rows with equal values. If the request also has
 // x-ms-continuation, the later of the two positions is used. Refused: a query without
 // ORDER BY, and a query with OFFSET, which would skip rows from an unknown position. The

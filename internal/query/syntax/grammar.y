@@ -45,7 +45,7 @@ func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the par
 
 %type <q> query selection sorting limits
 %type <src> from source single collection
-%type <e> expr or and predicate operation operand primary call where path
+%type <e> expr choice or and predicate operation operand primary call where path
 %type <list> exprs exprs_opt group alternatives
 %type <item> item pair
 %type <items> items pairs pairs_opt
@@ -160,11 +160,15 @@ exprs_opt:
 |	exprs
 
 expr:
-	alternatives                    { $$ = tree(yylex).coalesce($1) }
-|	alternatives '?' expr ':' expr  { $$ = tree(yylex).conditional(tree(yylex).coalesce($1), $3, $5) }
+	choice
+|	choice '?' expr ':' expr        { $$ = tree(yylex).conditional($1, $3, $5) }
+
+choice:
+	or
+|	alternatives                    { $$ = tree(yylex).coalesce($1) }
 
 alternatives:
-	or                              { $$ = []Expr{$1} }
+	or tokCoalesce or               { $$ = []Expr{$1, $3} }
 |	alternatives tokCoalesce or     { $$ = append($1, $3) }
 
 or:

@@ -221,41 +221,48 @@ func OutputNames(items []Item) []string {
 	return names
 }
 
-// Children returns the direct subexpressions of an expression, without those in
-// subqueries.
-func Children(e Expr) []Expr {
+// EachChild calls visit for the direct subexpressions of an expression, without those in
+// subqueries, until visit returns false. It returns false if visit did.
+func EachChild(e Expr, visit func(child Expr) bool) bool {
 	switch e := e.(type) {
 	case *Member:
-		if e.Index != nil {
-			return []Expr{e.Base, e.Index}
-		}
-		return []Expr{e.Base}
+		return visit(e.Base) && (e.Index == nil || visit(e.Index))
 	case *Unary:
-		return []Expr{e.X}
+		return visit(e.X)
 	case *Binary:
-		return []Expr{e.L, e.R}
+		return visit(e.L) && visit(e.R)
 	case *Logical:
-		return e.Terms
+		return every(e.Terms, visit)
 	case *In:
-		return append([]Expr{e.X}, e.List...)
+		return visit(e.X) && every(e.List, visit)
 	case *Between:
-		return []Expr{e.X, e.Lo, e.Hi}
+		return visit(e.X) && visit(e.Lo) && visit(e.Hi)
 	case *Like:
-		return []Expr{e.X, e.Pattern}
+		return visit(e.X) && visit(e.Pattern)
 	case *Conditional:
-		return []Expr{e.Test, e.Then, e.Otherwise}
+		return visit(e.Test) && visit(e.Then) && visit(e.Otherwise)
 	case *Call:
-		return e.Args
+		return every(e.Args, visit)
 	case *Array:
-		return e.Elements
+		return every(e.Elements, visit)
 	case *Object:
-		list := make([]Expr, len(e.Members))
-		for i, m := range e.Members {
-			list[i] = m.Expr
+		for _, m := range e.Members {
+			if !visit(m.Expr) {
+				return false
+			}
 		}
-		return list
 	}
-	return nil
+	return true
+}
+
+// every calls visit for the expressions of a list until it returns false.
+func every(list []Expr, visit func(Expr) bool) bool {
+	for _, e := range list {
+		if !visit(e) {
+			return false
+		}
+	}
+	return true
 }
 
 // SelectList returns the expressions from which a SELECT creates its row.
@@ -296,25 +303,27 @@ func (q *Select) Exprs() []Expr {
 // Outer returns an iterator over expressions and their subexpressions, without those in
 // subqueries.
 func Outer(list ...Expr) iter.Seq[Expr] {
-	return func(yield func(Expr) bool) { visit(list, false, yield) }
+	return func(yield func(Expr) bool) {
+		every(list, func(e Expr) bool { return visit(e, false, yield) })
+	}
 }
 
 // All returns an iterator over expressions and their subexpressions, including those in
 // subqueries.
 func All(list ...Expr) iter.Seq[Expr] {
-	return func(yield func(Expr) bool) { visit(list, true, yield) }
+	return func(yield func(Expr) bool) {
+		every(list, func(e Expr) bool { return visit(e, true, yield) })
+	}
 }
 
-func visit(list []Expr, inner bool, yield func(Expr) bool) bool {
-	for _, e := range list {
-		if !yield(e) || !visit(Children(e), inner, yield) {
-			return false
-		}
-		if sub, ok := e.(*Subquery); ok && inner && !visit(sub.Query.Exprs(), inner, yield) {
-			return false
-		}
+// visit calls yield for an expression and its subexpressions until it returns false. inner
+// includes those in subqueries.
+func visit(e Expr, inner bool, yield func(Expr) bool) bool {
+	if !yield(e) || !EachChild(e, func(child Expr) bool { return visit(child, inner, yield) }) {
+		return false
 	}
-	return true
+	sub, ok := e.(*Subquery)
+	return !ok || !inner || every(sub.Query.Exprs(), func(e Expr) bool { return visit(e, inner, yield) })
 }
 
 // Root returns the name that a path begins with. It returns nil if e is not a path.
