@@ -193,6 +193,7 @@ var metricAttributes = map[string]map[string]string{
 			"`gone`: the partition was split or merged. `shadowed`: an older lease covers the same range until a split is complete. " +
 			"`abandoned`: the lease could not be released, so it expires",
 		"origin":    "the part that failed: `handler`, `source` (the monitored container), `leases` (the lease container) or `other`",
+		"state":     "`dead`: the change was given up. `parked`: it waits behind such a one of its key",
 		"throttled": "`true` if the request failed only because the service throttled it, and `false` otherwise",
 		"container": "`monitored` or `leases` (the lease container)",
 	},
