@@ -133,9 +133,9 @@ func (p *parking) answers(doc lease.Lease) bool {
 // sign returns doc with what it is to say of its letters.
 func (p *parking) sign(doc lease.Lease) lease.Lease {
 	switch {
-	case p.w.letters == nil || p.unread:
+	case p.w.letters == nil:
 		return doc
-	case len(p.units) > 0 || p.doubtful > 0 || p.asked || p.calls.busy || !p.idle():
+	case p.unread || len(p.units) > 0 || p.doubtful > 0 || p.asked || p.calls.busy || !p.idle():
 		doc = protocol.WithParked(doc, protocol.ParkedSome, p.w.letters.Session(""))
 	case p.w.parks():
 		doc = protocol.WithParked(doc, protocol.ParkedNone, "")

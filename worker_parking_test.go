@@ -530,3 +530,33 @@ func TestRedriveThatFailsRefusesNoCheckpoint(t *testing.T) {
 		p.want(t, "after the redrive")
 	})
 }
+
+// An owner that ends before it has read the letters must not say that there are none.
+func TestLeaseThatMovesBeforeItsLettersAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a2")
+		source.items("a", "a1", "a2", "a3")
+		r, _ := idle(t, leases, cfg)
+		pause(time.Minute)
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		h.order()
+		h.heal(nil, "a2")
+		leases.edit("0", func(l *lease.Lease) { // as a host leaves it that crashes between the letter and the position
+			l.Owner, l.Continuation, l.Properties = "host/0000dead", "1", map[string]string{"letters": "none"}
+		})
+		p.breaks(errors.New("down"))
+		cfg.Leases = leases
+		r = start(t, cfg)
+		pause(2 * time.Minute)
+		if err := r.end(); err != nil || leases.doc("0").Owner != "" {
+			t.Fatalf("%v; the lease is %+v", err, leases.doc("0"))
+		}
+		p.breaks(nil)
+		idle(t, leases, cfg)
+		pause(time.Minute)
+		wantOrder(t, "by the third owner", h.order())
+		p.want(t, "at the end", "2 dead", "3 parked")
+	})
+}
