@@ -219,6 +219,10 @@ func TestLetterThatFailsAgainIsDeadAgain(t *testing.T) {
 		source.items("a", "a5")
 		pause(time.Minute)
 		p.want(t, "of the key that stays parked", "3 dead", "4 parked", "5 parked")
+		h.heal(nil, "a3")
+		askToRedrive(leases) // for the letter of another key
+		pause(time.Minute)
+		wantOrder(t, "behind a letter that nobody has chosen", h.order())
 	})
 }
 
@@ -263,7 +267,7 @@ func TestNewOwnerKnowsWhatIsParked(t *testing.T) {
 		source.items("a", "a2")
 		source.items("b", "b2")
 		p.breaks(errors.New("down"))
-		r, said := idle(t, leases, cfg)
+		_, said := idle(t, leases, cfg)
 		pause(time.Minute)
 		if got := h.order(); len(got) > 0 || len(said.of(Failed)) == 0 {
 			t.Errorf("%v were handled before the letters could be read; failures: %d", got, len(said.of(Failed)))

@@ -231,16 +231,8 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		if e.ends && !v.hostOf(f.host).crashed {
 			v.handled(f)
 		}
-	case *lettersRead:
-		v.readsLetters(f)
-	case *mailed:
-		v.mailed(f)
-	case *letter:
-		if e.ends {
-			v.lettered(f)
-		} else {
-			v.sendsLetter(f)
-		}
+	case *letter, *lettersRead, *mailed:
+		v.corresponds(e)
 	case *verdict:
 		v.decides(f)
 	case *checkpoint:

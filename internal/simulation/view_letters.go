@@ -49,6 +49,22 @@ type letterView struct {
 	failures map[*worker]int
 }
 
+// corresponds records a fact about letters.
+func (v *view) corresponds(e entry) {
+	switch f := e.fact.(type) {
+	case *lettersRead:
+		v.readsLetters(f)
+	case *mailed:
+		v.mailed(f)
+	case *letter:
+		if e.ends {
+			v.lettered(f)
+		} else {
+			v.sendsLetter(f)
+		}
+	}
+}
+
 // sendsLetter records that a host sends a letter. The page of its change counts as begun.
 func (v *view) sendsLetter(l *letter) {
 	if w := v.workers[v.on(l.host, l.token).worker]; w != nil {
