@@ -322,7 +322,7 @@ func recordProcessor(t *testing.T, r *instrumentRecorder) {
 		t.Fatal(err)
 	}
 	e, err := estimator.New(estimator.Config{
-		Processor: "p", Source: source, Leases: leases, Metrics: r,
+		Processor: "p", Source: source, Leases: leases, Letters: memory.NewLetters(), Metrics: r,
 		Handler: func(context.Context, estimator.Report) error { return nil },
 	})
 	if err != nil {
