@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +15,11 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/letters"
+	rest "github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -281,7 +287,7 @@ func TestLettersDropOfTheFirstOneReleasesTheRest(t *testing.T) {
 	m.write("ben", "b2")
 	out, _ := m.letters(exitOK, "drop", m.letterOf("a1"), "--yes")
 	if !strings.Contains(out, "2 letters behind it stay, in order\n") || !strings.Contains(out, "  ask host-1, the owner of lease ") || !strings.Contains(out, " is asked to hand them out") {
-		t.Errorf("drop prints %s", out)
+		t.Fatalf("drop prints %s", out)
 	}
 	m.until(func() bool { return !strings.Contains(m.letterList(), "a") || m.letterList() == "b1 dead, b2 parked, " })
 	m.write("ada", "a4")
@@ -384,7 +390,7 @@ func TestLettersRedriveSkipsWhatIsSuperseded(t *testing.T) {
 	out, _ := m.letters(exitOK, "redrive", "--all", "--yes", "--skip-superseded")
 	if !strings.Contains(out, "delete letter "+first+": dead item a1 ") || !strings.Contains(out, "; letter "+last+" of the item is newer, with LSN ") ||
 		!strings.Contains(out, "letter "+first+" is deleted\n") || m.letterList() != "a2 parked, a1 parked, " {
-		t.Errorf("letters: %s; it prints %s", m.letterList(), out)
+		t.Fatalf("letters: %s; it prints %s", m.letterList(), out)
 	}
 	defer m.start()()
 	m.until(func() bool { return m.letterList() == "" })
@@ -438,5 +444,91 @@ func TestLagCountsLettersAndParkedKeys(t *testing.T) {
 		if code, out, errOut := m.run(append([]string{"lag"}, args...)...); code != exitUsage || !strings.Contains(errOut, "--letters") {
 			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
 		}
+	}
+}
+
+// interfered returns the account behind a server that calls interfere before the first write of a
+// lease.
+func (m *mailer) interfered(interfere func(s lease.Store, l lease.Lease)) {
+	m.t.Helper()
+	handler, err := rest.New(m.db, rest.Options{Keys: []string{m.key}})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	identity, err := m.db.Source(m.orders).Identity(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	s, err := m.db.Leases(m.leases).Open(m.t.Context(), lease.Key{Processor: "p", Identity: identity})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var once sync.Once
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/colls/leases/") {
+			once.Do(func() {
+				listing, err := s.List(m.t.Context())
+				if err != nil {
+					m.t.Error(err)
+				}
+				for _, l := range listing.Leases {
+					if strings.HasSuffix(r.URL.Path, ".."+l.Token) {
+						interfere(s, l)
+					}
+				}
+			})
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	m.t.Cleanup(server.Close)
+	m.endpoint = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+}
+
+// The owner may write its lease while the command does, or replace it after a split.
+func TestLettersRedriveAsksBesideAnOwnerThatWritesItsLease(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		interfere func(s lease.Store, l lease.Lease) error
+		asks      int
+	}{
+		{"written", func(s lease.Store, l lease.Lease) error {
+			_, err := s.Update(t.Context(), l)
+			return err
+		}, 1},
+		{"asked", func(s lease.Store, l lease.Lease) error {
+			_, err := s.Update(t.Context(), protocol.AskToRedrive(l, time.Now(), ""))
+			return err
+		}, 0},
+		{"replaced", func(s lease.Store, l lease.Lease) error {
+			for _, r := range l.Range.Cut([]string{"10"}) {
+				if _, err := s.Create(t.Context(), l.Child(lease.Lease{Token: r.String(), Range: r})); err != nil {
+					return err
+				}
+			}
+			return s.Delete(t.Context(), l)
+		}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMailer(t)
+			stop := m.start()
+			m.breaks("a1")
+			m.write("ada", "a1")
+			stop()
+			if r, err := m.orders.KeyRange(feed.PartitionKey{"ada"}); err != nil || r.Min >= "1FFF" {
+				t.Fatalf("%v, %v: the test splits the first lease", r, err)
+			}
+			m.interfered(func(s lease.Store, l lease.Lease) {
+				if err := c.interfere(s, l); err != nil {
+					t.Error(err)
+				}
+			})
+			out, _ := m.letters(exitOK, "redrive", "--all", "--yes")
+			if got := strings.Count(out, " is asked to hand them out"); got != c.asks || m.letterList() != "a1 redriving, " {
+				t.Errorf("letters: %s; asked %d times: %s", m.letterList(), got, out)
+			}
+			if got := strings.Count(m.leaseDocuments(), `"redrive":`); got != 1 {
+				t.Errorf("%d leases have a request: %s", got, m.leaseDocuments())
+			}
+		})
 	}
 }
