@@ -55,6 +55,7 @@ host.`,
 	flags := cmd.Flags()
 	o.which(flags)
 	o.addExpiration(flags)
+	o.AddLetters(flags)
 	flags.StringVar(&o.letterIn, "letters", "", "`name` of the letters container, to count the letters, too")
 	flags.StringVar(&o.letterDatabase, "letters-database", "", "`name` of the letters container's database (default: the monitored container's)")
 	flags.BoolVar(&o.watch, "watch", false, "measure repeatedly, until interrupted")
@@ -91,7 +92,7 @@ func (o *lagOptions) run(cmd *cobra.Command) error {
 		d := s.Codec.Dialect()
 		var dead letters.Container
 		if o.letterIn != "" {
-			dead = lettersIn(c.connection.Monitored, cmp.Or(o.letterDatabase, o.database), o.letterIn, "--letters and --letters-database")
+			dead = lettersIn(c.connection.Letters, cmp.Or(o.letterDatabase, o.database), o.letterIn, "--letters and --letters-database")
 		}
 		return lag.Run(ctx, lag.Config{
 			Processor:  s.Processor,

@@ -39,12 +39,16 @@ func lettersCommand() *cobra.Command {
 		Short: "Inspect, redrive and drop dead letters",
 		Long: `Letters shows dead letters, hands them to their processor again, and deletes them. They are changes
 that a processor's handler could not process, and the later changes of their partition keys, which
-wait behind them. A letters container may have the letters of several processors.`,
+wait behind them. A letters container may have the letters of several processors.
+
+If the letters are in another account than the container whose changes they are, --letters-endpoint and
+the like name the letters' account, and --endpoint the other one.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
 	o.Add(flags)
+	o.AddLetters(flags)
 	flags.StringVar(&o.database, "database", "", "`name` of the letters container's database")
 	flags.StringVar(&o.letters, "letters", "letters", "`name` of the letters container")
 	cmd.AddCommand(o.list(), o.show(), o.redrive(), o.drop(), o.export())
@@ -97,7 +101,7 @@ func (o *lettersOptions) with(cmd *cobra.Command, f func(ctx context.Context, s 
 		return err
 	}
 	defer func() { err = errors.Join(err, o.connection.Close()) }()
-	s, err := lettersIn(o.connection.Monitored, o.database, o.letters, "--letters and --database").Open(cmd.Context(), letters.Key{})
+	s, err := lettersIn(o.connection.Letters, o.database, o.letters, "--letters and --database").Open(cmd.Context(), letters.Key{})
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (o *ownersOptions) open(ctx context.Context, c *connect.Connection, l lette
 		return err
 	}
 	if rid := to.container.Identity.ContainerRID; rid != l.Source.RID {
-		return fmt.Errorf("the letter is of a container %s/%s with the rid %s, and that of %s has the rid %s: it was recreated, or is in another account", l.Database, l.Container, l.Source.RID, c.Monitored.Settings, rid)
+		return fmt.Errorf("the letter is of a container %s/%s with the rid %s, and that of %s has the rid %s: it was recreated, or is in another account, which --endpoint must name, and --letters-endpoint that of the letters", l.Database, l.Container, l.Source.RID, c.Monitored.Settings, rid)
 	}
 	s, err := to.container.Survey(ctx, to.choice)
 	if err != nil {

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,131 +18,6 @@ import (
 	rest "github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/storetype"
 )
-
-// mailer is a processor with letters on an account. Its handler fails with the items that are broken.
-type mailer struct {
-	*account
-	park changefeed.Park
-
-	mu      sync.Mutex
-	broken  map[string]bool
-	handled []string
-}
-
-func newMailer(t *testing.T) *mailer {
-	t.Helper()
-	a := newAccount(t)
-	if _, err := a.db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "letters", KeyPaths: []string{letters.KeyPath}}); err != nil {
-		t.Fatal(err)
-	}
-	return &mailer{account: a, broken: map[string]bool{}}
-}
-
-// start runs the processor until the test calls stop.
-func (m *mailer) start() (stop func()) {
-	m.t.Helper()
-	c, err := m.db.Container(m.t.Context(), "shop", "letters")
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return m.handling(func(_ context.Context, b *changefeed.Batch) error {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for i := range b.Changes {
-			id, err := b.Changes[i].ID()
-			if err != nil {
-				return err
-			}
-			if m.broken[id] && strings.HasPrefix(id, "stop") {
-				return changefeed.Stop(errors.New("no table"))
-			}
-			if m.broken[id] {
-				return changefeed.Permanent(errors.New("no such address"))
-			}
-			m.handled = append(m.handled, id)
-		}
-		return nil
-	}, func(c2 *changefeed.Config) {
-		c2.Failure = changefeed.Failure{Attempts: 1, Letters: m.db.Letters(c), Park: m.park}
-	})
-}
-
-// write writes an item of a customer, and waits until it was handled or is a letter.
-func (m *mailer) write(customer, id string) {
-	m.t.Helper()
-	if _, err := m.orders.Upsert(m.t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"customer":%q}`, id, customer), storetype.WriteOptions{}); err != nil {
-		m.t.Fatal(err)
-	}
-	m.until(func() bool { return slices.Contains(m.done(), id) || strings.Contains(m.letterList(), id+" ") })
-}
-
-// breaks makes the handler fail with items, or mends it.
-func (m *mailer) breaks(items ...string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	clear(m.broken)
-	for _, id := range items {
-		m.broken[id] = true
-	}
-}
-
-// done returns the items that were handled, in their order.
-func (m *mailer) done() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.handled)
-}
-
-// stored returns the letters.
-func (m *mailer) stored() (all []letters.Letter) {
-	m.t.Helper()
-	c, err := m.db.Container(m.t.Context(), "shop", "letters")
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	s, err := m.db.Letters(c).Open(m.t.Context(), letters.Key{})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	for l, err := range s.Read(m.t.Context(), letters.Query{}) {
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		all = append(all, l)
-	}
-	return all
-}
-
-// letterList returns the items and states of the letters, each followed by a space.
-func (m *mailer) letterList() string {
-	m.t.Helper()
-	var b strings.Builder
-	for _, l := range m.stored() {
-		fmt.Fprintf(&b, "%s %s, ", l.ItemID, l.State)
-	}
-	return b.String()
-}
-
-// letterOf returns the id of the letter of an item.
-func (m *mailer) letterOf(item string) string {
-	m.t.Helper()
-	for _, l := range m.stored() {
-		if l.ItemID == item {
-			return l.ID
-		}
-	}
-	m.t.Fatalf("there is no letter of %s", item)
-	return ""
-}
-
-func (m *mailer) until(done func() bool) {
-	m.t.Helper()
-	for deadline := time.Now().Add(long); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			m.t.Fatalf("it takes too long; handled: %v; letters: %s", m.done(), m.letterList())
-		}
-	}
-}
 
 // The letters of a key are handed out in order, from the first one, and then its newer changes.
 func TestLettersRedriveHandsAKeysLettersOutInOrder(t *testing.T) {
@@ -399,54 +270,6 @@ func TestLettersRedriveSkipsWhatIsSuperseded(t *testing.T) {
 	}
 }
 
-func TestLagCountsLettersAndParkedKeys(t *testing.T) {
-	m := newMailer(t)
-	stop := m.start()
-	m.breaks("a1", "b1")
-	m.write("ada", "a1")
-	m.write("ada", "a2")
-	m.write("ben", "b1")
-	stop()
-	code, out, errOut := m.run("lag", "--letters", "letters")
-	if code != exitOK || !regexp.MustCompile(`^LEASE +PARTITION +STATE +OWNER +LAG +AGE +LETTERS +PARKED +POSITION\n(.|\n)*; 3 letters, 1 parked key \(`).MatchString(out) {
-		t.Errorf("status %d: %s%s", code, out, errOut)
-	}
-	var got struct {
-		Leases []struct{ Letters, ParkedKeys *int }
-		Total  struct{ Letters, ParkedKeys *int }
-	}
-	code, out, errOut = m.run("lag", "--letters", "letters", "--letters-database", "shop", "--json")
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK {
-		t.Fatalf("status %d: %v: %s%s", code, err, out, errOut)
-	}
-	n, parked := 0, 0
-	for _, l := range got.Leases {
-		n, parked = n+*l.Letters, parked+*l.ParkedKeys
-	}
-	if n != 3 || parked != 1 || *got.Total.Letters != 3 || *got.Total.ParkedKeys != 1 {
-		t.Errorf("%s", out)
-	}
-	if code, out, _ := m.run("lag"); code != exitOK || strings.Contains(strings.ToLower(out), "letter") || strings.Contains(out, "PARKED") {
-		t.Errorf("without letters: status %d: %s", code, out)
-	}
-	if code, out, _ := m.run("lag", "--json"); code != exitOK || strings.Contains(out, "etters") || strings.Contains(out, "parked") {
-		t.Errorf("without letters: status %d: %s", code, out)
-	}
-	code, out, errOut = m.run("lag", "--letters", "absent")
-	if code != exitFailed || !strings.Contains(out, "; the letters could not be read: ") || !strings.Contains(out, " ? ") ||
-		!strings.Contains(errOut, "the letters container shop/absent does not exist; name it with --letters and --letters-database") {
-		t.Errorf("without the container: status %d: %s%s", code, out, errOut)
-	}
-	if code, out, _ := m.run("lag", "--letters", "leases", "--json"); code != exitFailed || !strings.Contains(out, `"lettersError": "`) {
-		t.Errorf("with the container of the leases: status %d: %s", code, out)
-	}
-	for _, args := range [][]string{{"--letters", ""}, {"--letters-database", "shop"}} {
-		if code, out, errOut := m.run(append([]string{"lag"}, args...)...); code != exitUsage || !strings.Contains(errOut, "--letters") {
-			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
-		}
-	}
-}
-
 // interfered returns the account behind a server that calls interfere before the first write of a
 // lease.
 func (m *mailer) interfered(interfere func(s lease.Store, l lease.Lease)) {
@@ -531,4 +354,28 @@ func TestLettersRedriveAsksBesideAnOwnerThatWritesItsLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLettersMayBeInAnotherAccount(t *testing.T) {
+	m, other := newMailer(t), newAccount(t)
+	if _, err := other.db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "letters", KeyPaths: []string{letters.KeyPath}}); err != nil {
+		t.Fatal(err)
+	}
+	m.lettersIn = other
+	defer m.start()()
+	m.breaks("a1")
+	m.write("ada", "a1")
+	elsewhere := []string{"--letters-endpoint", other.endpoint, "--letters-key", other.key}
+	if code, out, errOut := m.run(append([]string{"lag", "--letters", "letters"}, elsewhere...)...); code != exitOK || !strings.Contains(out, "; 1 letter, 0 parked keys ") {
+		t.Errorf("lag: status %d: %s%s", code, out, errOut)
+	}
+	if out, _ := m.letters(exitOK, append([]string{"ls"}, elsewhere...)...); !strings.Contains(out, "a1") {
+		t.Errorf("ls prints %s", out)
+	}
+	if out, _ := m.letters(exitOK, "ls"); out != "no letters\n" {
+		t.Errorf("ls of the first account prints %s", out)
+	}
+	m.breaks()
+	m.letters(exitOK, append([]string{"redrive", "--all", "--yes"}, elsewhere...)...)
+	m.until(func() bool { return m.letterList() == "" })
 }
