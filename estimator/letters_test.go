@@ -33,9 +33,14 @@ func (w *world) letters() *memory.Letters {
 		processor, hash string
 		state           letters.State
 	}{
-		{"projector", "10", letters.Dead}, {"projector", "10", letters.Parked}, {"projector", "10", letters.Parked},
-		{"projector", "30", letters.Dead}, {"projector", "30", letters.Redriving},
-		{"projector", "70", letters.Parked}, {"projector", "", letters.Dead}, {"printer", "10", letters.Parked},
+		{"projector", "10", letters.Dead},
+		{"projector", "10", letters.Parked},
+		{"projector", "10", letters.Parked},
+		{"projector", "30", letters.Dead},
+		{"projector", "30", letters.Redriving},
+		{"projector", "70", letters.Parked},
+		{"projector", "", letters.Dead},
+		{"printer", "10", letters.Parked},
 	} {
 		s, err := c.Open(w.ctx, letters.Key{Processor: l.processor, Source: id})
 		if err != nil {

@@ -21,6 +21,8 @@ type mailer struct {
 	park changefeed.Park
 	// lettersIn is the account that has the letters.
 	lettersIn *account
+	// change changes the configuration of the processor, if it is set.
+	change func(*changefeed.Config)
 
 	mu      sync.Mutex
 	broken  map[string]bool
@@ -39,7 +41,7 @@ func newMailer(t *testing.T) *mailer {
 // start runs the processor until the test calls stop.
 func (m *mailer) start() (stop func()) {
 	m.t.Helper()
-	c, err := m.lettersIn.db.Container(m.t.Context(), "shop", "letters")
+	stored, err := m.lettersIn.db.Container(m.t.Context(), "shop", "letters")
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -60,8 +62,11 @@ func (m *mailer) start() (stop func()) {
 			m.handled = append(m.handled, id)
 		}
 		return nil
-	}, func(c2 *changefeed.Config) {
-		c2.Failure = changefeed.Failure{Attempts: 1, Letters: m.lettersIn.db.Letters(c), Park: m.park}
+	}, func(c *changefeed.Config) {
+		c.Failure = changefeed.Failure{Attempts: 1, Letters: m.lettersIn.db.Letters(stored), Park: m.park}
+		if m.change != nil {
+			m.change(c)
+		}
 	})
 }
 

@@ -286,11 +286,12 @@ func (m *mailer) interfered(interfere func(s lease.Store, l lease.Lease)) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	ctx := m.t.Context()
 	var once sync.Once
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/colls/leases/") {
 			once.Do(func() {
-				listing, err := s.List(m.t.Context())
+				listing, err := s.List(ctx) //nolint:contextcheck // the request's would end with it
 				if err != nil {
 					m.t.Error(err)
 				}

@@ -60,11 +60,11 @@ func (a Ask) Run(ctx context.Context, c *Container, choice Choice) error {
 		}
 		names, replaced := view.NamesIn(s.Tokens()), false
 		for _, i := range items {
-			if address := i.Document.ID + " " + i.Key; done[address] {
+			address := i.Document.ID + " " + i.Key
+			if done[address] {
 				continue
-			} else {
-				done[address] = true
 			}
+			done[address] = true
 			text, err := a.ask(ctx, c, s, i)
 			if errors.Is(err, feed.ErrNotFound) {
 				replaced = true
