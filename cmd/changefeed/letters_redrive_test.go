@@ -291,7 +291,7 @@ func (m *mailer) interfered(interfere func(s lease.Store, l lease.Lease)) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/colls/leases/") {
 			once.Do(func() {
-				listing, err := s.List(ctx) //nolint:contextcheck // the request's would end with it
+				listing, err := s.List(ctx)
 				if err != nil {
 					m.t.Error(err)
 				}
