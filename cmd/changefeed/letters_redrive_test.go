@@ -44,7 +44,7 @@ func TestLettersRedriveHandsAKeysLettersOutInOrder(t *testing.T) {
 			t.Errorf("the dry run does not print %q:\n%s", want, out)
 		}
 	}
-	if all := m.letterList(); !strings.Contains(all, before) || strings.Contains(out, "b1") || strings.Contains(out, "is asked") {
+	if all := m.letterList(); !strings.Contains(all, before) || strings.Contains(out, "item b1") || strings.Contains(out, "is asked") {
 		t.Errorf("after a dry run: %s; it prints %s", all, out)
 	}
 	first := m.letterOf("a1")
