@@ -148,6 +148,16 @@ func (p *parking) sign(doc lease.Lease) lease.Lease {
 	return doc
 }
 
+// inherited returns doc with what the children of the lease are to say of their letters: that there
+// may be some. An operator may ask the lease for them after its children were made, and nobody
+// would hand them out if the children's owners did not look.
+func (p *parking) inherited(doc lease.Lease) lease.Lease {
+	if p.w.letters == nil {
+		return doc
+	}
+	return protocol.WithParked(doc, protocol.ParkedSome, p.w.letters.Session(""))
+}
+
 // read reads the letters of the lease's range. session is the token of a request that the lease
 // may have.
 func (p *parking) read(session string) {

@@ -95,6 +95,7 @@ func (s *splitter) cut(doc lease.Lease, position pagePosition) {
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
 		doc = protocol.StartingAt(doc, start)
 	}
+	doc = w.parking.inherited(doc)
 	w.ask(func(ctx context.Context) func() {
 		var leftovers []lease.Lease
 		pieces, same, err := w.pieces(ctx, doc)

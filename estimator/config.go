@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // Config configures an Estimator. A zero field means its default, and no duration may be
@@ -24,6 +25,10 @@ type Config struct {
 	// They are required.
 	Source feed.Source
 	Leases lease.Container
+	// Letters is the processor's letters container. If set, reports have the number of its
+	// letters and of the keys that are parked, for one query more, which reads every letter
+	// without its item.
+	Letters letters.Container
 
 	// Concurrency is how many leases are read at a time. If zero, 8 is used.
 	Concurrency int

@@ -14,6 +14,10 @@
 // A measurement costs one listing of the leases and, for each lease, a read of one item.
 // The partitions are listed too, unless every lease covers a whole one.
 //
+// With Config.Letters, a report also counts the processor's letters, and the keys of which a
+// change waits behind a letter. That costs one query more, over all partitions of the letters
+// container, which returns every letter of the processor without its item.
+//
 // A [Lag] is the lag of one lease. A [Report] contains all of them and the [Total].
 //
 // # Measures

@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // Estimator measures how far one processor lags. Create it with [New]. It is safe for
@@ -21,13 +22,14 @@ type Estimator struct {
 	used    atomic.Bool
 	opening chan struct{} // a semaphore of the call that opens the lease store
 	store   atomic.Pointer[opened]
+	letters atomic.Pointer[letters.Store]
 	last    atomic.Pointer[Report] // the last report of Run
 }
 
-// opened is an open lease store with the rid of the monitored container.
+// opened is an open lease store with the identity of the monitored container.
 type opened struct {
 	lease.Store
-	container string
+	identity feed.Identity
 }
 
 // New returns an estimator, without any I/O. Its error is a [*changefeed.ConfigError]
@@ -66,6 +68,9 @@ func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 // Report measures once and returns every lease's lag with the total, for a scaler or a
 // command. The errors are those of [Estimator.Current].
 //
+// Only Report counts the letters of [Config.Letters], and an error of that is in
+// [Report.LettersErr].
+//
 // If the processor has no leases, Report returns [feed.ErrNotFound] and a report with
 // Time but no Lags, whose Total.Reference is 1 so that a scaler starts the first host.
 // With any other error the report is zero.
@@ -85,6 +90,9 @@ func (e *Estimator) Report(ctx context.Context) (Report, error) {
 	}
 	r.Total = Sum(r.Lags)
 	r.Total.Charge += m.charge
+	if m.cfg.Letters != nil {
+		r.LettersErr = m.countLetters(ctx, &r)
+	}
 	return r, m.none()
 }
 
@@ -101,7 +109,7 @@ func (m *measurement) none() error {
 // each lease.
 type measurement struct {
 	*Estimator
-	container  string // the rid of the monitored container
+	store      *opened
 	leases     []lease.Lease
 	lags       []Lag // one for each lease, with the facts that the listing contains
 	partitions []feed.Partition
@@ -117,7 +125,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measurement{Estimator: e, container: store.container, since: time.Now(), charge: -protocol.Charged(store.Store)}
+	m := &measurement{Estimator: e, store: store, since: time.Now(), charge: -protocol.Charged(store.Store)}
 	listing, err := request(ctx, e, store.List)
 	if err != nil {
 		if errors.Is(err, feed.ErrNotFound) {
@@ -164,7 +172,7 @@ func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	if err != nil {
 		return nil, openingError(err)
 	}
-	found := &opened{Store: store, container: identity.ContainerRID}
+	found := &opened{Store: store, identity: identity}
 	e.store.Store(found)
 	return found, nil
 }

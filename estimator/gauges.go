@@ -18,6 +18,8 @@ import (
 //	changefeed.estimator.age            s              the largest age: the lag of the processor as a time
 //	changefeed.estimator.leases         {lease}        leases by state: owned or free, and also
 //	                                                   unknown, failed, splitting; or left_over
+//	changefeed.estimator.letters        {letter}       letters of the processor, if Config.Letters is set
+//	changefeed.estimator.parked         {key}          keys of which a change waits behind a letter, likewise
 //	changefeed.estimator.request_units  {RU}           request units that Run has spent
 //
 // Collecting them sends no request.
@@ -33,7 +35,7 @@ func (e *Estimator) newGauges(ctx context.Context) (*gauges, error) {
 		return &gauges{}, nil
 	}
 	meter := e.cfg.Metrics.Meter("github.com/changefeed-go/changefeed/estimator")
-	var errs [6]error
+	var errs [8]error
 	gauge := func(i int, name, unit, description string) (g metric.Float64ObservableGauge) {
 		g, errs[i] = meter.Float64ObservableGauge("changefeed.estimator."+name, metric.WithUnit(unit), metric.WithDescription(description))
 		return g
@@ -43,8 +45,10 @@ func (e *Estimator) newGauges(ctx context.Context) (*gauges, error) {
 	lag := gauge(2, "lag", "{transaction}", "Transactions that the processor has yet to read, summed over the partitions; in each, only the lease with the largest lag counts.")
 	age := gauge(3, "age", "s", "How old the oldest unread change is.")
 	leases := gauge(4, "leases", "{lease}", "Leases by state.")
+	dead := gauge(5, "letters", "{letter}", "Letters of the processor, if `Config.Letters` or `--letters` is set.")
+	parked := gauge(6, "parked", "{key}", "Partition keys of which a change waits behind a letter, likewise.")
 	g := &gauges{}
-	g.units, errs[5] = meter.Float64Counter("changefeed.estimator.request_units", metric.WithUnit("{RU}"),
+	g.units, errs[7] = meter.Float64Counter("changefeed.estimator.request_units", metric.WithUnit("{RU}"),
 		metric.WithDescription("What the measurements cost, in request units."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
@@ -74,6 +78,10 @@ func (e *Estimator) newGauges(ctx context.Context) (*gauges, error) {
 		if t.Age != Unknown {
 			o.ObserveFloat64(age, t.Age.Seconds(), g.labels)
 		}
+		if t.Letters != Unknown {
+			o.ObserveFloat64(dead, float64(t.Letters), g.labels)
+			o.ObserveFloat64(parked, float64(t.ParkedKeys), g.labels)
+		}
 		for state, n := range map[string]int{
 			"owned": t.Owned, "free": t.Leases - t.Owned, "unknown": t.Unknown, "failed": t.Failed, "splitting": t.Splitting,
 			"stopped":   t.Stopped,
@@ -82,7 +90,7 @@ func (e *Estimator) newGauges(ctx context.Context) (*gauges, error) {
 			o.ObserveFloat64(leases, float64(n), metric.WithAttributes(name, attribute.String("state", state)))
 		}
 		return nil
-	}, leaseLag, leaseAge, lag, age, leases)
+	}, leaseLag, leaseAge, lag, age, leases, dead, parked)
 	if err == nil {
 		g.units.Add(ctx, 0, g.labels) // so that the counter is there from the start
 	}

@@ -51,6 +51,12 @@ type Lag struct {
 	// runs. The lag of a stopped lease grows until an operator resumes it; see
 	// changefeed.Stop.
 	Stopped string
+	// Letters is how many letters the lease's range has, and ParkedKeys how many of its keys
+	// have a change that waits behind a letter. A key with dead letters only is not counted,
+	// although its later changes may have to wait, too. Both are [Unknown] except in a [Report]
+	// of letters, and there if Range is unknown. A shadowed lease has none, because the other
+	// one has them.
+	Letters, ParkedKeys int
 	// Shadowed reports whether another lease contains the range of this one. No host uses a
 	// shadowed lease. If the other one is Splitting, this one is to replace it; otherwise it
 	// is left over, for instance from a create that arrived late, and since its lag grows

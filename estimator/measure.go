@@ -21,7 +21,7 @@ func (m *measurement) prepare() {
 	for _, l := range m.leases {
 		m.lags = append(m.lags, Lag{
 			LeaseToken: l.Token, Range: l.Range, Partition: m.partitionOf(l), Owner: l.Owner,
-			Continuation: l.Continuation, Start: l.Start(feed.Now()), Modified: l.Modified, LSNs: Unknown, Age: Unknown,
+			Continuation: l.Continuation, Start: l.Start(feed.Now()), Modified: l.Modified, LSNs: Unknown, Age: Unknown, Letters: Unknown, ParkedKeys: Unknown,
 			Stopped:   protocol.StopOf(l).Reason,
 			Splitting: slices.ContainsFunc(m.leases, l.AncestorOf),
 			Shadowed:  slices.ContainsFunc(m.leases, func(a lease.Lease) bool { return a.AncestorOf(l) }),
@@ -46,7 +46,7 @@ func (m *measurement) partitionOf(l lease.Lease) string {
 // read reads the first change after the position of l. It returns lag with the numbers
 // that follow from it.
 func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
-	if err := protocol.Strange(l, m.cfg.Leases.Dialect(), m.container); err != nil {
+	if err := protocol.Strange(l, m.cfg.Leases.Dialect(), m.store.identity.ContainerRID); err != nil {
 		lag.Err = err // the position belongs to another container
 		return lag
 	}

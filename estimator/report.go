@@ -15,6 +15,8 @@ type Report struct {
 	// Unreadable holds the ids of lease documents that cannot be decoded, and that count
 	// nowhere.
 	Unreadable []string
+	// LettersErr tells why the letters of [Config.Letters] could not be counted.
+	LettersErr error
 	// Total is the sum of Lags.
 	Total Total
 }
@@ -39,6 +41,9 @@ type Total struct {
 	Splitting int
 	// Stopped counts the leases that their handler has stopped.
 	Stopped int
+	// Letters and ParkedKeys are the sums of the leases', or [Unknown] if no lease's are known. In
+	// a [Report] they have every letter of the processor, also those that no lease's range holds.
+	Letters, ParkedKeys int
 	// Reference is the number that the .NET estimator pushes: all [Lag.Reference] together,
 	// or 1 without leases.
 	Reference int64
@@ -50,7 +55,7 @@ type Total struct {
 // Sum returns the total of lags, for a program that has collected them from
 // [Estimator.Current] or shows only some leases.
 func Sum(lags []Lag) Total {
-	t := Total{LSNs: Unknown, Age: Unknown}
+	t := Total{LSNs: Unknown, Age: Unknown, Letters: Unknown, ParkedKeys: Unknown}
 	largest := map[string]int64{}
 	for i := range lags {
 		l := &lags[i]
@@ -70,6 +75,9 @@ func Sum(lags []Lag) Total {
 		}
 		if l.Stopped != "" {
 			t.Stopped++
+		}
+		if l.Letters != Unknown {
+			t.Letters, t.ParkedKeys = max(0, t.Letters)+l.Letters, max(0, t.ParkedKeys)+l.ParkedKeys
 		}
 		if l.Err != nil {
 			t.Failed++

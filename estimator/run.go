@@ -13,7 +13,7 @@ import (
 //
 // Run passes errors to [Config.OnError]. After a failed measurement the gauges have no
 // values. For a processor without leases Run calls OnError with [feed.ErrNotFound], and
-// Handler with the report.
+// Handler with the report. An error in counting letters is in the report.
 func (e *Estimator) Run(ctx context.Context) error {
 	if e.used.Swap(true) {
 		return changefeed.ErrUsed

@@ -141,6 +141,9 @@ func newJSONStruct(t *testing.T, s *ast.StructType, embedded map[string]*jsonStr
 			continue
 		}
 		typ, nested := jsonType(f.Type)
+		if options == "omitempty" { // what would be null is absent
+			typ = strings.TrimSuffix(typ, " or null")
+		}
 		out.fields = append(out.fields, jsonField{name: name, typ: typ, optional: options != ""})
 		out.nested[name] = nested
 	}

@@ -12,13 +12,15 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // lagOptions are the flags of `changefeed lag`.
 type lagOptions struct {
 	leasesOptions
-	watch   bool
-	metrics string
+	watch                    bool
+	metrics                  string
+	letterDatabase, letterIn string
 }
 
 func lagCommand() *cobra.Command {
@@ -40,6 +42,9 @@ any host may acquire the lease).
 
 The total counts each partition once, with the largest lag among its leases.
 
+With --letters, LETTERS counts the letters of each lease's range, and PARKED the keys of which a change
+waits behind a letter. Each measurement then reads every letter of the processor, without its item.
+
 With --watch the command measures until it is interrupted. --metrics exports the figures to
 Prometheus. Without --watch it exits with 1 if a lease could not be read, or if the processor has no
 leases. In the latter case it prints "reference" as 1 with --json, so that a scaler starts the first
@@ -50,6 +55,9 @@ host.`,
 	flags := cmd.Flags()
 	o.which(flags)
 	o.addExpiration(flags)
+	o.AddLetters(flags)
+	flags.StringVar(&o.letterIn, "letters", "", "`name` of the letters container, to count the letters, too")
+	flags.StringVar(&o.letterDatabase, "letters-database", "", "`name` of the letters container's database (default: the monitored container's)")
 	flags.BoolVar(&o.watch, "watch", false, "measure repeatedly, until interrupted")
 	o.watches(flags)
 	flags.BoolVar(&o.json, "json", false, "print JSON; with --watch, one object per line")
@@ -62,6 +70,10 @@ func (o *lagOptions) run(cmd *cobra.Command) error {
 	switch {
 	case o.interval <= 0:
 		return &usageError{fmt.Errorf("--interval is %s: it must be positive, for instance 5s", o.interval)}
+	case cmd.Flags().Changed("letters") && o.letterIn == "":
+		return required("--letters", "")
+	case o.letterDatabase != "" && o.letterIn == "":
+		return &usageError{errors.New("--letters-database requires --letters")}
 	case o.metrics != "" && !o.watch:
 		return &usageError{errors.New("--metrics requires --watch: a command that ends cannot serve metrics")}
 	}
@@ -78,10 +90,15 @@ func (o *lagOptions) run(cmd *cobra.Command) error {
 		}
 		defer stop()
 		d := s.Codec.Dialect()
+		var dead letters.Container
+		if o.letterIn != "" {
+			dead = lettersIn(c.connection.Letters, cmp.Or(o.letterDatabase, o.database), o.letterIn, "--letters and --letters-database")
+		}
 		return lag.Run(ctx, lag.Config{
 			Processor:  s.Processor,
 			Source:     c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
 			Leases:     c.connection.Leases.Leases(cmp.Or(o.leaseDatabase, o.database), o.leases, cosmos.LeaseOptions{Dialect: d}),
+			Letters:    dead,
 			Expiration: o.expiration,
 			Watch:      o.watch, Interval: o.interval, JSON: o.json, Terminal: terminalOf(cmd.OutOrStdout()), Metrics: provider,
 			Out: cmd.OutOrStdout(), Outage: o.outage,

@@ -29,11 +29,12 @@ func (a *account) processing(hold func(context.Context)) (stop func()) {
 	})
 }
 
-// handling runs a processor with a handler on the account until the test calls stop.
-func (a *account) handling(handler changefeed.HandlerFunc) (stop func()) {
+// handling runs a processor with a handler on the account until the test calls stop. change
+// changes its configuration.
+func (a *account) handling(handler changefeed.HandlerFunc, change ...func(*changefeed.Config)) (stop func()) {
 	a.t.Helper()
 	acquired := make(chan struct{}, 100)
-	p, err := changefeed.New(changefeed.Config{
+	c := changefeed.Config{
 		Processor: "p", Instance: "host-1", Source: a.db.Source(a.orders), Leases: a.db.Leases(a.leases), Start: feed.Beginning(),
 		// The processor renews its leases often. It acquires free leases only once in
 		// five minutes, so that it does not acquire one that the test frees.
@@ -44,7 +45,11 @@ func (a *account) handling(handler changefeed.HandlerFunc) (stop func()) {
 				acquired <- struct{}{}
 			}
 		},
-	})
+	}
+	for _, apply := range change {
+		apply(&c)
+	}
+	p, err := changefeed.New(c)
 	if err != nil {
 		a.t.Fatal(err)
 	}

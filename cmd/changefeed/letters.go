@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,33 +21,37 @@ import (
 
 // lettersOptions are the flags of all subcommands of `changefeed letters`.
 type lettersOptions struct {
-	account           *connect.Account
+	connect.Flags
 	database, letters string
 	processor, key    string
 	state             string
 	filter            shown.Filter
 	json              bool
 	all, dryRun, yes  bool
+	// connection is open while a command works.
+	connection *connect.Connection
 }
 
 func lettersCommand() *cobra.Command {
 	var o lettersOptions
 	cmd := &cobra.Command{
 		Use:   "letters COMMAND --database NAME",
-		Short: "Inspect and drop dead letters",
-		Long: `Letters shows and deletes dead letters: changes that a processor's handler could not process, and
-the later changes of their partition keys, which wait behind them. A letters container may have the
-letters of several processors.`,
+		Short: "Inspect, redrive and drop dead letters",
+		Long: `Letters shows dead letters, hands them to their processor again, and deletes them. They are changes
+that a processor's handler could not process, and the later changes of their partition keys, which
+wait behind them. A letters container may have the letters of several processors.
+
+If the letters are in another account than the container whose changes they are, --letters-endpoint and
+the like name the letters' account, and --endpoint the other one.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
-	o.account = connect.NewAccount("")
-	o.account.Add(flags)
-	o.account.AddData(flags)
+	o.Add(flags)
+	o.AddLetters(flags)
 	flags.StringVar(&o.database, "database", "", "`name` of the letters container's database")
 	flags.StringVar(&o.letters, "letters", "letters", "`name` of the letters container")
-	cmd.AddCommand(o.list(), o.show(), o.drop(), o.export())
+	cmd.AddCommand(o.list(), o.show(), o.redrive(), o.drop(), o.export())
 	return cmd
 }
 
@@ -94,16 +97,36 @@ func (o *lettersOptions) with(cmd *cobra.Command, f func(ctx context.Context, s 
 	if err := o.choose(cmd); err != nil {
 		return err
 	}
-	account, err := o.account.Open(cmd.ErrOrStderr())
-	if err != nil {
+	if o.connection, err = o.Open(cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, account.Close()) }()
-	s, err := account.Letters(o.database, o.letters, cosmos.LetterOptions{}).Open(cmd.Context(), letters.Key{})
+	defer func() { err = errors.Join(err, o.connection.Close()) }()
+	s, err := lettersIn(o.connection.Letters, o.database, o.letters, "--letters and --database").Open(cmd.Context(), letters.Key{})
 	if err != nil {
 		return err
 	}
 	return f(cmd.Context(), s)
+}
+
+// lettersIn returns the letters container of an account. flags name it in the error that it does
+// not exist.
+func lettersIn(account *connect.Opened, database, container, flags string) letters.Container {
+	return flaggedLetters{account.Letters(database, container, cosmos.LetterOptions{}), database + "/" + container, flags}
+}
+
+// flaggedLetters is a letters container whose errors advise flags, and no options of a Go program.
+type flaggedLetters struct {
+	letters.Container
+	name, flags string
+}
+
+// Open implements [letters.Container].
+func (f flaggedLetters) Open(ctx context.Context, k letters.Key) (letters.Store, error) {
+	s, err := f.Container.Open(ctx, k)
+	if errors.Is(err, feed.ErrNotFound) {
+		return nil, fmt.Errorf("the letters container %s does not exist; name it with %s", f.name, f.flags)
+	}
+	return s, err
 }
 
 func (o *lettersOptions) list() *cobra.Command {
@@ -177,82 +200,6 @@ func find(ctx context.Context, s letters.Store, id string) (letters.Letter, erro
 		return l, err
 	}
 	return letters.Letter{}, fmt.Errorf("there is no letter %s; `changefeed letters ls` lists the letters", view.OneLine(id))
-}
-
-func (o *lettersOptions) drop() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "drop LETTER...|--all",
-		Short: "Delete letters: their changes are never processed",
-		Long: `Drop deletes letters, so that their changes are never processed. "export" saves them first. With --all,
-it deletes the letters that the filters choose, or every letter if there is no filter.
-
-The letters of a key that stay keep their order. Once the last letter of a key is dropped, the
-processor hands out the key's newer changes again.
-
-Drop prints its plan first. On a terminal it asks before it carries the plan out. Elsewhere it needs
---yes. --dry-run only prints the plan. A letter that somebody has changed since is not deleted.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			filtered := slices.ContainsFunc([]string{"processor", "container", "key", "error", "state", "older", "newer"}, cmd.Flags().Changed)
-			switch {
-			case o.all == (len(args) > 0):
-				return &usageError{errors.New("name the letters to drop, or use --all")}
-			case filtered && !o.all:
-				return &usageError{errors.New("filters choose among all letters; use them with --all, or name the letters")}
-			}
-			return o.with(cmd, func(ctx context.Context, s letters.Store) error {
-				all, err := shown.Filter{}.Read(ctx, s)
-				if err != nil {
-					return err
-				}
-				for _, id := range args {
-					if !slices.ContainsFunc(all, func(l letters.Letter) bool { return l.ID == id }) {
-						return fmt.Errorf("there is no letter %s; `changefeed letters ls` lists the letters", view.OneLine(id))
-					}
-				}
-				return o.carryOut(ctx, cmd, s, shown.NewDrop(all, func(l letters.Letter) bool {
-					return o.all && o.filter.Holds(l) || slices.Contains(args, l.ID)
-				}))
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&o.all, "all", false, "drop all letters that the filters choose")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the plan and delete nothing")
-	addYes(cmd, &o.yes)
-	o.filters(cmd.Flags())
-	return cmd
-}
-
-// carryOut prints the plan, asks the user, and deletes the letters.
-func (o *lettersOptions) carryOut(ctx context.Context, cmd *cobra.Command, s letters.Store, d shown.Drop) error {
-	out := cmd.OutOrStdout()
-	if len(d.Letters) == 0 {
-		_, err := fmt.Fprintln(out, "there is nothing to do")
-		return err
-	}
-	head, prefix := "the plan:\n", "  "
-	if o.dryRun {
-		head, prefix = "", "would "
-	}
-	if _, err := fmt.Fprint(out, head); err != nil {
-		return err
-	}
-	for _, l := range d.Letters {
-		if _, err := fmt.Fprintf(out, "%s%s\n", prefix, d.Text(l)); err != nil {
-			return err
-		}
-	}
-	if o.dryRun {
-		return nil
-	}
-	yes, err := confirm(ctx, cmd, o.yes, fmt.Sprintf("Drop %s?", view.Plural(len(d.Letters), "letter", "letters")))
-	switch {
-	case err != nil:
-		return err
-	case !yes:
-		return errUnchanged
-	}
-	return d.Run(ctx, s, out)
 }
 
 func (o *lettersOptions) export() *cobra.Command {

@@ -155,12 +155,12 @@ func TestLettersDropDeletesOnlyWhatItWasAskedTo(t *testing.T) {
 		out, _ := a.letters(exitOK, "ls", "--json")
 		return strings.Join(items(t, out), " ")
 	}
-	out, _ := a.letters(exitOK, "drop", all[0].ID, "--dry-run")
+	out, _ := a.letters(exitOK, "drop", all[0].ID, "--dry-run", "--leases", "")
 	if !strings.Contains(out, "would drop letter "+all[0].ID) || !strings.Contains(out, "1 letter behind it stays, in order") || left() != "item0 item1 item2 item3" {
 		t.Errorf("a dry run prints %s, and leaves %s", out, left())
 	}
 	for _, args := range [][]string{{all[0].ID}, {}, {"--all", all[0].ID, "--yes"}, {all[0].ID, "--key", "ada", "--yes"}} {
-		a.letters(exitUsage, append([]string{"drop"}, args...)...)
+		a.letters(exitUsage, append([]string{"drop", "--leases", ""}, args...)...)
 	}
 	if _, errOut := a.letters(exitFailed, "drop", all[0].ID, "absent", "--yes"); !strings.Contains(errOut, "there is no letter absent") {
 		t.Errorf("drop of an absent letter: %s", errOut)
@@ -168,15 +168,15 @@ func TestLettersDropDeletesOnlyWhatItWasAskedTo(t *testing.T) {
 	if left() != "item0 item1 item2 item3" {
 		t.Fatalf("after refused drops there are %s", left())
 	}
-	out, _ = a.letters(exitOK, "drop", all[0].ID, "--yes")
+	out, _ = a.letters(exitOK, "drop", all[0].ID, "--yes", "--leases", "")
 	if !strings.Contains(out, "the plan:\n") || !strings.Contains(out, "dropped letter "+all[0].ID) || left() != "item1 item2 item3" {
 		t.Errorf("drop prints %s, and leaves %s", out, left())
 	}
-	a.letters(exitOK, "drop", "--all", "--processor", "mailer", "--yes")
+	a.letters(exitOK, "drop", "--all", "--processor", "mailer", "--yes", "--leases", "")
 	if left() != "item3" {
 		t.Errorf("after a drop of mailer's letters there are %s", left())
 	}
-	if out, _ := a.letters(exitOK, "drop", "--all", "--processor", "mailer", "--yes"); out != "there is nothing to do\n" {
+	if out, _ := a.letters(exitOK, "drop", "--all", "--processor", "mailer", "--yes", "--leases", ""); out != "there is nothing to do\n" {
 		t.Errorf("a second drop prints %s", out)
 	}
 }
@@ -204,7 +204,7 @@ func TestLettersExportWritesWholeLetters(t *testing.T) {
 
 func TestLettersOfAMissingOrWrongContainerAreRefusedByName(t *testing.T) {
 	a := newAccount(t)
-	if _, errOut := a.letters(exitFailed, "ls"); !strings.Contains(errOut, "there is no container letters") {
+	if _, errOut := a.letters(exitFailed, "ls"); !strings.Contains(errOut, "the letters container shop/letters does not exist; name it with --letters and --database\n") {
 		t.Errorf("a missing container: %s", errOut)
 	}
 	if _, errOut := a.letters(exitFailed, "ls", "--letters", "orders"); !strings.Contains(errOut, "partitioned by /pk") {

@@ -192,8 +192,8 @@ var metricAttributes = map[string]map[string]string{
 			"`handed over`: another host wanted the lease, for balance. `lost`: the host could not renew the lease in time, or another host has it. " +
 			"`gone`: the partition was split or merged. `shadowed`: an older lease covers the same range until a split is complete. " +
 			"`abandoned`: the lease could not be released, so it expires",
-		"origin":    "the part that failed: `handler`, `source` (the monitored container), `leases` (the lease container) or `other`",
-		"state":     "`dead`: the change was given up. `parked`: it waits behind such a one of its key",
+		"origin":    "the part that failed: `handler`, `source` (the monitored container), `leases` (the lease container), `letters` (the letters container) or `other`",
+		"state":     "`dead`: the handler failed with the change as often as it may. `parked`: the change waits behind an earlier letter",
 		"throttled": "`true` if the request failed only because the service throttled it, and `false` otherwise",
 		"container": "`monitored` or `leases` (the lease container)",
 	},
@@ -322,7 +322,7 @@ func recordProcessor(t *testing.T, r *instrumentRecorder) {
 		t.Fatal(err)
 	}
 	e, err := estimator.New(estimator.Config{
-		Processor: "p", Source: source, Leases: leases, Metrics: r,
+		Processor: "p", Source: source, Leases: leases, Letters: memory.NewLetters(), Metrics: r,
 		Handler: func(context.Context, estimator.Report) error { return nil },
 	})
 	if err != nil {

@@ -25,10 +25,10 @@ import (
 
 // Flags are the account flags of a command that reads a monitored container: --endpoint,
 // --key and so on, and --data. With [Flags.AddLeases] they also include flags with the
-// prefix "lease-", for a lease container in another account. The zero value is ready to
-// use.
+// prefix "lease-", for a lease container in another account, and with [Flags.AddLetters]
+// those with the prefix "letters-". The zero value is ready to use.
 type Flags struct {
-	monitored, lease *Account
+	monitored, lease, letters *Account
 }
 
 // Add adds the flags of the monitored account, and --data.
@@ -45,13 +45,20 @@ func (f *Flags) AddLeases(flags *pflag.FlagSet) {
 	f.lease.Like(f.monitored)
 }
 
+// AddLetters adds the flags of the letters container's account.
+func (f *Flags) AddLetters(flags *pflag.FlagSet) {
+	f.letters = NewAccount("letters-")
+	f.letters.Add(flags)
+	f.letters.Like(f.monitored)
+}
+
 // Connection holds the accounts that a command works with. The caller of [Flags.Open]
 // must close it.
 type Connection struct {
 	// Monitored is the account of the monitored container. Leases is the account of the
-	// lease container. They are the same unless a flag or the environment names another
-	// one.
-	Monitored, Leases *Opened
+	// lease container, and Letters that of the letters container. They are the same unless a
+	// flag or the environment names another one.
+	Monitored, Leases, Letters *Opened
 }
 
 // Open opens the accounts that the flags and the environment name. It sends no request,
@@ -62,28 +69,44 @@ func (f *Flags) Open(warnings io.Writer) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Connection{Monitored: monitored, Leases: monitored}
-	// A lease account from the environment is not used with an embedded store, because
-	// the store has its own lease container. A lease account from a flag is used.
-	if f.lease != nil && f.lease.Given() && (monitored.DB == nil || f.lease.named()) {
-		if c.Leases, err = f.lease.Open(warnings); err != nil {
-			return nil, errors.Join(err, monitored.Close())
-		}
-	}
-	if f.lease != nil && c.Leases == monitored {
-		if err := f.lease.CheckUnnamed(monitored.DB == nil); err != nil {
-			return nil, errors.Join(err, monitored.Close())
+	c := &Connection{Monitored: monitored, Leases: monitored, Letters: monitored}
+	for _, other := range []struct {
+		flags *Account
+		to    **Opened
+	}{{f.lease, &c.Leases}, {f.letters, &c.Letters}} {
+		if err := other.flags.openBeside(monitored, other.to, warnings); err != nil {
+			return nil, errors.Join(err, c.Close())
 		}
 	}
 	return c, nil
 }
 
-// Close closes both accounts.
-func (c *Connection) Close() error {
-	if c.Leases == c.Monitored {
-		return c.Monitored.Close()
+// openBeside sets to to the account if a flag or the environment names one. An account from the
+// environment is not used with an embedded store, because the store has its own containers. One
+// from a flag is used. A nil Account names none.
+func (a *Account) openBeside(monitored *Opened, to **Opened, warnings io.Writer) error {
+	if a == nil {
+		return nil
 	}
-	return errors.Join(c.Leases.Close(), c.Monitored.Close())
+	if !a.Given() || monitored.DB != nil && !a.named() {
+		return a.CheckUnnamed(monitored.DB == nil)
+	}
+	opened, err := a.Open(warnings)
+	if err == nil {
+		*to = opened
+	}
+	return err
+}
+
+// Close closes all accounts.
+func (c *Connection) Close() error {
+	var errs []error
+	for _, other := range []*Opened{c.Leases, c.Letters} {
+		if other != c.Monitored {
+			errs = append(errs, other.Close())
+		}
+	}
+	return errors.Join(append(errs, c.Monitored.Close())...)
 }
 
 // Opened is an account that is ready for use. [cosmos.Account] has its feed and its

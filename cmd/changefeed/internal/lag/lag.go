@@ -16,15 +16,17 @@ import (
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // Config configures [Run].
 type Config struct {
 	// Processor is the processor's name, which may be empty. Source is its monitored
-	// container. Leases is its lease container.
+	// container. Leases is its lease container. Letters is its letters container, or nil.
 	Processor string
 	Source    feed.Source
 	Leases    lease.Container
+	Letters   letters.Container
 	// Expiration is the hosts' lease expiration interval. A lease that was written longer
 	// ago has expired.
 	Expiration time.Duration
@@ -67,10 +69,10 @@ func (e *FailedError) Unwrap() error { return e.Err }
 
 // Run measures and shows the lag. With Watch it returns nil when ctx ends, and an error
 // only if it cannot write to Out. Without Watch it shows one report. It then returns a
-// *[FailedError] if a lease could not be read, or [feed.ErrNotFound] if there are no
+// *[FailedError] if a lease could not be read, an error if the letters could not, or [feed.ErrNotFound] if there are no
 // leases.
 func Run(ctx context.Context, c Config) error {
-	cfg := estimator.Config{Processor: c.Processor, Source: c.Source, Leases: c.Leases, Interval: c.Interval, Metrics: c.Metrics}
+	cfg := estimator.Config{Processor: c.Processor, Source: c.Source, Leases: c.Leases, Letters: c.Letters, Interval: c.Interval, Metrics: c.Metrics}
 	if !c.Watch {
 		e, err := estimator.New(cfg)
 		if err != nil {
@@ -80,7 +82,7 @@ func Run(ctx context.Context, c Config) error {
 		if r.Time.IsZero() {
 			return err
 		}
-		return errors.Join(c.show(r), failure(r), err)
+		return errors.Join(c.show(r), failure(r), r.LettersErr, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

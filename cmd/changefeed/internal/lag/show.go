@@ -60,12 +60,20 @@ func (c Config) states(r estimator.Report) map[leases.State]int {
 
 // table prints a report as a table, with a row per lease and a line with the totals.
 func (c Config) table(w io.Writer, r estimator.Report) error {
-	rows := [][]string{{"LEASE", "PARTITION", "STATE", "OWNER", "LAG", "AGE", "POSITION", ""}}
+	head := []string{"LEASE", "PARTITION", "STATE", "OWNER", "LAG", "AGE"}
+	if c.Letters != nil {
+		head = append(head, "LETTERS", "PARKED")
+	}
+	rows := [][]string{append(head, "POSITION", "")}
 	for i := range r.Lags {
 		l := &r.Lags[i]
-		rows = append(rows, []string{
-			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(view.HostName(protocol.Instance(l.Owner)), "-"), number(l.LSNs), age(l.Age), leases.PositionOf(l.Start), remark(*l),
-		})
+		row := []string{
+			view.LeaseName(l.LeaseToken), cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(view.HostName(protocol.Instance(l.Owner)), "-"), number(l.LSNs), age(l.Age),
+		}
+		if c.Letters != nil {
+			row = append(row, number(int64(l.Letters)), number(int64(l.ParkedKeys)))
+		}
+		rows = append(rows, append(row, leases.PositionOf(l.Start), remark(*l)))
 	}
 	if err := view.Table(w, rows); err != nil {
 		return err
@@ -122,6 +130,12 @@ func (c Config) summary(r estimator.Report) string {
 	if t.Stopped > 0 {
 		parts = append(parts, view.Plural(t.Stopped, "lease", "leases")+" stopped by the handler, see `changefeed leases resume`")
 	}
+	switch {
+	case r.LettersErr != nil:
+		parts = append(parts, "the letters could not be read: "+view.Shortened(connect.Text(connect.Plain(r.LettersErr)), remarkWidth))
+	case c.Letters != nil && t.Letters != estimator.Unknown:
+		parts = append(parts, fmt.Sprintf("%s, %s", view.Plural(t.Letters, "letter", "letters"), view.Plural(t.ParkedKeys, "parked key", "parked keys")))
+	}
 	if t.LeftOver > 0 {
 		parts = append(parts, fmt.Sprintf("%s left over within the range of another, not counted", view.Plural(t.LeftOver, "lease", "leases")))
 	}
@@ -154,7 +168,9 @@ type report struct {
 	Processor  string     `json:"processor"`
 	Leases     []leaseLag `json:"leases"`
 	Unreadable []string   `json:"unreadable,omitempty"`
-	Total      total      `json:"total"`
+	// LettersError says why the letters could not be counted.
+	LettersError string `json:"lettersError,omitempty"`
+	Total        total  `json:"total"`
 }
 
 type leaseLag struct {
@@ -182,7 +198,11 @@ type leaseLag struct {
 	Shadowed     bool   `json:"shadowed,omitempty"`
 	// Stopped is the reason for which the handler has stopped the lease.
 	Stopped string `json:"stopped,omitempty"`
-	Error   string `json:"error,omitempty"`
+	// Letters is the number of letters in the range. ParkedKeys is the number of its keys of
+	// which a change waits behind a letter.
+	Letters    *int64 `json:"letters,omitempty"`
+	ParkedKeys *int64 `json:"parkedKeys,omitempty"`
+	Error      string `json:"error,omitempty"`
 }
 
 type total struct {
@@ -197,6 +217,8 @@ type total struct {
 	Splitting  int     `json:"splitting"`
 	Stopped    int     `json:"stopped,omitempty"`
 	LeftOver   int     `json:"leftOver,omitempty"`
+	Letters    *int64  `json:"letters,omitempty"`
+	ParkedKeys *int64  `json:"parkedKeys,omitempty"`
 	Reference  int64   `json:"reference"`
 	Charge     float64 `json:"requestUnits"`
 }
@@ -209,16 +231,20 @@ func (c Config) asJSON(r estimator.Report) report {
 			Lease: l.LeaseToken, Partition: l.Partition, Min: l.Range.Min, Max: l.Range.Max, State: c.state(l, r), Owner: l.Owner,
 			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Position: leases.PositionOf(l.Start), Continuation: string(l.Continuation),
 			Unstarted: l.Unstarted, Splitting: l.Splitting, Shadowed: l.Shadowed, Stopped: l.Stopped,
+			Letters: known(int64(l.Letters)), ParkedKeys: known(int64(l.ParkedKeys)),
 		}
 		if l.Err != nil {
 			row.Error = connect.Text(l.Err)
 		}
 		out.Leases = append(out.Leases, row)
 	}
+	if r.LettersErr != nil {
+		out.LettersError = connect.Text(r.LettersErr)
+	}
 	t, states := r.Total, c.states(r)
 	out.Total = total{
 		Leases: t.Leases, Owned: t.Owned, Live: states[leases.Live], Expired: states[leases.Expired], Lag: known(t.LSNs), AgeSeconds: seconds(t.Age), Unknown: t.Unknown, Failed: t.Failed,
-		Splitting: t.Splitting, Stopped: t.Stopped, LeftOver: t.LeftOver, Reference: t.Reference, Charge: t.Charge,
+		Splitting: t.Splitting, Stopped: t.Stopped, LeftOver: t.LeftOver, Letters: known(int64(t.Letters)), ParkedKeys: known(int64(t.ParkedKeys)), Reference: t.Reference, Charge: t.Charge,
 	}
 	return out
 }

@@ -60,15 +60,15 @@ func (s Survey) Select(tokens []string, all bool) ([]Item, error) {
 	for _, token := range tokens {
 		i, ok := s.named(token)
 		if !ok {
-			return nil, fmt.Errorf("lease %s does not exist; the existing ones are %s", token, s.tokens())
+			return nil, fmt.Errorf("lease %s does not exist; the existing ones are %s", token, s.Tokens())
 		}
 		found = append(found, i)
 	}
 	return found, nil
 }
 
-// tokens returns the tokens of all leases in one text, for messages.
-func (s Survey) tokens() string {
+// Tokens returns the tokens of all leases in one text, for messages.
+func (s Survey) Tokens() string {
 	var all []string
 	for _, i := range s.Items {
 		all = append(all, i.Token)

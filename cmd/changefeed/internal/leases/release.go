@@ -47,7 +47,7 @@ func (e *ForeignOwnerError) Error() string {
 // Run releases items. It returns a *[ForeignOwnerError] before it changes anything, or
 // [ErrNotReleased] after the timeout.
 func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) error {
-	r.names = view.NamesIn(s.tokens())
+	r.names = view.NamesIn(s.Tokens())
 	for _, i := range items {
 		if s.State(i.Lease) != Live || r.Force {
 			continue

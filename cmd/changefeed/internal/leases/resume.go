@@ -46,7 +46,7 @@ type Resume struct {
 
 // Run resumes the stopped leases among items.
 func (r Resume) Run(ctx context.Context, c *Container, s Survey, items []Item) error {
-	names := view.NamesIn(s.tokens())
+	names := view.NamesIn(s.Tokens())
 	for _, i := range items {
 		text, err := r.resume(ctx, c, s, i)
 		if err != nil {
