@@ -185,8 +185,7 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 			h.woke = v.now
 		}
 	case *wallStep:
-		h := v.hostOf(f.host)
-		h.steps = append(h.steps, clockStep{v.now, f.by})
+		v.hostOf(f.host).steps = append(v.hostOf(f.host).steps, clockStep{v.now, f.by})
 	case *storeStep:
 		if f.by > 0 {
 			v.forward, v.jumpedAt = v.forward+f.by, v.n

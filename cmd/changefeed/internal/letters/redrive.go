@@ -22,6 +22,10 @@ type step struct {
 	// chosen reports whether the user has chosen the letter. Otherwise it is an earlier one of a
 	// chosen letter's key.
 	chosen bool
+	// marks reports whether the letter is to be marked. A parked letter behind a dead one of its key
+	// need not be, because it follows that one. Without such a one nobody waits for it, for
+	// instance since the processor parks no longer, and it is marked itself.
+	marks bool
 	// newer is a later letter of the same item, because of which this one is deleted.
 	newer *letters.Letter
 	// behind is the number of parked letters that follow the last letter of a key.
@@ -60,6 +64,16 @@ func NewRedrive(all []letters.Letter, chosen func(letters.Letter) bool, skip boo
 		}
 	}
 	slices.Reverse(r.steps)
+	group = ""
+	var leads bool // whether the group has a letter that others follow
+	for i := range r.steps {
+		s := &r.steps[i]
+		if s.Group != group {
+			group, leads = s.Group, false
+		}
+		leads = leads || s.State != letters.Parked
+		s.marks = s.State == letters.Dead || s.State == letters.Parked && !leads
+	}
 	return r
 }
 
@@ -115,11 +129,11 @@ func (t step) run(ctx context.Context, s letters.Store) (string, error) {
 		t.ETag = "" // whatever is stored is older than the other letter
 		return "is deleted", s.Delete(ctx, t.Letter)
 	}
-	if t.State != letters.Dead {
+	if !t.marks {
 		return waits(t.Letter), nil
 	}
 	l, err := s.Get(ctx, t.Group, t.ID) // with its stack, which an update would remove otherwise
-	for err == nil && l.State == letters.Dead {
+	for err == nil && (l.State == letters.Dead || l.State == t.State) {
 		l.State = letters.Redriving
 		if _, err = s.Update(ctx, l); err == nil {
 			return "is marked", nil

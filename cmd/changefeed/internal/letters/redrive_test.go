@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -133,6 +134,30 @@ func TestRedriveMarksWhatIsStillDead(t *testing.T) {
 		}
 		if err != nil || l.State != c.state || l.Attempts != c.fails || l.Stack != "goroutine 1" || l.Error != "no such address" {
 			t.Errorf("%s: %v: %+v", c.name, err, l)
+		}
+	}
+}
+
+// Nobody waits for parked letters without a dead one before them, for instance since the processor
+// parks no longer. So they are marked themselves.
+func TestRedriveMarksParkedLettersThatFollowNone(t *testing.T) {
+	for _, c := range []struct {
+		first letters.State
+		want  letters.State
+	}{{letters.Parked, letters.Redriving}, {letters.Dead, letters.Parked}, {letters.Redriving, letters.Parked}} {
+		s, all := stored(t, letters.Parked, "a/1", "a/2", "a/3")
+		all[0].State, all[0].ETag = c.first, ""
+		if _, err := s.Update(t.Context(), all[0]); err != nil {
+			t.Fatal(err)
+		}
+		r := shown.NewRedrive(all, func(letters.Letter) bool { return true }, false)
+		if err := r.Run(t.Context(), s, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range all[1:] {
+			if got, err := s.Get(t.Context(), l.Group, l.ID); err != nil || got.State != c.want {
+				t.Errorf("behind a letter that is %s, item %s is %s (%v); want %s", c.first, l.ItemID, got.State, err, c.want)
+			}
 		}
 	}
 }
