@@ -143,7 +143,7 @@ func (d *deliverer) loadLetter(b *queuedBatch) {
 			case !found && r.known && len(r.left) == 0:
 				w.parking.remove(r.unit)
 				d.endRedrive(b)
-			case !found || w.phase != phaseWorking:
+			case !found:
 				d.endRedrive(b)
 			default:
 				r.letter = l
@@ -203,10 +203,6 @@ func (d *deliverer) deleteLetter(b *queuedBatch) {
 			r.letter, r.handled = letters.Letter{}, false
 			w.window.bytes -= b.Bytes
 			b.Changes, b.Bytes, b.failed = nil, 0, false
-			if w.phase != phaseWorking {
-				d.endRedrive(b)
-				return
-			}
 			b.lane.retryDelay.done()
 			w.window.again(b)
 		}
