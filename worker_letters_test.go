@@ -23,6 +23,8 @@ type post struct {
 	mu    sync.Mutex // guards the fields below
 	down  error
 	reads int // by hosts
+	// takes is the time that a read by a host takes.
+	takes time.Duration
 }
 
 func newPost() *post { return &post{Container: memory.NewLetters()} }
@@ -55,7 +57,11 @@ func (s postStore) Read(ctx context.Context, q letters.Query) iter.Seq2[letters.
 	s.p.mu.Lock()
 	s.p.reads++
 	s.p.mu.Unlock()
-	if err := s.fails(); err != nil {
+	err := s.fails()
+	if !sleep(ctx, s.p.takes) {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return func(yield func(letters.Letter, error) bool) { yield(letters.Letter{}, err) }
 	}
 	return s.Store.Read(ctx, q)

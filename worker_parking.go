@@ -49,6 +49,8 @@ type parking struct {
 	// work ends now, the next owner has to know those.
 	doubtful int
 
+	// patience is how long a read may take.
+	patience   time.Duration
 	notBefore  time.Duration
 	retryDelay backoff
 }
@@ -166,17 +168,22 @@ func (p *parking) read(session string) {
 	w.letters.Session(session)
 	p.asked = false
 	p.calls.start(func() func() {
-		all, err := w.readLetters(w.trust.ctx, w.claim.lease.Range)
+		all, err := w.readLetters(w.trust.ctx, w.claim.lease.Range, &p.patience)
 		return func() { p.answered(all, err) }
 	})
 }
 
-// readLetters returns the letters of a range, without their items.
-func (h *host) readLetters(ctx context.Context, r feed.Range) (all []letters.Letter, err error) {
-	ctx, cancel := h.requestContext(ctx)
+// readLetters returns the letters of a range, without their items. There may be so many that it takes
+// many requests. So patience, which is zero at first, doubles whenever it was too short.
+func (h *host) readLetters(ctx context.Context, r feed.Range, patience *time.Duration) (all []letters.Letter, err error) {
+	*patience = max(*patience, h.cfg.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, *patience)
 	defer cancel()
 	for l, err := range h.letters.Read(ctx, letters.Query{Range: r}) {
 		if err != nil {
+			if ctx.Err() != nil {
+				*patience *= 2
+			}
 			return nil, err
 		}
 		l.Error = "" // a lease may have many letters

@@ -572,3 +572,22 @@ func TestLeaseThatMovesBeforeItsLettersAreRead(t *testing.T) {
 		p.want(t, "at the end", "2 dead", "3 parked")
 	})
 }
+
+// A lease may have so many letters that to read them takes longer than one request may.
+func TestLettersThatTakeLongToReadAreReadInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1")
+		p.takes = 35 * time.Second
+		source.items("a", "a1", "a2")
+		_, said := idle(t, leases, cfg)
+		pause(3 * time.Minute)
+		p.want(t, "after a read that takes long", "1 dead", "2 parked")
+		h.heal(nil, "a1")
+		p.redrive(t, leases)
+		pause(5 * time.Minute)
+		wantOrder(t, "after the redrive", h.order(), 1, 2)
+		if n := len(said.of(Failed)); n == 0 || n > 8 {
+			t.Errorf("%d failures", n)
+		}
+	})
+}

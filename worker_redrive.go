@@ -32,6 +32,8 @@ type redrive struct {
 	// out only if an operator has chosen them. They may be those of a host that lost the lease
 	// while its letter was on the way.
 	known bool
+	// patience is how long it may take to list the letters.
+	patience time.Duration
 	// left has the letters that were listed and not handed out yet.
 	listed bool
 	left   []letters.Letter
@@ -159,7 +161,7 @@ func (d *deliverer) loadLetter(b *queuedBatch) {
 // callers.
 func (w *worker) nextLetter(r *redrive) (l letters.Letter, found bool, err error) {
 	if !r.listed {
-		all, err := w.readLetters(w.trust.ctx, feed.Range{Min: r.hash, Max: r.hash + "00"})
+		all, err := w.readLetters(w.trust.ctx, feed.Range{Min: r.hash, Max: r.hash + "00"}, &r.patience)
 		if err != nil {
 			return l, false, err
 		}

@@ -30,6 +30,10 @@ destination. You can use your own records, as a JSON array of objects or as one 
     changefeed demo --input orders.ndjson --id number --key customer \
       --new-key product
 
+With --poison the hosts cannot copy twelve of the records. Each is given up after three attempts and
+kept as a letter, and the later changes of its key wait behind it, while all other keys go on. In the
+end the hosts are mended, and the letters are redriven in order.
+
 In the demo a record never changes its id or its two keys. The latest version feed does not
 report a key's old value, so the old copy of a moved record could not be found.`,
 		Args: noArguments,
@@ -63,6 +67,7 @@ report a key's old value, so the old copy of a moved record could not be found.`
 	flags.StringVar(&cfg.NewKey, "new-key", "", "`field` that is the partition key of the copy (default: the id)")
 	flags.IntVar(&cfg.Hosts, "hosts", 3, "`number` of hosts that share the work")
 	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store; it is kept (default: a temporary one, removed at the end)")
+	flags.BoolVar(&cfg.Poison, "poison", false, "make the hosts fail with some records: these become letters, and are redriven in the end")
 	metrics.Add(flags, &address)
 	flags.Uint64Var(&cfg.Seed, "seed", 1, "random seed: a `number` that determines the order of events")
 	return cmd

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 	"github.com/changefeed-go/changefeed/store"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -78,3 +79,5 @@ func (c container) split(ctx context.Context, partition string) ([]string, error
 func (c container) source() feed.Source { return c.db.Source(c.Container) }
 
 func (c container) leases() lease.Container { return c.db.Leases(c.Container) }
+
+func (c container) letters() letters.Container { return c.db.Letters(c.Container) }

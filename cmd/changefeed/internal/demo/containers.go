@@ -19,8 +19,8 @@ const (
 	processorName = "copy"
 )
 
-// containers are the containers of a run: the records, their copy, and the leases.
-type containers struct{ source, target, leases container }
+// containers are the containers of a run: the records, their copy, the leases, and the letters.
+type containers struct{ source, target, leases, letters container }
 
 // ensureContainers creates the containers of a run that do not exist. Some exist already
 // if an earlier run was killed.
@@ -34,6 +34,7 @@ func ensureContainers(ctx context.Context, db *store.DB, d dataset) (containers,
 		{&all.source, d.name, d.key, partitions},
 		{&all.target, d.name + "-by-" + d.newKey, d.newKey, partitions},
 		{&all.leases, d.name + "-leases", "id", 1},
+		{&all.letters, d.name + "-letters", "pk", 1},
 	} {
 		var err error
 		if *c.to, err = ensureContainer(ctx, db, c.name, keyPath(c.key), c.partitions); err != nil {

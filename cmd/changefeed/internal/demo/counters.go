@@ -23,6 +23,8 @@ type counters struct {
 	// changes, and earlier those of changes that earlier runs wrote. redelivered counts
 	// repeated deliveries of both. moves counts how often a lease got another host.
 	written, delivered, earlier, redelivered, moves int
+	// letters counts the letters that are redriven.
+	letters int
 	// waiting holds the acknowledged writes that have not been delivered yet. seen holds
 	// the LSN of the last delivered change. Both are by document ID.
 	waiting map[string]write
@@ -134,6 +136,13 @@ func (t *counters) pause(e event, now time.Time) {
 	}
 }
 
+// redrives records that n letters are redriven.
+func (t *counters) redrives(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.letters += n
+}
+
 // handled records that a host has copied a batch of a range.
 func (t *counters) handled(r feed.Range) {
 	now := time.Now()
@@ -190,7 +199,7 @@ func (t *counters) report() Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := Report{
-		Written: t.written, Delivered: t.delivered, Earlier: t.earlier, Redelivered: t.redelivered,
+		Written: t.written, Delivered: t.delivered, Earlier: t.earlier, Redelivered: t.redelivered, Letters: t.letters,
 		LeaseMoves: t.moves, LongestPause: t.longest, LongestPauseIn: t.longestIn,
 		Elapsed: time.Since(t.began),
 	}

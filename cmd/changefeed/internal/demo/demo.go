@@ -7,6 +7,10 @@
 // releasing its leases. A second wave updates a quarter of the records. At the end both
 // containers are compared document by document.
 //
+// With Poison the hosts cannot copy some records. These are given up and kept as letters, and the
+// later changes of their keys wait behind them. In the end the hosts are mended, and the letters
+// are redriven.
+//
 // The hosts share only the containers. A host that crashes is isolated: from then on none
 // of its calls is carried out or answered.
 //
@@ -61,6 +65,9 @@ type Config struct {
 	// Seed determines the order of events: which partition is split, which host crashes,
 	// and which records are updated.
 	Seed uint64
+	// Poison makes the hosts fail with some records, which become letters and are redriven in
+	// the end.
+	Poison bool
 	// Metrics receives the metrics of the hosts. It may be nil.
 	Metrics metric.MeterProvider
 	// View shows the events and the progress. Required.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed"
@@ -34,6 +35,7 @@ const (
 	eventAcquired  = "acquired"
 	eventReleased  = "released"
 	eventFailed    = "failed"
+	eventGivenUp   = "given up"
 	eventDelivered = "delivered" // the host begins to handle a batch
 	eventHandled   = "handled"
 	eventDying     = "dying"
@@ -61,6 +63,8 @@ type copier struct {
 	write func(ctx context.Context, changes []feed.Change) error
 	// hang blocks a handler whose host crashes, until the crash ends the host.
 	hang func(ctx context.Context) error
+	// poison has the records with which the handler fails. It may be nil.
+	poison *poison
 	// doomed reports whether the host crashes in its next batch.
 	doomed atomic.Bool
 }
@@ -91,11 +95,21 @@ func (c *copier) notify(n changefeed.Notification) {
 	case changefeed.Released:
 		c.report(event{Event: eventReleased, Lease: n.LeaseToken})
 	case changefeed.Failed:
-		if !errors.Is(n.Err, context.Canceled) {
+		if !errors.Is(n.Err, context.Canceled) && !errors.Is(n.Err, errPoison) {
 			c.report(event{Event: eventFailed, Text: connect.Text(n.Err)})
 		}
-	case changefeed.Stopped, changefeed.Resumed, changefeed.GivenUp, changefeed.Paused, changefeed.Unpaused: // the demo stops no lease and writes no letters
+	case changefeed.GivenUp:
+		c.report(event{Event: eventGivenUp, Text: givenUp(n.Err)})
+	case changefeed.Stopped, changefeed.Resumed, changefeed.Paused, changefeed.Unpaused: // the demo stops no lease, and fails with few records
 	}
+}
+
+// givenUp names the record that was given up because of err.
+func givenUp(err error) string {
+	if failure, is := errors.AsType[*changefeed.HandlerError](err); is {
+		err = failure.Err
+	}
+	return strings.TrimSuffix(err.Error(), ": "+errPoison.Error())
 }
 
 // lastBatch is the minimum number of changes in the batch during which a host crashes.
@@ -115,6 +129,9 @@ func (c *copier) Handle(ctx context.Context, b *changefeed.Batch) error {
 		}
 		c.report(event{Event: eventDying, Done: len(half), Of: len(b.Changes)})
 		return c.hang(ctx)
+	}
+	if err := c.poison.check(b.Changes); err != nil {
+		return err
 	}
 	if err := c.write(ctx, b.Changes); err != nil {
 		return err

@@ -3,9 +3,11 @@ package demo
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/letters"
 )
 
 // isolation stands between a host and everything that the host calls: the source, the
@@ -85,6 +87,15 @@ func (s isolatedSource) Read(ctx context.Context, r feed.Request) (feed.Page, er
 	return through(ctx, s.isolation, func() (feed.Page, error) { return s.Source.Read(ctx, r) })
 }
 
+// KeyHash implements [feed.KeyHasher].
+func (s isolatedSource) KeyHash(ctx context.Context, key feed.PartitionKey) (string, error) {
+	hasher, is := s.Source.(feed.KeyHasher)
+	if !is {
+		return "", feed.ErrUnsupported
+	}
+	return through(ctx, s.isolation, func() (string, error) { return hasher.KeyHash(ctx, key) })
+}
+
 // isolatedLeases is a lease container that a host reaches through its isolation.
 type isolatedLeases struct {
 	lease.Container
@@ -124,5 +135,53 @@ func (s isolatedStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, 
 
 func (s isolatedStore) Delete(ctx context.Context, l lease.Lease) error {
 	_, err := through(ctx, s.isolation, func() (struct{}, error) { return struct{}{}, s.store.Delete(ctx, l) })
+	return err
+}
+
+// isolatedLetters is a container for letters that a host reaches through its isolation.
+type isolatedLetters struct {
+	letters.Container
+	isolation *isolation
+}
+
+func (c isolatedLetters) Open(ctx context.Context, k letters.Key) (letters.Store, error) {
+	s, err := through(ctx, c.isolation, func() (letters.Store, error) { return c.Container.Open(ctx, k) })
+	if err != nil {
+		return nil, err
+	}
+	return isolatedLetterStore{Store: s, isolation: c.isolation}, nil
+}
+
+// isolatedLetterStore has the letters that a host reaches through its isolation.
+type isolatedLetterStore struct {
+	letters.Store
+	isolation *isolation
+}
+
+func (s isolatedLetterStore) Put(ctx context.Context, l letters.Letter) error {
+	_, err := through(ctx, s.isolation, func() (struct{}, error) { return struct{}{}, s.Store.Put(ctx, l) })
+	return err
+}
+
+func (s isolatedLetterStore) Read(ctx context.Context, q letters.Query) iter.Seq2[letters.Letter, error] {
+	return func(yield func(letters.Letter, error) bool) {
+		for l, err := range s.Store.Read(ctx, q) {
+			if l, err := through(ctx, s.isolation, func() (letters.Letter, error) { return l, err }); !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s isolatedLetterStore) Get(ctx context.Context, group, id string) (letters.Letter, error) {
+	return through(ctx, s.isolation, func() (letters.Letter, error) { return s.Store.Get(ctx, group, id) })
+}
+
+func (s isolatedLetterStore) Update(ctx context.Context, l letters.Letter) (letters.Letter, error) {
+	return through(ctx, s.isolation, func() (letters.Letter, error) { return s.Store.Update(ctx, l) })
+}
+
+func (s isolatedLetterStore) Delete(ctx context.Context, l letters.Letter) error {
+	_, err := through(ctx, s.isolation, func() (struct{}, error) { return struct{}{}, s.Store.Delete(ctx, l) })
 	return err
 }

@@ -44,6 +44,10 @@ func (r *runner) start(ctx context.Context, name string, m metric.MeterProvider)
 		isolatedSource{Source: r.containers.source.source(), isolation: h.isolation},
 		isolatedLeases{Container: r.containers.leases.leases(), isolation: h.isolation})
 	cfg.Metrics = m
+	if h.poison = r.poison; h.poison != nil {
+		cfg.Failure = failure(isolatedLetters{Container: r.containers.letters.letters(), isolation: h.isolation})
+		cfg.Concurrency = copiers // a batch has changes of one key
+	}
 	p, err := changefeed.New(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

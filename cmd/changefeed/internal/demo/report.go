@@ -30,6 +30,9 @@ type Report struct {
 	// Wrong is the number of copies that differ from their document, or that belong to no
 	// document.
 	Wrong int
+	// Letters is the number of changes that were kept as letters and then redriven. It is zero
+	// without Config.Poison.
+	Letters int
 	// LeaseMoves is the number of times that a lease got another owner.
 	LeaseMoves int
 	// LongestPause is the longest time in which a partition had changes and no host
@@ -59,6 +62,9 @@ func (r Report) Write(w io.Writer) error {
 	rows := [][2]string{{"written", view.Thousands(r.Written)}, {"delivered", view.Thousands(r.Delivered)}}
 	if r.Earlier > 0 {
 		rows = append(rows, [2]string{"from before", view.Thousands(r.Earlier)})
+	}
+	if r.Letters > 0 {
+		rows = append(rows, [2]string{"redriven", view.Thousands(r.Letters)})
 	}
 	rows = append(rows, [][2]string{
 		{"redelivered", view.Thousands(r.Redelivered)},

@@ -25,6 +25,8 @@ type runner struct {
 	plan      plan
 	estimator *estimator.Estimator
 	hosts     []*host
+	// poison is nil without Config.Poison.
+	poison *poison
 	// first and second are the two waves of writes.
 	first, second *wave
 	// leases are the leases at the last measurement. shownAt and shownDelivered are the
@@ -43,6 +45,9 @@ func newRunner(cfg Config, data dataset, all containers, before []end) (*runner,
 	r := &runner{
 		cfg: cfg, data: data, containers: all, count: newCounters(began, before), began: began,
 		plan: newPlan(cfg.Seed, len(data.records), cfg.Hosts),
+	}
+	if cfg.Poison {
+		r.poison = newPoison(data)
 	}
 	var rows, updated []int
 	for row := range data.records {
@@ -100,7 +105,11 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return r.finish(ctx)
+	caughtUp, err := r.finish(ctx)
+	if err != nil || !caughtUp || r.poison == nil {
+		return err
+	}
+	return r.redrive(ctx)
 }
 
 // introduce shows what the run will do, and the intervals of its hosts.
@@ -191,6 +200,10 @@ func (r *runner) hear(h *host, e event) {
 		if !h.crashed() {
 			r.say("%s: %s", h.called(), e.Text)
 		}
+	case eventGivenUp:
+		if !h.crashed() {
+			r.say("%s gives up %s; its key is parked", h.called(), e.Text)
+		}
 	case eventDelivered:
 		r.count.deliver(e)
 	case eventHandled:
@@ -240,25 +253,25 @@ func (r *runner) crash(ctx context.Context) error {
 }
 
 // finish waits until the copy has caught up. It gives up once the copy has made no
-// progress for patience.
-func (r *runner) finish(ctx context.Context) error {
+// progress for patience, and reports whether it has caught up.
+func (r *runner) finish(ctx context.Context) (caughtUp bool, err error) {
 	r.say("everything is written; waiting for the copy to catch up")
 	var last []view.Lease
 	moved := time.Now()
 	for {
 		caughtUp, err := r.look(ctx)
 		if err != nil || caughtUp {
-			return err
+			return caughtUp, err
 		}
 		if !slices.Equal(r.leases, last) {
 			moved, last = time.Now(), r.leases
 		}
 		if time.Since(moved) > patience {
 			r.say("no progress for %s: giving up", patience)
-			return nil
+			return false, nil
 		}
 		if err := pause(ctx, tick); err != nil {
-			return err
+			return false, err
 		}
 	}
 }
