@@ -285,8 +285,10 @@ func (c Config) withDefaults() Config {
 	}
 	setDefault(&c.Failure.Delay, backoffFirst)
 	setDefault(&c.Failure.MaxDelay, max(backoffMost, c.Failure.Delay))
-	setDefault(&c.Failure.Breaker.Letters, defaultBreakerLetters)
-	setDefault(&c.Failure.Breaker.Window, defaultBreakerWindow)
+	if c.Failure.Letters != nil {
+		setDefault(&c.Failure.Breaker.Letters, defaultBreakerLetters)
+		setDefault(&c.Failure.Breaker.Window, defaultBreakerWindow)
+	}
 	c.Range = c.Range.OrFull()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -387,6 +389,8 @@ func (c Config) validateNumbers() error {
 		return &ConfigError{"Failure.Letters", "is required with Failure.Attempts, because a change is given up only when it is kept as a letter"}
 	case c.Failure.Letters == nil && c.Failure.Park != 0:
 		return &ConfigError{"Failure.Park", "has an effect with Failure.Letters only"}
+	case c.Failure.Letters == nil && c.Failure.Breaker != Breaker{}:
+		return &ConfigError{"Failure.Breaker", "has an effect with Failure.Letters only"}
 	case c.Failure.Park < ParkKey || c.Failure.Park > ParkNone:
 		return &ConfigError{"Failure.Park", fmt.Sprintf("%d is not one of ParkKey, ParkItem and ParkNone", c.Failure.Park)}
 	case c.Failure.Letters != nil && c.Failure.Park == ParkKey && c.Order == OrderByItem:

@@ -42,7 +42,9 @@ type host struct {
 	keyReader *keyReader
 	// letters holds the letters of the processor. It is nil without Config.Failure.Letters.
 	letters letters.Store
-	breaker *breaker
+	// lettersRID is the rid of the container for letters, if its engine tells it.
+	lettersRID string
+	breaker    *breaker
 	// origin is the time at which the host's monotonic clock is zero.
 	origin time.Time
 }

@@ -44,15 +44,19 @@ type keyReader struct {
 
 // newKeyReader returns the keyReader for a container with the given partition key paths. It
 // returns a *ConfigError if changes cannot be ordered by them.
-func newKeyReader(paths []string, order Order) (*keyReader, error) {
+func newKeyReader(paths []string, cfg Config) (*keyReader, error) {
+	order, field, remedy := cfg.Order, "Concurrency", "must be 1"
+	if cfg.Concurrency == 1 {
+		field, remedy = "Failure.Letters", "must be nil"
+	}
 	if len(paths) == 0 && order == OrderByKey {
-		return nil, &ConfigError{"Concurrency", "must be 1, because Source names no partition key paths; or set Order to OrderByItem"}
+		return nil, &ConfigError{field, remedy + ", because Source names no partition key paths; or set Order to OrderByItem"}
 	}
 	k := &keyReader{items: order == OrderByItem, seed: maphash.MakeSeed()}
 	for _, path := range paths {
 		names, err := keypath.Parse(path)
 		if err != nil {
-			return nil, &ConfigError{"Concurrency", fmt.Sprintf("must be 1, because the container's partition key path %q cannot be read: %v", path, err)}
+			return nil, &ConfigError{field, fmt.Sprintf("%s, because the container's partition key path %q cannot be read: %v", remedy, path, err)}
 		}
 		k.paths = append(k.paths, names)
 	}

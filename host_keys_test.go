@@ -8,7 +8,7 @@ import (
 
 // A change that waits must not keep the buffer of its whole page in memory.
 func TestChangesOfKeysDoNotKeepTheirPage(t *testing.T) {
-	k, err := newKeyReader([]string{"/k"}, OrderByKey)
+	k, err := newKeyReader([]string{"/k"}, Config{Concurrency: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestChangesOfKeysDoNotKeepTheirPage(t *testing.T) {
 func TestKeysOfChangesDoNotDependOnTheirSpelling(t *testing.T) {
 	type change = feed.Change
 	doc := func(text string) change { return change{Current: []byte(text)} }
-	k, err := newKeyReader([]string{"/a", `/"b c"/d`}, OrderByKey)
+	k, err := newKeyReader([]string{"/a", `/"b c"/d`}, Config{Concurrency: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

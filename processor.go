@@ -112,7 +112,7 @@ func (h *host) open(ctx context.Context) error {
 		h.container, h.accountHost = identity.ContainerRID, identity.AccountHost
 		h.traces = newTraces(h.cfg, identity, h.owner)
 		if h.cfg.keyed() {
-			if h.keyReader, err = newKeyReader(identity.KeyPaths, h.cfg.Order); err != nil {
+			if h.keyReader, err = newKeyReader(identity.KeyPaths, h.cfg); err != nil {
 				return err
 			}
 		}

@@ -305,10 +305,12 @@ func (lw *leaseWriter) acknowledge(ask *checkpointAsk) {
 // givenUp records that the letters of batch b are written, so that its changes are done, even if
 // checkpoints are manual.
 func (lw *leaseWriter) givenUp(b *queuedBatch) {
+	places := b.places
+	b.places = nil // the user may keep the batch, and checkpoint it later
 	if b.acknowledged {
 		return
 	}
-	for _, o := range b.places {
+	for _, o := range places {
 		lw.progress.handled(o.page, 1)
 		lw.progress.finish(o.page, 1)
 	}

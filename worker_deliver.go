@@ -85,7 +85,7 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 		d.begin(doc)
 		return
 	}
-	for w.window.busy < w.cfg.Concurrency && d.opened && (ends || w.mayDeliver()) {
+	for w.window.busy < w.cfg.Concurrency && w.window.writing < maxWriting && d.opened && (ends || w.mayDeliver()) {
 		b := w.window.next(ends)
 		if b == nil {
 			return
@@ -93,6 +93,10 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 		d.take(b, doc.Range, bound)
 	}
 }
+
+// maxWriting is how many batches of a lease may wait for the container for letters at a time. When it
+// does not answer, the other keys go on until there are so many.
+const maxWriting = 64
 
 // take does the next thing with batch b: it calls the handler, or does what becomes of letters.
 func (d *deliverer) take(b *queuedBatch, keys feed.Range, bound time.Time) {
@@ -102,7 +106,7 @@ func (d *deliverer) take(b *queuedBatch, keys feed.Range, bound time.Time) {
 		d.writeLetters(b)
 	case r != nil && r.handled:
 		d.deleteLetter(b)
-	case r != nil && len(b.Changes) == 0:
+	case r != nil && (len(b.Changes) == 0 || b.failed): // somebody may have dropped it since
 		d.loadLetter(b)
 	case r != nil:
 		d.handle(b, keys, bound)

@@ -109,6 +109,13 @@ func (h *host) openLetters(ctx context.Context, identity feed.Identity, leases l
 	if err != nil {
 		return &LettersError{Op: "open", Err: err}
 	}
+	if s, identifies := store.(feed.Identifier); identifies {
+		id, err := s.ContainerID(ctx)
+		if err != nil {
+			return &LettersError{Op: "identify the container", Err: err}
+		}
+		h.lettersRID = id.RID
+	}
 	h.letters = store
 	return nil
 }
@@ -226,7 +233,7 @@ func (d *deliverer) written(b *queuedBatch, all []letters.Letter, err error) {
 	}
 	b.lane.retryDelay.done()
 	if b.redrive != nil {
-		w.parking.active--
+		delete(w.parking.active, b.redrive.unit)
 	}
 	w.writer.givenUp(b)
 	w.window.returned(b, true, 0)

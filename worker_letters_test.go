@@ -376,6 +376,7 @@ func TestLettersAreRefusedWhereTheyCannotWork(t *testing.T) {
 			"Failure.Attempts: is negative":                    {Failure: Failure{Attempts: -1}},
 			"Failure.Letters: is required with":                {Failure: Failure{Attempts: 1}},
 			"Failure.Park: has an effect with Failure.Letter":  {Failure: Failure{Park: ParkNone}},
+			"Failure.Breaker: has an effect with Failure.L":    {Failure: Failure{Breaker: Breaker{Letters: 5}}},
 			"Failure.Park: 3 is not one of":                    {Failure: Failure{Letters: p, Park: 3}},
 			"Failure.Park: cannot be ParkKey with OrderByItem": {Failure: Failure{Letters: p}, Order: OrderByItem},
 			"Checkpoint.Manual: cannot be combined":            {Failure: Failure{Letters: p, Park: ParkNone}, Checkpoint: Checkpointing{Manual: true}},

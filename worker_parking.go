@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -36,14 +37,13 @@ type parking struct {
 	calls *caller
 	// units has what is parked, by the hash of the key or item.
 	units map[uint64]parkedUnit
-	// unread reports whether the letters are to be read before the first batch. asked reports
-	// whether an operator asks for them, and session is the token in which to read them.
+	// unread reports whether the letters are to be read before the first batch, and asked whether
+	// an operator asks for them.
 	unread, asked bool
-	session       string
-	// waiting has the units whose letters are to be handed out and are not in the window yet.
-	// active is the number of those in it.
+	// waiting has the redrives that are not in the window yet, and active those in it, by their
+	// units.
 	waiting []*redrive
-	active  int
+	active  map[uint64]*redrive
 
 	// doubtful is the number of batches of which some letters may be written and others not. If the
 	// work ends now, the next owner has to know those.
@@ -69,10 +69,11 @@ type parkedUnit struct {
 const maxParked = 10_000
 
 func newParking(w *worker, a acquisition) parking {
-	p := parking{w: w, units: map[uint64]parkedUnit{}, retryDelay: w.backoff(a.lease, "letters")}
+	p := parking{w: w, units: map[uint64]parkedUnit{}, active: map[uint64]*redrive{}, retryDelay: w.backoff(a.lease, "letters")}
 	what, session := protocol.ParkedOf(a.lease)
 	if w.letters != nil {
-		p.calls, p.session = newCaller(), session
+		p.calls = newCaller()
+		w.joinSession(session)
 	}
 	switch {
 	case w.letters == nil:
@@ -100,29 +101,43 @@ func (p *parking) step(doc lease.Lease, settled bool) {
 	session, asks := protocol.AskedToRedrive(doc)
 	if asks && !p.unread {
 		p.asked = true
-		p.merge(session)
+		w.joinSession(session)
 	}
 	p.waiting = slices.DeleteFunc(p.waiting, func(r *redrive) bool {
-		inWindow := p.active < w.cfg.Concurrency && w.window.redrive(r)
+		inWindow := len(p.active) < w.cfg.Concurrency && w.window.redrive(r)
 		if inWindow {
-			p.active++
+			p.active[r.unit] = r
 		}
 		return inWindow
 	})
 	switch {
-	case p.calls.busy || !p.unread && !(p.asked && !asks && settled && p.idle()):
+	case p.calls.busy || !p.unread && !(p.asked && !asks && settled):
 	case w.now.Mono < p.notBefore:
 		w.wake(p.notBefore)
 	default:
-		p.read(session)
+		p.read()
 	}
 }
 
 // idle reports whether no letters are being handed out.
-func (p *parking) idle() bool { return p.active == 0 && len(p.waiting) == 0 }
+func (p *parking) idle() bool { return len(p.active) == 0 && len(p.waiting) == 0 }
 
-// merge adds a session token to those in which letters are read.
-func (p *parking) merge(session string) { p.session = p.w.letters.Session(session) }
+// session returns the token of all letters that the host has written or seen, and the rid of their
+// container. joinSession adds such a token to those in which letters are read, unless it is that of a
+// container that was deleted since, where nobody could read in it.
+func (h *host) session() string {
+	token := h.letters.Session("")
+	if token == "" || h.lettersRID == "" {
+		return token
+	}
+	return token + "@" + h.lettersRID
+}
+
+func (h *host) joinSession(session string) {
+	if token, rid, _ := strings.Cut(session, "@"); rid == "" || rid == h.lettersRID {
+		h.letters.Session(token)
+	}
+}
 
 // answers reports whether the document must be written at once, because an operator waits for the
 // answer. The letters are read after that. So a change that the operator makes before sees the
@@ -138,7 +153,7 @@ func (p *parking) sign(doc lease.Lease) lease.Lease {
 	case p.w.letters == nil:
 		return doc
 	case p.unread || len(p.units) > 0 || p.doubtful > 0 || p.asked || p.calls.busy || !p.idle():
-		doc = protocol.WithParked(doc, protocol.ParkedSome, p.w.letters.Session(""))
+		doc = protocol.WithParked(doc, protocol.ParkedSome, p.w.session())
 	case p.w.parks():
 		doc = protocol.WithParked(doc, protocol.ParkedNone, "")
 	default:
@@ -157,15 +172,12 @@ func (p *parking) inherited(doc lease.Lease) lease.Lease {
 	if p.w.letters == nil {
 		return doc
 	}
-	return protocol.WithParked(doc, protocol.ParkedSome, p.w.letters.Session(""))
+	return protocol.WithParked(doc, protocol.ParkedSome, p.w.session())
 }
 
-// read reads the letters of the lease's range. session is the token of a request that the lease
-// may have.
-func (p *parking) read(session string) {
+// read reads the letters of the lease's range.
+func (p *parking) read() {
 	w := p.w
-	w.letters.Session(p.session)
-	w.letters.Session(session)
 	p.asked = false
 	p.calls.start(func() func() {
 		all, err := w.readLetters(w.trust.ctx, w.claim.lease.Range, &p.patience)
@@ -223,20 +235,29 @@ func (p *parking) answered(all []letters.Letter, err error) {
 	for _, unit := range order {
 		parked, known := p.units[unit]
 		_, lane := w.keyReader.ofLetter(found[unit][0], w.unitsAreItems())
-		r := &redrive{unit: unit, hash: found[unit][0].Hash, lane: lane, known: known}
+		r := &redrive{unit: unit, hash: found[unit][0].Hash, lane: lane, from: found[unit][0].LSN, known: known}
 		if known {
 			parked.from = min(parked.from, found[unit][0].LSN)
 			p.units[unit] = parked
 		}
 		if r.next(found[unit]) >= 0 {
-			p.waiting = append(p.waiting, r)
+			p.enqueue(r)
 		}
 	}
 	for unit, parked := range p.units {
 		if found[unit] == nil { // somebody has dropped its letters
-			p.waiting = append(p.waiting, &redrive{unit: unit, hash: parked.hash, lane: parked.lane, known: true})
+			p.enqueue(&redrive{unit: unit, hash: parked.hash, lane: parked.lane, from: parked.from, known: true})
 		}
 	}
+}
+
+// enqueue adds a redrive, unless there is one of its unit already, which goes on until no letter is
+// left that may be handed out.
+func (p *parking) enqueue(r *redrive) {
+	if p.active[r.unit] != nil || slices.ContainsFunc(p.waiting, func(o *redrive) bool { return o.unit == r.unit }) {
+		return
+	}
+	p.waiting = append(p.waiting, r)
 }
 
 // add parks the unit of a letter.
@@ -309,5 +330,5 @@ var errTooManyParked = fmt.Errorf("the lease has %d parked keys, and parks no mo
 
 // hasRoom reports whether the unit of a batch that is given up may be parked.
 func (p *parking) hasRoom(b *queuedBatch) bool {
-	return !p.w.parks() || len(p.units) < maxParked || p.touches(b)
+	return !p.w.parks() || len(p.units)+p.doubtful < maxParked || p.touches(b)
 }

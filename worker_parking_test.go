@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,48 +108,6 @@ func parkingScene(t *testing.T, park Park, poison ...string) (*fakeSource, *fake
 	return source, leases, p, h, cfg
 }
 
-// The later changes of a key of which a letter exists must not overtake it, while all other keys go
-// on. When the letter is redriven, they follow in order, and then the newer ones.
-func TestKeyOfALetterIsParkedUntilItIsRedriven(t *testing.T) {
-	for _, concurrency := range []int{1, 8} {
-		synctest.Test(t, func(t *testing.T) {
-			source, leases, p, h, cfg := parkingScene(t, ParkKey, "a2")
-			cfg.Concurrency = concurrency
-			for i := range 4 {
-				source.items("a", fmt.Sprintf("a%d", i+1))
-				source.items("b", fmt.Sprintf("b%d", i+1))
-			}
-			idle(t, leases, cfg)
-			pause(time.Minute)
-			p.want(t, "of the parked key", "3 dead", "5 parked", "7 parked")
-			got := h.order()
-			slices.Sort(got)
-			wantOrder(t, "beside the letter", got, 1, 2, 4, 6, 8)
-			if parked := p.all(t)[1]; parked.Error != "" || parked.Attempts != 0 || parked.PartitionKey.String() != `["a"]` || parked.First.IsZero() {
-				t.Errorf("the parked letter is %+v", parked)
-			}
-			if doc := leases.doc("0"); doc.Continuation != "8" || doc.Properties["letters"] != "some" {
-				t.Errorf("the lease is %+v", doc)
-			}
-			source.items("a", "a5")
-			pause(time.Minute)
-			p.want(t, "of a key that stays parked", "3 dead", "5 parked", "7 parked", "9 parked")
-			h.heal(nil, "a2")
-			p.redrive(t, leases)
-			source.items("a", "a6")
-			pause(time.Minute)
-			wantOrder(t, "after the redrive", h.order(), 3, 5, 7, 9, 10)
-			p.want(t, "after the redrive")
-			source.items("a", "a7")
-			pause(time.Minute)
-			wantOrder(t, "of the key that is parked no longer", h.order(), 11)
-			if doc := leases.doc("0"); doc.Properties["letters"] != "none" || doc.Properties["redrive"] != "" {
-				t.Errorf("the lease is %+v", doc)
-			}
-		})
-	}
-}
-
 func TestItemOfALetterIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, p, h, cfg := parkingScene(t, ParkItem, "x")
@@ -165,81 +124,6 @@ func TestItemOfALetterIsParked(t *testing.T) {
 		pause(time.Minute)
 		wantOrder(t, "of the item that is parked no longer", h.order(), 6)
 		p.want(t, "after the redrive")
-	})
-}
-
-// Changes that do not build on each other overtake a letter, and only what an operator has chosen is
-// handed out again.
-func TestWithoutParkingOnlyChosenLettersAreRedriven(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkNone, "x", "z")
-		source.items("a", "x", "y", "z")
-		idle(t, leases, cfg)
-		pause(time.Minute)
-		wantOrder(t, "beside the letters", h.order(), 2)
-		h.heal(nil, "x", "z")
-		store, err := p.Container.Open(t.Context(), letters.Key{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		chosen := p.all(t)[1]
-		chosen.State = letters.Redriving
-		if _, err := store.Update(t.Context(), chosen); err != nil {
-			t.Fatal(err)
-		}
-		askToRedrive(leases)
-		pause(time.Minute)
-		wantOrder(t, "after the redrive", h.order(), 3)
-		p.want(t, "that nobody has chosen", "1 dead")
-		if doc := leases.doc("0"); doc.Properties["letters"] != "" || doc.Properties["redrive"] != "" {
-			t.Errorf("the lease is %+v", doc)
-		}
-	})
-}
-
-// When the handler fails once more with a letter, it is dead again, and the later ones keep waiting.
-func TestLetterThatFailsAgainIsDeadAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1", "a3")
-		source.items("a", "a1", "a2", "a3", "a4")
-		_, said := idle(t, leases, cfg)
-		pause(time.Minute)
-		before := len(said.of(GivenUp))
-		h.heal(nil, "a1")
-		h.heal(errors.New("still not"), "a3")
-		p.redrive(t, leases)
-		pause(time.Minute)
-		wantOrder(t, "up to the next poison", h.order(), 1, 2)
-		p.want(t, "behind it", "3 dead", "4 parked")
-		l := p.all(t)[0]
-		if l.Error != "still not" || l.Attempts != 2 || len(said.of(GivenUp)) != before+1 {
-			t.Errorf("the letter is %+v, and %d changes were given up", l, len(said.of(GivenUp)))
-		}
-		source.items("a", "a5")
-		pause(time.Minute)
-		p.want(t, "of the key that stays parked", "3 dead", "4 parked", "5 parked")
-		h.heal(nil, "a3")
-		askToRedrive(leases) // for the letter of another key
-		pause(time.Minute)
-		wantOrder(t, "behind a letter that nobody has chosen", h.order())
-	})
-}
-
-// To drop the letter that holds a key releases the rest in order, and to drop all of them unparks it.
-func TestDroppedLetterReleasesThoseBehindIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1", "b1")
-		source.items("a", "a1", "a2", "a3")
-		source.items("b", "b1", "b2")
-		idle(t, leases, cfg)
-		pause(time.Minute)
-		p.drop(t, leases, 1, 4, 5)
-		pause(time.Minute)
-		wantOrder(t, "after the drop", h.order(), 2, 3)
-		source.items("b", "b3")
-		pause(time.Minute)
-		wantOrder(t, "of the key without letters", h.order(), 6)
-		p.want(t, "after the drop")
 	})
 }
 
@@ -351,132 +235,6 @@ func TestHiddenChangeIsNotParked(t *testing.T) {
 	})
 }
 
-// A planned move waits for the letter in the handler, and nothing else of its key. The next owner
-// goes on with the redrive.
-func TestRedriveGoesOnWithTheNextOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1")
-		source.items("a", "a1", "a2", "a3")
-		cfg.Concurrency = 4
-		cfg.Handler = HandlerFunc(func(ctx context.Context, b *Batch) error {
-			if id, _ := b.Changes[0].ID(); id != "b1" {
-				time.Sleep(10 * time.Second)
-			}
-			return h.Handle(ctx, b)
-		})
-		r, _ := idle(t, leases, cfg)
-		pause(3 * time.Minute)
-		p.want(t, "before the redrive", "1 dead", "2 parked", "3 parked")
-		h.heal(nil, "a1")
-		p.redrive(t, leases)
-		pause(20 * time.Second)
-		source.items("a", "a4")
-		source.items("b", "b1")
-		pause(6 * time.Second) // b1 is handled, so the page has begun in which a4 waits behind the redrive
-		if err := r.end(); err != nil {
-			t.Fatal(err)
-		}
-		first := h.order()
-		if doc := leases.doc("0"); len(first) < 2 || len(first) > 3 || doc.Properties["letters"] != "some" || doc.Continuation != "5" {
-			t.Errorf("the first owner has handled %v; the lease is %+v", first, doc)
-		}
-		idle(t, leases, cfg)
-		pause(3 * time.Minute)
-		all := slices.DeleteFunc(append(first, h.order()...), func(lsn int64) bool { return lsn == 5 })
-		wantOrder(t, "by both owners", all, 1, 2, 3, 4)
-		p.want(t, "after the redrive")
-	})
-}
-
-// A letter that was handled and cannot be deleted is not handed out again while its owner lives.
-func TestHandledLetterIsDeletedInTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1")
-		source.items("a", "a1", "a2")
-		_, said := idle(t, leases, cfg)
-		pause(time.Minute)
-		h.heal(nil, "a1")
-		h.mu.Lock()
-		h.then = func() { p.breaks(errors.New("down")) }
-		h.mu.Unlock()
-		p.redrive(t, leases)
-		pause(time.Minute)
-		wantOrder(t, "while letters are down", h.order(), 1)
-		if len(said.of(Failed)) == 0 {
-			t.Error("nobody is told that the letter cannot be deleted")
-		}
-		h.mu.Lock()
-		h.then = nil
-		h.mu.Unlock()
-		p.breaks(nil)
-		pause(time.Minute)
-		wantOrder(t, "afterwards", h.order(), 2)
-		p.want(t, "afterwards")
-	})
-}
-
-// A request that comes while letters are read, or handed out, is answered as well.
-func TestRequestDuringARedriveIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1", "b1")
-		source.items("a", "a1", "a2")
-		source.items("b", "b1", "b2")
-		cfg.Handler = HandlerFunc(func(ctx context.Context, b *Batch) error { time.Sleep(20 * time.Second); return h.Handle(ctx, b) })
-		idle(t, leases, cfg)
-		pause(5 * time.Minute)
-		p.want(t, "before", "1 dead", "2 parked", "3 dead", "4 parked")
-		h.heal(nil, "a1")
-		p.redrive(t, leases) // which fails with b1 again
-		pause(30 * time.Second)
-		h.heal(nil, "b1")
-		for range 20 { // b1 is dead again at one of them
-			p.redrive(t, leases)
-			pause(10 * time.Second)
-		}
-		pause(5 * time.Minute)
-		p.want(t, "after")
-		got := h.order()
-		slices.Sort(got)
-		wantOrder(t, "in the end", got, 1, 2, 3, 4)
-	})
-}
-
-// What an operator changes before it sees the answer must be read, so the letters are read after the
-// answer is stored.
-func TestChangesBeforeTheAnswerAreRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1")
-		source.items("a", "a1")
-		idle(t, leases, cfg)
-		pause(time.Minute)
-		h.heal(nil, "a1")
-		var answered bool
-		leases.setBefore(func(w fakeWrite) error {
-			if _, asks := protocol.AskedToRedrive(leases.doc("0")); asks && !answered {
-				answered = true
-				time.Sleep(5 * time.Second) // the request is still unanswered
-				store, err := p.Container.Open(t.Context(), letters.Key{})
-				if err != nil {
-					return err
-				}
-				for _, l := range p.all(t) {
-					l.State = letters.Redriving
-					if _, err := store.Update(t.Context(), l); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-		askToRedrive(leases)
-		pause(time.Minute)
-		wantOrder(t, "after the answer", h.order(), 1)
-		if !answered {
-			t.Error("the request was not answered")
-		}
-	})
-}
-
 // A lease remembers at most so many parked keys. Then it waits, and says so.
 func TestLeaseWithTooManyParkedKeysWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -499,48 +257,6 @@ func TestLeaseWithTooManyParkedKeysWaits(t *testing.T) {
 		if n := len(p.all(t)); n != maxParked {
 			t.Errorf("%d letters after two were dropped; want two new ones", n)
 		}
-	})
-}
-
-// A letter that waits for its retry holds no position, so it refuses no checkpoint.
-func TestRedriveThatFailsRefusesNoCheckpoint(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey, "a1")
-		source.items("a", "a1")
-		cfg.Concurrency, cfg.Failure.Attempts = 4, 0
-		h.heal(Permanent(errors.New("no")), "a1")
-		var failures []error
-		cfg.Handler = HandlerFunc(func(ctx context.Context, b *Batch) error {
-			if err := h.Handle(ctx, b); err != nil {
-				return err
-			}
-			if id, _ := b.Changes[0].ID(); id == "slow" {
-				sleep(ctx, 10*time.Second)
-				return nil
-			}
-			if err := b.Checkpoint(ctx); err != nil {
-				failures = append(failures, err)
-			}
-			return nil
-		})
-		idle(t, leases, cfg)
-		pause(time.Minute)
-		h.heal(errors.New("not yet"), "a1")
-		p.redrive(t, leases)
-		pause(time.Minute)
-		source.items("c", "slow")
-		pause(time.Second)
-		source.items("b", "b1", "b2")
-		pause(time.Minute)
-		if len(failures) > 0 {
-			t.Errorf("checkpoints beside a redrive that fails: %v", failures)
-		}
-		got := h.order()
-		slices.Sort(got)
-		wantOrder(t, "beside a redrive that fails", got, 2, 3, 4)
-		h.heal(nil, "a1")
-		pause(time.Minute)
-		p.want(t, "after the redrive")
 	})
 }
 
@@ -591,4 +307,63 @@ func TestLettersThatTakeLongToReadAreReadInTheEnd(t *testing.T) {
 			t.Errorf("%d failures", n)
 		}
 	})
+}
+
+// tokens is a container for letters with session tokens. It was recreated, so that it knows those
+// of its rid only.
+type tokens struct {
+	*post
+	mu     sync.Mutex // guards the field below
+	joined []string
+}
+
+func (p *tokens) Open(ctx context.Context, k letters.Key) (letters.Store, error) {
+	s, err := p.post.Open(ctx, k)
+	return tokenStore{s, p}, err
+}
+
+type tokenStore struct {
+	letters.Store
+	p *tokens
+}
+
+func (s tokenStore) ContainerID(context.Context) (feed.ContainerID, error) {
+	return feed.ContainerID{Account: "a", RID: "new="}, nil
+}
+
+func (s tokenStore) Session(token string) string {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	if token != "" {
+		s.p.joined = append(s.p.joined, token)
+	}
+	return "0:1#7"
+}
+
+// The session token of a container that was deleted cannot be read in, so a lease that has one would
+// stand still without end.
+func TestTokenOfARecreatedContainerIsIgnored(t *testing.T) {
+	for token, joins := range map[string]bool{"0:1#5@old=": false, "0:1#5@new=": true, "0:1#5": true} {
+		synctest.Test(t, func(t *testing.T) {
+			source, leases, p, _, cfg := parkingScene(t, ParkKey)
+			known := &tokens{post: p}
+			cfg.Failure.Letters = known
+			source.items("a", "a1")
+			r, _ := idle(t, leases, cfg)
+			pause(time.Minute)
+			if err := r.end(); err != nil {
+				t.Fatal(err)
+			}
+			leases.edit("0", func(l *lease.Lease) { *l = protocol.WithParked(*l, protocol.ParkedSome, token) })
+			known.joined = nil
+			idle(t, leases, cfg)
+			pause(time.Minute)
+			if joined := slices.Contains(known.joined, "0:1#5"); joined != joins {
+				t.Errorf("%s: joined %v", token, known.joined)
+			}
+			if said := leases.doc("0").Properties["letters"]; said != "none" {
+				t.Errorf("the lease says %q", said)
+			}
+		})
+	}
 }

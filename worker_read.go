@@ -27,6 +27,10 @@ type reader struct {
 	// JavaLatestVersion, where every later read contains it. If zero, there is none.
 	startTime time.Time
 
+	// reached is the highest LSN that pages have shown, and caughtUp reports whether the end of the
+	// feed was reached once.
+	reached  int64
+	caughtUp bool
 	// read is the number of pages read so far, and attempts the number of reads since the last
 	// page.
 	read     int64
@@ -123,6 +127,10 @@ func (r *reader) answered(started time.Duration, page feed.Page, keys []changeKe
 	r.w.worked(atSource, r.w.token)
 	r.retryDelay.done()
 	r.read++
+	r.reached = max(r.reached, page.LSN)
+	if last := len(page.Changes) - 1; last >= 0 {
+		r.reached = max(r.reached, page.Changes[last].LSN)
+	}
 	r.attempts = 0
 	r.w.pushed(page, pagePosition{page: r.read, at: page.Continuation}, keys)
 	wasNow, moved := r.unresolved, page.Continuation != r.from.Continuation()
@@ -134,11 +142,15 @@ func (r *reader) answered(started time.Duration, page feed.Page, keys []changeKe
 	case len(page.Changes) > 0:
 		r.notBefore = r.pace.Changes(started, r.w.now.Mono, r.tail.Changes(page.LSN, page.End))
 	case !wasNow && r.tail.Empty(page.LSN, page.End, moved):
+		r.caughtUp = true
 		r.notBefore = r.pace.Empty(started, r.w.now.Mono, r.w.cfg.PollInterval)
 	default:
 		r.notBefore = 0
 	}
 }
+
+// passed reports whether every change before the LSN was read.
+func (r *reader) passed(lsn int64) bool { return r.caughtUp || r.reached >= lsn }
 
 // failed handles the error err of a read.
 func (r *reader) failed(err error) {

@@ -28,6 +28,8 @@ type redrive struct {
 	// hash is that of the unit's letters, by which they are found.
 	hash string
 	lane laneKey
+	// from is the LSN of the first of the letters.
+	from int64
 	// known reports whether the worker has parked the unit. Letters of other units are handed
 	// out only if an operator has chosen them. They may be those of a host that lost the lease
 	// while its letter was on the way.
@@ -60,15 +62,19 @@ func (h *host) unitsAreItems() bool {
 	return h.cfg.Failure.Park == ParkItem || h.cfg.Order == OrderByItem
 }
 
-// redrive puts a redrive into its lane, before what waits there. It reports false if the lane is
-// busy.
+// redrive puts a redrive into its lane, before what waits there. It reports false as long as the
+// redrive has to wait: the lane is busy or repeats what has failed, or a change that precedes the
+// letters was not handled yet. After a move such a change may come again, even after it was read once.
 func (q *window) redrive(r *redrive) bool {
-	if l := q.lanes[r.lane.hash]; !r.lane.alone && l != nil && l.busy {
+	if !q.w.reader.passed(r.from) || !r.lane.alone && q.holds(q.lanes[r.lane.hash], r) {
 		return false
 	}
 	l := q.lane(r.lane)
 	q.order++
 	b := &queuedBatch{lane: l, order: q.order, first: q.w.reader.read, filtered: true, redrive: r}
+	if len(l.queue) > 0 && !r.lane.alone {
+		b.order, b.first = l.queue[0].order, l.queue[0].first
+	}
 	if r.lane.alone {
 		q.barrier = q.order
 		if l.queue = append(l.queue, b); len(l.queue) == 1 {
@@ -86,6 +92,25 @@ func (q *window) redrive(r *redrive) bool {
 	return true
 }
 
+// holds reports whether a redrive has to wait for lane l, which may be nil.
+func (q *window) holds(l *lane, r *redrive) bool {
+	if l == nil || len(l.queue) == 0 {
+		return false
+	}
+	if l.busy || l.queue[0].failed {
+		return true
+	}
+	for _, b := range l.queue {
+		for i := range b.Changes {
+			c := &b.Changes[i]
+			if c.LSN < r.from && q.w.keyReader.unit(c, q.w.unitsAreItems()).hash == r.unit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // dropRedrive removes a redrive that has not started, because the work ends. It reports whether
 // there was one.
 func (q *window) dropRedrive() bool {
@@ -96,8 +121,9 @@ func (q *window) dropRedrive() bool {
 		}
 		l := h.lanes[i]
 		heap.Remove(h, i)
+		r := l.queue[0].redrive
 		q.shift(l)
-		q.w.parking.interrupted()
+		q.w.parking.interrupted(r)
 		return true
 	}
 	return false
@@ -105,8 +131,8 @@ func (q *window) dropRedrive() bool {
 
 // interrupted records that a redrive was removed. If the work goes on after all, the letters are
 // read once more.
-func (p *parking) interrupted() {
-	p.active--
+func (p *parking) interrupted(r *redrive) {
+	delete(p.active, r.unit)
 	p.asked = true
 }
 
@@ -148,18 +174,24 @@ func (d *deliverer) loadLetter(b *queuedBatch) {
 			case !found:
 				d.endRedrive(b)
 			default:
-				r.letter = l
-				b.Changes, b.attempts, b.failedAt = []feed.Change{l.Change()}, 0, time.Time{}
+				if r.letter.ID != l.ID {
+					b.attempts, b.failedAt = 0, time.Time{}
+				}
+				r.letter, b.failed = l, false
+				b.Changes = []feed.Change{l.Change()}
 				w.window.again(b)
 			}
 		}
 	})
 }
 
-// nextLetter lists the letters of a redrive, unless that was done, and returns the next one with
-// its items. One that was dropped meanwhile is passed over. It runs on one of the deliverer's
-// callers.
+// nextLetter lists the letters of a redrive, unless that was done, and returns the one under way, if
+// the handler has failed with it, or the next one, with its items. One that was dropped meanwhile is
+// passed over. It runs on one of the deliverer's callers.
 func (w *worker) nextLetter(r *redrive) (l letters.Letter, found bool, err error) {
+	if r.letter.ID != "" {
+		r.left = slices.Insert(r.left, 0, r.letter)
+	}
 	if !r.listed {
 		all, err := w.readLetters(w.trust.ctx, feed.Range{Min: r.hash, Max: r.hash + "00"}, &r.patience)
 		if err != nil {
@@ -246,6 +278,6 @@ func (w *worker) failAgain(b *queuedBatch, at time.Time) error {
 // endRedrive ends the redrive b. If letters of its unit are left, it stays parked.
 func (d *deliverer) endRedrive(b *queuedBatch) {
 	b.lane.retryDelay.done()
-	d.w.parking.active--
+	delete(d.w.parking.active, b.redrive.unit)
 	d.w.window.returned(b, true, 0)
 }
