@@ -32,8 +32,8 @@ type Change[T any] struct {
 
 // DecodeError reports that a change could not be decoded. It comes inside a
 // [HandlerError] and, like any handler's error, keeps the lease where it is until the
-// handler returns nil. To skip documents that cannot be decoded, take raw batches instead
-// ([HandlerFunc]).
+// handler returns nil. With [Failure.Letters], the change becomes a letter at once. To skip
+// documents that cannot be decoded, take raw batches instead ([HandlerFunc]).
 type DecodeError struct {
 	// ID is the item's ID, or empty if the change has no readable one.
 	ID string
