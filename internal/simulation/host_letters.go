@@ -137,9 +137,9 @@ func (h *host) failure() changefeed.Failure {
 }
 
 // redrive marks letters for the handler, as an operator does, and asks the owners of their leases:
-// all letters, or those of the n-th key.
-func (r *run) redrive(ctx context.Context, n int) {
-	r.correspond(ctx, n, func(ctx context.Context, s letters.Store, l letters.Letter) error {
+// all letters, or those of the n-th key. It reports whether there are any.
+func (r *run) redrive(ctx context.Context, n int) bool {
+	return r.correspond(ctx, n, func(ctx context.Context, s letters.Store, l letters.Letter) error {
 		l.State, l.ETag = letters.Redriving, ""
 		_, err := s.Update(ctx, l)
 		return err
@@ -164,20 +164,21 @@ func (r *run) dropLetters(ctx context.Context, n int) {
 
 var errSpared = errors.New("the letter is spared")
 
-// correspond changes letters, and then asks the owners of the leases to read them.
-func (r *run) correspond(ctx context.Context, n int, change func(context.Context, letters.Store, letters.Letter) error, drops bool) {
+// correspond changes letters, and then asks the owners of the leases to read them. It reports whether
+// there are letters.
+func (r *run) correspond(ctx context.Context, n int, change func(context.Context, letters.Store, letters.Letter) error, drops bool) bool {
 	w := r.world
 	s, err := w.letters.Open(ctx, letters.Key{})
 	if err != nil {
 		w.fails("cannot open the letters: %v", err)
-		return
+		return false
 	}
 	var keys []string
 	groups := map[string][]letters.Letter{}
 	for l, err := range s.Read(ctx, letters.Query{}) {
 		if err != nil {
 			w.fails("cannot read the letters: %v", err)
-			return
+			return false
 		}
 		if groups[l.Group] == nil {
 			keys = append(keys, l.Group)
@@ -185,7 +186,7 @@ func (r *run) correspond(ctx context.Context, n int, change func(context.Context
 		groups[l.Group] = append(groups[l.Group], l)
 	}
 	if len(keys) == 0 {
-		return
+		return false
 	}
 	for i, key := range keys {
 		if n != allKeys && i != n%len(keys) {
@@ -200,6 +201,7 @@ func (r *run) correspond(ctx context.Context, n int, change func(context.Context
 		}
 	}
 	r.askToRedrive(ctx)
+	return true
 }
 
 // askToRedrive asks the owners of all leases to read their letters.

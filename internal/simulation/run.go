@@ -284,6 +284,9 @@ func (r *run) rest(ctx context.Context) {
 	if r.scenario.has(failingOpens) {
 		r.sleep(longestRetryDelay)
 	}
+	if r.redrive(ctx, allKeys) { // some leases may have been deleted, and healed meanwhile
+		r.sleep(w.times.recovery())
+	}
 	if r.scenario.has(stoppedLeases) { // some may have been replaced by stopped children meanwhile
 		r.resumeLeases(ctx)
 		r.sleep(w.times.recovery())
