@@ -250,7 +250,7 @@ func (w *worker) step() bool {
 	w.now = w.clock()
 	w.alarm = never
 	w.ending.observe(w.writer.wanted())
-	w.parking.step(w.writer.doc, w.writer.settled())
+	w.parking.step(w.writer.doc)
 	w.deliver.step(w.writer.doc, w.writer.bound)
 	w.findGaps()
 	w.ending.step(w.deliver.calls > 0, w.writer.settled())

@@ -93,7 +93,7 @@ func (h *host) parks() bool { return h.letters != nil && h.cfg.Failure.Park != P
 
 // step reads the letters if that is due, and puts the units that are to be handed out into the
 // window, as many at a time as there are calls of the handler.
-func (p *parking) step(doc lease.Lease, settled bool) {
+func (p *parking) step(doc lease.Lease) {
 	w := p.w
 	if w.letters == nil || w.phase != phaseWorking || !w.trust.holds(w.now) {
 		return
@@ -111,7 +111,7 @@ func (p *parking) step(doc lease.Lease, settled bool) {
 		return inWindow
 	})
 	switch {
-	case p.calls.busy || !p.unread && !(p.asked && !asks && settled):
+	case p.calls.busy || !p.unread && !(p.asked && !asks):
 	case w.now.Mono < p.notBefore:
 		w.wake(p.notBefore)
 	default:
