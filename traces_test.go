@@ -384,7 +384,7 @@ func TestWriteWithoutAHandledBatchMakesNoSpan(t *testing.T) {
 		"hidden by the filter": {Handler: &collector{}, Filter: func(feed.Change) bool { return false }, Start: fromBeginning},
 		"given up":             withLetters(Config{Handler: HandlerFunc(func(context.Context, *Batch) error { return errors.New("no") })}, newPost(), 1),
 		"checkpointed in a context without a span": {
-			Handler:    HandlerFunc(func(_ context.Context, b *Batch) error { return b.Checkpoint(context.Background()) }),
+			Handler:    HandlerFunc(func(_ context.Context, b *Batch) error { return b.Checkpoint(context.Background()) }), //nolint:contextcheck // which is the case
 			Checkpoint: Checkpointing{Manual: true}, Start: fromBeginning,
 		},
 	} {
