@@ -24,7 +24,8 @@ import (
 //
 //	read        a read that returned changes, or failed             client
 //	process     a call of the handler; its context carries the span consumer
-//	checkpoint  a lease write whose position moves over changes     client
+//	checkpoint  a lease write whose position moves over batches     client
+//	            that the handler has handled or checkpointed in a span
 //
 // A read and a call of the handler begin traces of their own, even if Run's context has a span,
 // because that one would last as long as the process. A checkpoint continues the trace of the

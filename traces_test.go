@@ -357,6 +357,57 @@ func TestSpansHaveNoFailureWhereNothingFailed(t *testing.T) {
 	}
 }
 
+// A handler whose context ends because it takes longer than the drain has failed, but nobody needs a
+// notification that the host stops.
+func TestCallThatTheDrainEndsHasAFailedSpanAndNoNotification(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spans, provider := newSpans()
+		r, said := idle(t, newFakeStore(), Config{
+			Source: onePartition(3), Handler: &collector{took: time.Hour}, Start: fromBeginning, Traces: provider, DrainTimeout: time.Second,
+		})
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		if calls := spans.of("process"); len(calls) != 1 || calls[0].Status().Code != codes.Error {
+			t.Errorf("the calls: %v", spans.lines("process"))
+		}
+		if failed := said.of(Failed); len(failed) > 0 {
+			t.Errorf("notified of %+v", failed)
+		}
+	})
+}
+
+// A write whose position covers neither a call with handled changes nor a checkpoint in a span has
+// no trace to continue, so it has no span.
+func TestWriteWithoutAHandledBatchMakesNoSpan(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"hidden by the filter": {Handler: &collector{}, Filter: func(feed.Change) bool { return false }, Start: fromBeginning},
+		"given up":             withLetters(Config{Handler: HandlerFunc(func(context.Context, *Batch) error { return errors.New("no") })}, newPost(), 1),
+		"checkpointed in a context without a span": {
+			Handler:    HandlerFunc(func(_ context.Context, b *Batch) error { return b.Checkpoint(context.Background()) }), //nolint:contextcheck // which is the case
+			Checkpoint: Checkpointing{Manual: true}, Start: fromBeginning,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			spans, provider := newSpans()
+			source, leases := newFakeSource("0"), newFakeStore()
+			source.items("a", "1", "2", "3")
+			cfg.Source, cfg.Leases, cfg.Traces = source, leases, provider
+			r := start(t, cfg)
+			pause(time.Hour)
+			if err := r.end(); err != nil {
+				t.Fatal(err)
+			}
+			if at := leases.doc("0").Continuation; at != "3" {
+				t.Errorf("%s: the position is %q", name, at)
+			}
+			if lines := spans.lines("checkpoint"); len(lines) > 0 {
+				t.Errorf("%s: %v", name, lines)
+			}
+		})
+	}
+}
+
 // A conflict may show that an earlier attempt has stored the position, as after a lost answer.
 func TestConflictWithAnAttemptOfOursIsNoFailedCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -265,3 +265,12 @@ func processorsImage(t *testing.T, server map[string]string, certificate string)
 		t.Errorf("the host ended with %v: %s", err, log.String())
 	}
 }
+
+// A test runs in the directory of its package, so the path of the certificate is a whole one.
+func TestActionsTrustTheCertificateInEveryPackage(t *testing.T) {
+	const line = "SSL_CERT_FILE: "
+	page := text(t, "deploy/README.md")
+	if n := strings.Count(page, line); n == 0 || n != strings.Count(page, line+`"${{ github.workspace }}/emulator.pem"`) {
+		t.Errorf("%d lines set %s, and not each within the workspace", n, line)
+	}
+}

@@ -40,6 +40,20 @@ func decode(t *testing.T, path string, to any, strict bool) {
 	}
 }
 
+// The commands of make, which every user of the machine can list, have no key.
+func TestMakeShowsNoKey(t *testing.T) {
+	tool, err := exec.LookPath("make")
+	if err != nil {
+		t.Skip("needs make")
+	}
+	cmd := exec.CommandContext(t.Context(), tool, "-C", "..", "-n", "azure", "ENDPOINT=https://a.example.com")
+	cmd.Env = append(os.Environ(), "COSMOS_KEY=c2VjcmV0")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "-endpoint 'https://a.example.com'") || strings.Contains(string(out), "c2VjcmV0") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // A release has a binary for each system and processor that the documents promise, and
 // tells its version, which a wrong name after -X would leave out without an error.
 func TestReleaseHasEveryBinaryAndItsVersion(t *testing.T) {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,54 @@ func seconds(t *testing.T, name string) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(n) * time.Second
+}
+
+// settings returns the values of a setting in a unit, of which there is at least one.
+func settings(t *testing.T, unit, name string) []string {
+	t.Helper()
+	var values []string
+	for _, m := range regexp.MustCompile(`(?m)^`+name+`=(.*)$`).FindAllStringSubmatch(text(t, "deploy/systemd/"+unit), -1) {
+		values = append(values, m[1])
+	}
+	if values == nil {
+		t.Fatalf("%s has no line %s", unit, name)
+	}
+	return values
+}
+
+// instance returns the environment that the unit gives host n of a processor.
+func instance(t *testing.T, n int) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	for _, s := range settings(t, "processor@.service", "Environment") {
+		name, value, _ := strings.Cut(s, "=")
+		env[name] = strings.NewReplacer("%H", "machine", "%i", strconv.Itoa(n)).Replace(value)
+	}
+	return env
+}
+
+// Each host has a port of its own, and none has one of the server's, so that one machine can
+// run them all.
+func TestUnitsListenOnPortsOfTheirOwn(t *testing.T) {
+	taken := map[string]string{}
+	take := func(who, address string) {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Errorf("%s listens on %q: %v", who, address, err)
+		} else if taken[port] != "" {
+			t.Errorf("%s and %s both listen on port %s", taken[port], who, port)
+		}
+		taken[port] = who
+	}
+	for _, m := range regexp.MustCompile(`listen (\S+)`).FindAllStringSubmatch(settings(t, "changefeed-serve.service", "ExecStart")[0], -1) {
+		take("changefeed-serve", m[1])
+	}
+	if len(taken) != 2 {
+		t.Errorf("the server listens on %v", taken)
+	}
+	for n := 1; n <= 9; n++ {
+		take("processor@"+strconv.Itoa(n), instance(t, n)["LISTEN"])
+	}
 }
 
 // systemd itself checks the units, with programs that exist. Its own measure of how much a

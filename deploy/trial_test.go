@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -85,19 +86,11 @@ func TestRollingRestartLosesAndRedeliversNothing(t *testing.T) {
 // and creates the container of the orders.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	unit := func(name, line string) string {
-		t.Helper()
-		m := regexp.MustCompile(`(?m)^` + line + `=(.*)$`).FindStringSubmatch(text(t, "deploy/systemd/"+name))
-		if m == nil {
-			t.Fatalf("%s has no line %s", name, line)
-		}
-		return m[1]
-	}
 	line := strings.NewReplacer("/var/lib/changefeed", t.TempDir(), "127.0.0.1:8081", "127.0.0.1:0", "127.0.0.1:8080", freeAddress(t)).
-		Replace(unit("changefeed-serve.service", "ExecStart"))
+		Replace(settings(t, "changefeed-serve.service", "ExecStart")[0])
 	args := append(strings.Fields(line)[1:], "--partitions", strconv.Itoa(trialPartitions))
 	server := serving(t, exec.CommandContext(context.WithoutCancel(t.Context()), build(t, "..", "./cmd/changefeed"), args...)) //nolint:gosec // the arguments are the unit's
-	seconds, err := strconv.Atoi(unit("processor@.service", "TimeoutStopSec"))
+	seconds, err := strconv.Atoi(settings(t, "processor@.service", "TimeoutStopSec")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +109,7 @@ func newFleet(t *testing.T) *fleet {
 	t.Cleanup(func() { _ = out.Close() })
 	return &fleet{
 		t: t, program: build(t, "../examples", "./host"), stop: time.Duration(seconds) * time.Second, out: out, orders: orders,
-		env: append(os.Environ(), unit("processor@.service", "Environment"), "COSMOS_ENDPOINT="+server["endpoint"], "COSMOS_KEY="+server["key"], "SSL_CERT_FILE="+server["certificate"]),
+		env: append(os.Environ(), "COSMOS_ENDPOINT="+server["endpoint"], "COSMOS_KEY="+server["key"], "SSL_CERT_FILE="+server["certificate"], "WORK=200ms"),
 	}
 }
 
@@ -146,14 +139,13 @@ func (f *fleet) write() (written *atomic.Int64, stop func()) {
 // start starts host n, as its unit does, and waits until it is ready.
 func (f *fleet) start(n int) *host {
 	f.t.Helper()
-	name := strings.NewReplacer("%H", "machine", "%i", strconv.Itoa(n))
-	address := freeAddress(f.t)
-	h := &host{fleet: f, name: name.Replace("%H-%i"), url: "http://" + address, ended: make(chan error, 1), watched: make(chan error, 1)}
+	unit := instance(f.t, n)
+	h := &host{fleet: f, name: unit["INSTANCE"], url: "http://" + unit["LISTEN"], ended: make(chan error, 1), watched: make(chan error, 1)}
 	h.cmd = exec.CommandContext(f.t.Context(), f.program)
-	for _, v := range f.env {
-		h.cmd.Env = append(h.cmd.Env, name.Replace(v))
+	h.cmd.Env = slices.Clone(f.env)
+	for name, value := range unit {
+		h.cmd.Env = append(h.cmd.Env, name+"="+value)
 	}
-	h.cmd.Env = append(h.cmd.Env, "LISTEN="+address, "WORK=200ms")
 	h.cmd.Stdout, h.cmd.Stderr = f.out, os.Stderr
 	if err := h.cmd.Start(); err != nil {
 		f.t.Fatal(err)

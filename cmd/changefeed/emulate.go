@@ -32,7 +32,9 @@ func emulateCommand() *cobra.Command {
 		Use:    "emulate",
 		Short:  "Serve a store in memory, started as Microsoft's emulator images are",
 		Hidden: true,
-		Args:   noArguments,
+		// The image's entry point is this command, so the root's flag is out of reach there.
+		Version: versionLine(),
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if o, wrapped := out.(*output); wrapped {
@@ -40,7 +42,7 @@ func emulateCommand() *cobra.Command {
 			}
 			cfg := serve.Config{
 				Hosts: testcontainersHosts, AllowWellKnownKey: true, Partitions: 1, Drain: 10 * time.Second, LogLevel: slog.LevelInfo,
-				Version: release, Out: out, Log: cmd.ErrOrStderr(), Announce: emulatorLines,
+				Version: versionName(), Out: out, Log: cmd.ErrOrStderr(), Announce: emulatorLines,
 				Listen: net.JoinHostPort(address, cmp.Or(port, os.Getenv("PORT"), "8081")), Health: net.JoinHostPort(address, health),
 			}
 			// The older image speaks TLS. The newer one, the only one that has an explorer to switch

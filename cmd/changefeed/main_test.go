@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -188,6 +191,39 @@ func TestReleasesVersionComesFromItsTag(t *testing.T) {
 		if got := versionOf(info); !strings.HasPrefix(got, "changefeed v1.2.3 fedcba987654 2026-12-01T08:00:00Z go") {
 			t.Errorf("got %q", got)
 		}
+	}
+}
+
+// readyOutput is the output of a server, which it stops as soon as it is ready.
+type readyOutput struct {
+	text strings.Builder
+	stop func()
+}
+
+func (o *readyOutput) Write(text []byte) (int, error) {
+	if strings.Contains(string(text), "\nready\n") {
+		o.stop()
+	}
+	return o.text.Write(text)
+}
+
+// Both servers say which build they are, and not which release this tree was meant for.
+func TestServersPrintTheVersionOfTheBuild(t *testing.T) {
+	t.Cleanup(func() { buildVersion = "" })
+	buildVersion = "v1.2.3"
+	for _, args := range [][]string{
+		{"serve", "--listen", "127.0.0.1:0", "--tls", "off"},
+		{"emulate", "--address", "127.0.0.1", "--port", "0", "--health-port", "0", "--protocol", "http"},
+	} {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		out := &readyOutput{stop: stop}
+		if code := run(ctx, args, strings.NewReader(""), out, io.Discard); code != exitOK || !strings.HasPrefix(out.text.String(), "changefeed v1.2.3 serves ") {
+			t.Errorf("%s: status %d: %s", args[0], code, out.text.String())
+		}
+		stop()
+	}
+	if code, out, errOut := command(t, "emulate", "--version"); code != exitOK || out != versionLine() {
+		t.Errorf("emulate --version: status %d: %s%s", code, out, errOut)
 	}
 }
 

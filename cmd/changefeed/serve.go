@@ -57,8 +57,7 @@ or in memory if that directory cannot be written. Only its owner can read the da
 			if err := files.read(&cfg, cmd.ErrOrStderr()); err != nil {
 				return &usageError{err}
 			}
-			_, rest, _ := strings.Cut(versionLine(), " ")
-			cfg.Version, _, _ = strings.Cut(rest, " ")
+			cfg.Version = versionName()
 			cfg.Out, cfg.Log = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			err := serve.Run(cmd.Context(), cfg)
 			if _, ok := errors.AsType[*serve.ConfigError](err); ok {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -35,6 +36,11 @@ func versionCommand() *cobra.Command {
 func versionLine() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionOf(info)
+}
+
+// versionName returns the version alone, as servers report it.
+func versionName() string {
+	return strings.Fields(versionLine())[1]
 }
 
 // versionOf returns the version of a build, the commit and its date if they are known, and

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -159,6 +160,51 @@ func TestSecretsAreReferencesOnly(t *testing.T) {
 	s := c.SecurityContext
 	if *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !*r.deployment.Spec.Template.Spec.SecurityContext.RunAsNonRoot {
 		t.Errorf("the container may %+v", s)
+	}
+}
+
+// A secret may be called yes, and its key on, which YAML takes for booleans unless they are quoted.
+func TestNamesOfSecretsAreText(t *testing.T) {
+	const secret = "secret: {name: 'yes', key: 'on'}"
+	r := render(t, "{image: x, cosmos: {endpoint: 'https://a', "+secret+"}, keda: {enabled: true, database: shop, container: orders, leaseContainer: leases, processor: mailer}}")
+	if ref := r.deployment.Spec.Template.Spec.Containers[0].Env[2].ValueFrom.SecretKeyRef; ref.Name != "yes" || ref.Key != "on" {
+		t.Errorf("a host's key is %+v", ref)
+	}
+	if s := r.auth.Spec.SecretTargetRef; len(s) != 1 || s[0].Name != "yes" || s[0].Key != "on" {
+		t.Errorf("KEDA's key is %+v", s)
+	}
+	pod := decoded(t, "serve", "{image: x, "+secret+", tls: {secret: 'no'}}").set.Spec.Template.Spec
+	if ref := pod.Containers[0].Env[0].ValueFrom.SecretKeyRef; ref.Name != "yes" || ref.Key != "on" || pod.Volumes[0].Secret.SecretName != "no" {
+		t.Errorf("the server's key is %+v, its certificate %+v", ref, pod.Volumes[0].Secret)
+	}
+}
+
+// The collector's limit is nine tenths of the container's, as docs/where-to-run.md says.
+func TestCollectorsLimitIsNineTenthsOfTheContainers(t *testing.T) {
+	for limit, bytes := range map[string]int64{"": 256 << 20, "512Mi": 512 << 20, "1.5Gi": 3 << 29, "2G": 2e9, "300000000": 3e8, "null": 0} {
+		values := "{image: x, cosmos: {endpoint: 'https://a'}}"
+		if limit != "" { // otherwise the chart's own
+			values = strings.TrimSuffix(values, "}") + ", resources: {limits: {memory: " + limit + "}}}"
+		}
+		c := render(t, values).deployment.Spec.Template.Spec.Containers[0]
+		if got := c.Resources.Limits.Memory().Value(); got != bytes {
+			t.Errorf("the limit %q is %d bytes for Kubernetes", limit, got)
+		}
+		got, want := "", ""
+		if i := slices.IndexFunc(c.Env, func(e core.EnvVar) bool { return e.Name == "GOMEMLIMIT" }); i >= 0 {
+			got = c.Env[i].Value
+		}
+		if bytes > 0 {
+			want = strconv.FormatInt(bytes*9/10, 10)
+		}
+		if got != want {
+			t.Errorf("with a limit of %q, the collector's is %q, not %q", limit, got, want)
+		}
+	}
+	for _, limit := range []string{"256MB", "Mi", "1Gi1"} {
+		if _, err := files(t, "processor", "{image: x, cosmos: {endpoint: 'https://a'}, resources: {limits: {memory: "+limit+"}}}"); err == nil || !strings.Contains(err.Error(), "resources.limits.memory is "+limit) {
+			t.Errorf("with a limit of %q the chart answers %v", limit, err)
+		}
 	}
 }
 

@@ -160,13 +160,15 @@ func TestServersKeyIsAReference(t *testing.T) {
 	}
 }
 
-// The certificate has the names by which clients in the cluster reach the service, unless it is
-// a secret's.
-func TestCertificateHasTheServicesNames(t *testing.T) {
-	r := decoded(t, "serve", keyed)
-	for _, host := range []string{"mailer", "mailer.shop", "mailer.shop.svc", "mailer.shop.svc.cluster.local"} {
-		if !slices.Contains(r.set.Spec.Template.Spec.Containers[0].Args, "--host="+host) {
-			t.Errorf("the certificate has no name %s", host)
+// The server answers to the names by which clients in the cluster reach the service, whether it
+// makes its certificate for them, gets one from a secret, or needs none.
+func TestServerHasTheServicesNames(t *testing.T) {
+	for _, tls := range []string{"{}", "{mode: 'off'}", "{secret: pair}"} {
+		args := decoded(t, "serve", "{image: x, wellKnownKey: true, tls: "+tls+"}").set.Spec.Template.Spec.Containers[0].Args
+		for _, host := range []string{"mailer", "mailer.shop", "mailer.shop.svc", "mailer.shop.svc.cluster.local"} {
+			if !slices.Contains(args, "--host="+host) {
+				t.Errorf("tls %s: the server has no name %s", tls, host)
+			}
 		}
 	}
 	pod := decoded(t, "serve", "{image: x, wellKnownKey: true, tls: {secret: pair}}").set.Spec.Template.Spec
