@@ -141,7 +141,7 @@ func (d *deliverer) correspond(op string, b *queuedBatch, call func() (then func
 // writeLetters writes the letters of batch b, which was given up or whose key is parked.
 func (d *deliverer) writeLetters(b *queuedBatch) {
 	w, at := d.w, d.w.now.Wall
-	if w.parks() && !b.doubtful {
+	if w.parks() && b.redrive == nil && !b.doubtful {
 		b.doubtful = true
 		w.parking.doubtful++
 	}
@@ -153,7 +153,12 @@ func (d *deliverer) writeLetters(b *queuedBatch) {
 		} else {
 			all, err = w.putLetters(b, at)
 		}
-		return func() { d.written(b, all, err) }
+		return func() {
+			if errors.Is(err, errDropped) { // those behind it may follow
+				b.redrive.again, err = true, nil
+			}
+			d.written(b, all, err)
+		}
 	})
 }
 
@@ -233,7 +238,7 @@ func (d *deliverer) written(b *queuedBatch, all []letters.Letter, err error) {
 	}
 	b.lane.retryDelay.done()
 	if b.redrive != nil {
-		delete(w.parking.active, b.redrive.unit)
+		w.parking.over(b.redrive)
 	}
 	w.writer.givenUp(b)
 	w.window.returned(b, true, 0)

@@ -104,7 +104,7 @@ func (p *parking) step(doc lease.Lease) {
 		w.joinSession(session)
 	}
 	p.waiting = slices.DeleteFunc(p.waiting, func(r *redrive) bool {
-		inWindow := len(p.active) < w.cfg.Concurrency && w.window.redrive(r)
+		inWindow := p.mayRedrive() && w.window.redrive(r)
 		if inWindow {
 			p.active[r.unit] = r
 		}
@@ -186,7 +186,8 @@ func (p *parking) read() {
 }
 
 // readLetters returns the letters of a range, without their items. There may be so many that it takes
-// many requests. So patience, which is zero at first, doubles whenever it was too short.
+// many requests. So patience, which is zero at first, doubles whenever it was too short, up to
+// maxPatience.
 func (h *host) readLetters(ctx context.Context, r feed.Range, patience *time.Duration) (all []letters.Letter, err error) {
 	*patience = max(*patience, h.cfg.RequestTimeout)
 	ctx, cancel := context.WithTimeout(ctx, *patience)
@@ -194,7 +195,7 @@ func (h *host) readLetters(ctx context.Context, r feed.Range, patience *time.Dur
 	for l, err := range h.letters.Read(ctx, letters.Query{Range: r}) {
 		if err != nil {
 			if ctx.Err() != nil {
-				*patience *= 2
+				*patience = min(2**patience, max(maxPatience, h.cfg.RequestTimeout))
 			}
 			return nil, err
 		}
@@ -203,6 +204,9 @@ func (h *host) readLetters(ctx context.Context, r feed.Range, patience *time.Dur
 	}
 	return all, nil
 }
+
+// maxPatience is the longest time that a read of letters may take. One that hangs is repeated then.
+const maxPatience = 10 * time.Minute
 
 // answered handles the result of a read.
 func (p *parking) answered(all []letters.Letter, err error) {
@@ -246,18 +250,42 @@ func (p *parking) answered(all []letters.Letter, err error) {
 	}
 	for unit, parked := range p.units {
 		if found[unit] == nil { // somebody has dropped its letters
-			p.enqueue(&redrive{unit: unit, hash: parked.hash, lane: parked.lane, from: parked.from, known: true})
+			p.enqueue(&redrive{unit: unit, hash: parked.hash, lane: parked.lane, from: parked.from})
 		}
 	}
 }
 
-// enqueue adds a redrive, unless there is one of its unit already, which goes on until no letter is
-// left that may be handed out.
+// enqueue adds a redrive. If there is one of its unit under way, the unit's letters are looked at once
+// more after that, which works on what it has listed.
 func (p *parking) enqueue(r *redrive) {
-	if p.active[r.unit] != nil || slices.ContainsFunc(p.waiting, func(o *redrive) bool { return o.unit == r.unit }) {
+	if active := p.active[r.unit]; active != nil {
+		active.again = true
+		return
+	}
+	if slices.ContainsFunc(p.waiting, func(o *redrive) bool { return o.unit == r.unit }) {
 		return
 	}
 	p.waiting = append(p.waiting, r)
+}
+
+// over records that a redrive has ended.
+func (p *parking) over(r *redrive) {
+	delete(p.active, r.unit)
+	if r.again {
+		p.enqueue(&redrive{unit: r.unit, hash: r.hash, lane: r.lane, from: r.from})
+	}
+}
+
+// mayRedrive reports whether another redrive may begin: as many at a time as there are calls of the
+// handler, beside those that wait after a failure.
+func (p *parking) mayRedrive() bool {
+	handed := 0
+	for _, r := range p.active {
+		if !r.batch.failed {
+			handed++
+		}
+	}
+	return handed < p.w.cfg.Concurrency && len(p.active) < maxWriting
 }
 
 // add parks the unit of a letter.

@@ -34,6 +34,9 @@ type redrive struct {
 	// out only if an operator has chosen them. They may be those of a host that lost the lease
 	// while its letter was on the way.
 	known bool
+	// again reports whether the letters are to be looked at once more afterwards.
+	again bool
+	batch *queuedBatch
 	// patience is how long it may take to list the letters.
 	patience time.Duration
 	// left has the letters that were listed and not handed out yet.
@@ -72,6 +75,7 @@ func (q *window) redrive(r *redrive) bool {
 	l := q.lane(r.lane)
 	q.order++
 	b := &queuedBatch{lane: l, order: q.order, first: q.w.reader.read, filtered: true, redrive: r}
+	r.batch = b
 	if len(l.queue) > 0 && !r.lane.alone {
 		b.order, b.first = l.queue[0].order, l.queue[0].first
 	}
@@ -162,6 +166,9 @@ func (d *deliverer) sift(b *queuedBatch, bound time.Time) {
 // loadLetter reads the next letter of the redrive b, or ends it if there is none.
 func (d *deliverer) loadLetter(b *queuedBatch) {
 	w, r := d.w, b.redrive
+	if !r.listed {
+		_, r.known = w.parking.units[r.unit]
+	}
 	d.correspond("read letters", b, func() func() {
 		l, found, err := w.nextLetter(r)
 		return func() {
@@ -189,7 +196,7 @@ func (d *deliverer) loadLetter(b *queuedBatch) {
 // the handler has failed with it, or the next one, with its items. One that was dropped meanwhile is
 // passed over. It runs on one of the deliverer's callers.
 func (w *worker) nextLetter(r *redrive) (l letters.Letter, found bool, err error) {
-	if r.letter.ID != "" {
+	if r.letter.ID != "" && (len(r.left) == 0 || r.left[0].ID != r.letter.ID) {
 		r.left = slices.Insert(r.left, 0, r.letter)
 	}
 	if !r.listed {
@@ -258,6 +265,8 @@ func (w *worker) dropLetter(l letters.Letter) error {
 	}
 }
 
+var errDropped = errors.New("somebody has dropped the letter")
+
 // failAgain stores that the handler has failed with the letter of the redrive b.
 func (w *worker) failAgain(b *queuedBatch, at time.Time) error {
 	l := b.redrive.letter
@@ -267,8 +276,8 @@ func (w *worker) failAgain(b *queuedBatch, at time.Time) error {
 	defer cancel()
 	_, err := w.letters.Update(ctx, l)
 	switch {
-	case errors.Is(err, feed.ErrNotFound): // somebody has dropped it
-		return nil
+	case errors.Is(err, feed.ErrNotFound):
+		return errDropped
 	case err != nil:
 		return &LettersError{Op: "update the letter of item " + l.ItemID, Err: err}
 	}
@@ -278,6 +287,6 @@ func (w *worker) failAgain(b *queuedBatch, at time.Time) error {
 // endRedrive ends the redrive b. If letters of its unit are left, it stays parked.
 func (d *deliverer) endRedrive(b *queuedBatch) {
 	b.lane.retryDelay.done()
-	delete(d.w.parking.active, b.redrive.unit)
+	d.w.parking.over(b.redrive)
 	d.w.window.returned(b, true, 0)
 }

@@ -313,31 +313,42 @@ func (h *picky) slowly(cfg *Config) (set func(time.Duration)) {
 // After a move, changes that precede the letters may come again. If the letters were handed out
 // before those, the key would end at an old state.
 func TestRedriveWaitsForChangesThatComeAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey)
-		cfg.Failure.Attempts = 0
-		h.heal(errors.New("not yet"), "b1") // which holds the position
-		h.heal(Permanent(errors.New("no")), "a2")
-		slow := h.slowly(&cfg)
-		source.items("b", "b1")
-		source.items("a", "a1", "a2", "a3")
-		source.items("c", "c1")
-		r, _ := idle(t, leases, cfg)
-		pause(time.Minute)
-		p.want(t, "first", "3 dead", "4 parked")
-		if err := r.end(); err != nil {
-			t.Fatal(err)
-		}
-		h.order()
-		h.heal(nil, "a2")
-		slow(20 * time.Second)
-		idle(t, leases, cfg)
+	for _, early := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { redriveBesideChangesThatComeAgain(t, early) })
+	}
+}
+
+// early says that the letters wait for the handler before the next owner has read anything.
+func redriveBesideChangesThatComeAgain(t *testing.T, early bool) {
+	t.Helper()
+	source, leases, p, h, cfg := parkingScene(t, ParkKey)
+	cfg.Failure.Attempts = 0
+	h.heal(errors.New("not yet"), "b1") // which holds the position
+	h.heal(Permanent(errors.New("no")), "a2")
+	slow := h.slowly(&cfg)
+	source.items("b", "b1")
+	source.items("a", "a1", "a2", "a3")
+	source.items("c", "c1")
+	r, _ := idle(t, leases, cfg)
+	pause(time.Minute)
+	p.want(t, "first", "3 dead", "4 parked")
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	h.order()
+	h.heal(nil, "a2")
+	slow(20 * time.Second)
+	if early {
 		p.redrive(t, leases)
-		pause(10 * time.Minute)
-		got := slices.DeleteFunc(h.order(), func(lsn int64) bool { return lsn == 5 })
-		wantOrder(t, "by the next owner", got, 2, 3, 4)
-		p.want(t, "at the end")
-	})
+	}
+	idle(t, leases, cfg)
+	if !early {
+		p.redrive(t, leases)
+	}
+	pause(10 * time.Minute)
+	got := slices.DeleteFunc(h.order(), func(lsn int64) bool { return lsn == 5 })
+	wantOrder(t, "by the next owner", got, 2, 3, 4)
+	p.want(t, "at the end")
 }
 
 // The user may keep a batch and checkpoint it after it was given up. The position must not pass a
