@@ -452,41 +452,6 @@ func TestFilterHidesChangesBehindADividedBatch(t *testing.T) {
 	})
 }
 
-// silent is a letters container that never answers a write.
-type silent struct{ *post }
-
-func (s silent) Open(ctx context.Context, k letters.Key) (letters.Store, error) {
-	store, err := s.post.Open(ctx, k)
-	return silentStore{store}, err
-}
-
-type silentStore struct{ letters.Store }
-
-func (silentStore) Put(ctx context.Context, _ letters.Letter) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// Letters that are not answered take no call from the other keys.
-func TestSilentContainerForLettersDelaysNoOtherKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases := newFakeSource("0"), newFakeStore()
-		h := &picky{poison: map[string]error{}}
-		for i := range 10 {
-			source.items(fmt.Sprint("bad", i), fmt.Sprint("bad", i))
-			h.poison[fmt.Sprint("bad", i)] = errors.New("no")
-		}
-		source.writeKeys("0", keys(100, 100)...)
-		cfg := withLetters(Config{Source: source, Handler: h}, newPost(), 1)
-		cfg.Failure.Letters = silent{newPost()}
-		idle(t, leases, cfg)
-		pause(time.Minute)
-		if len(h.handled) != 100 || leases.doc("0").Continuation != "" {
-			t.Errorf("%d changes were handled; the position is %s", len(h.handled), leases.doc("0").Continuation)
-		}
-	})
-}
-
 // A change that is no JSON becomes a letter, too.
 func TestChangeThatIsNoJSONBecomesALetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

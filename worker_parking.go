@@ -255,8 +255,8 @@ func (p *parking) answered(all []letters.Letter, err error) {
 	}
 }
 
-// enqueue adds a redrive. If there is one of its unit under way, the unit's letters are looked at once
-// more after that, which works on what it has listed.
+// enqueue adds a redrive. If one of its unit is under way, that one goes on with the letters that it
+// has listed, and afterwards they are looked at once more.
 func (p *parking) enqueue(r *redrive) {
 	if active := p.active[r.unit]; active != nil {
 		active.again = true

@@ -1,21 +1,17 @@
 package changefeed
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
-	"github.com/changefeed-go/changefeed/letters"
 )
 
 // Whatever happens (failures, moves, crashes, redrives), nothing is lost, no letter stays, and the
@@ -100,55 +96,4 @@ func TestEveryKeyEndsAtItsNewestChange(t *testing.T) {
 			}
 		})
 	}
-}
-
-// slowPost is a container whose writes take long. most is how many were under way at a time.
-type slowPost struct {
-	*post
-	mu        sync.Mutex // guards the fields below
-	now, most int
-}
-
-func (p *slowPost) Open(ctx context.Context, k letters.Key) (letters.Store, error) {
-	s, err := p.post.Open(ctx, k)
-	return slowStore{s, p}, err
-}
-
-func (p *slowPost) count(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now += n
-	p.most = max(p.most, p.now)
-}
-
-type slowStore struct {
-	letters.Store
-	p *slowPost
-}
-
-func (s slowStore) Put(ctx context.Context, l letters.Letter) error {
-	s.p.count(1)
-	defer s.p.count(-1)
-	sleep(ctx, 5*time.Second)
-	return s.Store.Put(ctx, l)
-}
-
-// However slow the container for letters is, a limited number of batches wait for it.
-func TestSlowContainerForLettersGetsFewWritesAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, leases, p, h, cfg := parkingScene(t, ParkKey)
-		cfg.Failure.Attempts, cfg.Failure.Breaker.Letters = 1, -1
-		slow := &slowPost{post: p}
-		cfg.Failure.Letters = slow
-		for i := range 300 {
-			id := fmt.Sprintf("k%d", i)
-			h.heal(errors.New("no"), id)
-			source.items(id, id)
-		}
-		idle(t, leases, cfg)
-		pause(5 * time.Minute)
-		if n := len(p.all(t)); n != 300 || slow.most != maxWriting {
-			t.Errorf("%d letters, %d at a time", n, slow.most)
-		}
-	})
 }

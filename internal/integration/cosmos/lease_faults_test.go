@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -253,7 +254,8 @@ func TestReadOfAnOldReplicaIsNotAConflict(t *testing.T) {
 				old = body
 				res.Body = io.NopCloser(bytes.NewReader(body))
 			case r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/docs/") && behind.Load():
-				res.Body = io.NopCloser(bytes.NewReader(old))
+				res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(old)), int64(len(old))
+				res.Header.Set("Content-Length", strconv.Itoa(len(old)))
 				if r.Header.Get("X-Ms-Session-Token") != "" {
 					sessions.Add(1)
 				}

@@ -23,8 +23,8 @@ type step struct {
 	// chosen letter's key.
 	chosen bool
 	// marks reports whether the letter is to be marked. A parked letter behind a dead one of its key
-	// need not be, because it follows that one. Without such a one nobody waits for it, for
-	// instance since the processor parks no longer, and it is marked itself.
+	// need not be, because it follows that one. Without a dead letter before it, no owner would hand
+	// it out if its processor parks no longer, so it is marked itself.
 	marks bool
 	// newer is a later letter of the same item, because of which this one is deleted.
 	newer *letters.Letter
