@@ -220,11 +220,14 @@ func TestTailEndsIfItsFirstReadFails(t *testing.T) {
 func TestAListOfLeasesKeepsItsProcessor(t *testing.T) {
 	onRemote(t, func(r *remote) {
 		out, errOut, stop := r.start("leases", "ls", "--watch")
-		time.Sleep(10 * time.Second)
+		time.Sleep(12 * time.Second) // between two lists, so that the next one fails
 		r.process("printer")
 		r.down.Store(true)
 		time.Sleep(10 * time.Second)
 		r.down.Store(false)
+		if said := errOut.taken(); !strings.Contains(said, "listings fail; retrying") {
+			t.Errorf("no list has failed: %q", said)
+		}
 		out.taken()
 		time.Sleep(time.Minute)
 		if printed := out.taken(); !strings.Contains(printed, `processor "mailer"`) {

@@ -91,13 +91,18 @@ func endOfToken(body []byte, at int) int {
 
 // endOfString returns the offset after the string that begins at an offset of a JSON text.
 func endOfString(body []byte, at int) int {
-	for i := at + 1; i < len(body); i++ {
-		switch body[i] {
-		case '\\':
-			i++
-		case '"':
+	for i := at + 1; ; i++ {
+		n := bytes.IndexByte(body[i:], '"') // many times faster than a loop over the bytes
+		if n < 0 {
+			return len(body)
+		}
+		i += n
+		escapes := i
+		for body[escapes-1] == '\\' {
+			escapes--
+		}
+		if (i-escapes)%2 == 0 {
 			return i + 1
 		}
 	}
-	return len(body)
 }
