@@ -95,6 +95,9 @@ func (h *host) log(token string) *slog.Logger {
 // Config.Notify.
 func (h *host) notify(n Notification) {
 	log := h.log(n.LeaseToken)
+	if user, ok := errors.AsType[*HandlerError](n.Err); ok && user.Stack != nil {
+		log = log.With("stack", string(user.Stack))
+	}
 	switch n.Event {
 	case Acquired:
 		write := n.takeover.log(log).Info
@@ -118,9 +121,6 @@ func (h *host) notify(n Notification) {
 			log.Info("lease released", "reason", n.Reason.String())
 		}
 	case Failed:
-		if user, ok := errors.AsType[*HandlerError](n.Err); ok && user.Stack != nil {
-			log = log.With("stack", string(user.Stack))
-		}
 		if n.Attempt > 0 {
 			log = log.With("attempt", n.Attempt)
 		}

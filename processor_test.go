@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,24 @@ func TestStackOfAPanicIsLogged(t *testing.T) {
 		})
 		if !strings.Contains(text(), "panicsHere") {
 			t.Errorf("the log does not name the function that panicked:\n%s", text())
+		}
+	})
+}
+
+// A change that is given up, and a pause of the letters, show where the handler has panicked, too.
+func TestStackOfAPanicIsLoggedWithLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, text := logged()
+		cfg := withLetters(Config{Source: onePartition(2), Logger: logger, Handler: HandlerFunc(panicsHere)}, newPost(), 1)
+		cfg.Failure.Breaker = Breaker{Letters: 1}
+		idle(t, newFakeStore(), cfg)
+		pause(time.Minute)
+		for _, what := range []string{`msg="change given up`, `msg="the handler fails with everything`} {
+			if !slices.ContainsFunc(strings.Split(text(), "\n"), func(line string) bool {
+				return strings.Contains(line, what) && strings.Contains(line, "panicsHere")
+			}) {
+				t.Errorf("no line with %s names the function that panicked:\n%s", what, text())
+			}
 		}
 	})
 }

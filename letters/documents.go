@@ -43,7 +43,7 @@ type Method int
 
 // The kinds of writes.
 const (
-	Create Method = iota
+	Create Method = iota + 1
 	Upsert
 	Replace
 	Delete
