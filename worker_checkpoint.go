@@ -261,7 +261,7 @@ func (w *worker) afterwards(page int64) error {
 // observer's Close, which may have made the call.
 func (lw *leaseWriter) asked(ask *checkpointAsk, fixed bool) {
 	if ask.left {
-		lw.w.deliver.goesOn(ask.batch)
+		lw.w.goesOn(ask.batch)
 		return
 	}
 	if ask.page <= lw.progress.durable.page {

@@ -85,7 +85,12 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 		d.begin(doc)
 		return
 	}
-	for w.window.busy < w.cfg.Concurrency && w.window.writing < maxWriting && d.opened && (ends || w.mayDeliver()) {
+	if ends {
+		for r := w.window.dropRedrive(); r != nil; r = w.window.dropRedrive() {
+			w.parking.interrupted(r)
+		}
+	}
+	for d.opened && w.window.hasPlace() && (ends || w.mayDeliver()) {
 		b := w.window.next(ends)
 		if b == nil {
 			return
@@ -93,10 +98,6 @@ func (d *deliverer) step(doc lease.Lease, bound time.Time) {
 		d.take(b, doc.Range, bound)
 	}
 }
-
-// maxWriting is how many batches of a lease may wait for the container for letters at a time. When it
-// does not answer, the other keys go on until there are so many.
-const maxWriting = 64
 
 // take does the next thing with batch b: it calls the handler, or does what becomes of letters.
 func (d *deliverer) take(b *queuedBatch, keys feed.Range, bound time.Time) {
@@ -112,7 +113,10 @@ func (d *deliverer) take(b *queuedBatch, keys feed.Range, bound time.Time) {
 		d.handle(b, keys, bound)
 	case !b.filtered && w.filters(bound) && w.parking.touches(b):
 		d.sift(b, bound)
-	case w.parking.takes(b):
+	case w.parking.touches(b):
+		if n := w.parking.gather(b); n < len(b.Changes) {
+			w.window.divide(b, n)
+		}
 		d.writeLetters(b)
 	default:
 		d.handle(b, keys, bound)
@@ -166,23 +170,6 @@ func (d *deliverer) retryNow() {
 	d.notBefore = 0
 }
 
-// waits records that the handler waits for a checkpoint of batch b. Meanwhile another call may
-// be made, because what the checkpoint waits for may be a change that was not delivered yet.
-func (d *deliverer) waits(b *queuedBatch) {
-	if b.lane.busy && b.lane.queue[0] == b && !b.lent {
-		b.lent = true
-		d.w.window.busy--
-	}
-}
-
-// goesOn records that the handler goes on, though its checkpoint was not answered.
-func (d *deliverer) goesOn(b *queuedBatch) {
-	if b.lent {
-		b.lent = false
-		d.w.window.busy++
-	}
-}
-
 // answer answers a call of Batch.Checkpoint. If the handler has made it, its call counts again.
 func (d *deliverer) answer(ask *checkpointAsk, err error) {
 	if ask.batch.lent {
@@ -194,10 +181,10 @@ func (d *deliverer) answer(ask *checkpointAsk, err error) {
 
 // resume answers the calls of Batch.Checkpoint that wait for a place, as far as there are some.
 func (d *deliverer) resume() {
-	for len(d.resuming) > 0 && (d.w.window.busy < d.w.cfg.Concurrency && !d.w.window.isAlone() || d.w.phase >= phaseEnding) {
+	for len(d.resuming) > 0 && (d.w.window.mayResume() || d.w.phase >= phaseEnding) {
 		r := d.resuming[0]
 		d.resuming = d.resuming[1:]
-		d.goesOn(r.ask.batch)
+		d.w.window.takeBack(r.ask.batch)
 		r.ask.reply <- r.err
 	}
 }
@@ -350,7 +337,7 @@ func (o *outcome) settle(b *queuedBatch, err error) {
 // handled handles the outcome of a call of the handler with batch b.
 func (d *deliverer) handled(b *queuedBatch, o outcome) {
 	w, l := d.w, b.lane
-	d.goesOn(b)
+	w.window.takeBack(b)
 	if failure, ok := errors.AsType[*HandlerError](o.err); ok && failure.gap && b.acknowledged { // its changes count as handled
 		o = outcome{handled: len(b.Changes)}
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// The parts of a worker do not know each other. What one part finds out and another must
-// know passes through the methods of this file, and so does what a part may ask.
+// No part of a worker sets another's fields. What one part finds out and another must know passes
+// through the methods of this file, and so does what a part may ask. The deliverer alone uses others
+// itself: it takes batches from the window and gives them back, and asks parking which of them become
+// letters.
 
 // gone starts the end of a partition that a read has found gone. If the lease is stopped, it
 // is written first, because an operator may have resumed it since its last write. The
@@ -77,8 +79,10 @@ func (w *worker) delivered(b *queuedBatch, o outcome) {
 	}
 }
 
-// waits records that a call of Batch.Checkpoint for batch b waits. checkpointed answers it.
-func (w *worker) waits(b *queuedBatch)                       { w.deliver.waits(b) }
+// waits records that a call of Batch.Checkpoint for batch b waits, checkpointed answers it, and
+// goesOn records that the handler goes on without an answer.
+func (w *worker) waits(b *queuedBatch)                       { w.window.lend(b) }
+func (w *worker) goesOn(b *queuedBatch)                      { w.window.takeBack(b) }
 func (w *worker) checkpointed(ask *checkpointAsk, err error) { w.deliver.answer(ask, err) }
 
 // sign returns doc with what it is to say of its letters, and answers reports whether somebody
@@ -95,7 +99,7 @@ func (w *worker) findGaps() {
 	}
 	first, second := w.window.failing()
 	stuck := int64(never)
-	if w.window.busy+w.window.writing == 0 && !w.writer.answersSoon() {
+	if w.window.isIdle() && !w.writer.answersSoon() {
 		stuck = w.window.waiting()
 		if w.phase != phaseWorking || !w.leaseStop().IsZero() {
 			stuck = 0

@@ -124,15 +124,11 @@ func (h *host) openLetters(ctx context.Context, identity feed.Identity, leases l
 // does for a call of the handler, but another call may be made: the container may take long to
 // answer.
 func (d *deliverer) correspond(op string, b *queuedBatch, call func() (then func())) {
-	w := d.w
-	w.window.busy--
-	w.window.writing++
+	d.w.window.await()
 	d.start(op, func() func() {
 		then := call()
 		return func() {
-			w.window.busy++
-			w.window.writing--
-			d.goesOn(b)
+			d.w.window.answered(b)
 			then()
 		}
 	})
@@ -141,10 +137,7 @@ func (d *deliverer) correspond(op string, b *queuedBatch, call func() (then func
 // writeLetters writes the letters of batch b, which was given up or whose key is parked.
 func (d *deliverer) writeLetters(b *queuedBatch) {
 	w, at := d.w, d.w.now.Wall
-	if w.parks() && b.redrive == nil && !b.doubtful {
-		b.doubtful = true
-		w.parking.doubtful++
-	}
+	w.parking.doubt(b)
 	d.correspond("write letters", b, func() func() {
 		var all []letters.Letter
 		var err error
@@ -228,18 +221,8 @@ func (d *deliverer) written(b *queuedBatch, all []letters.Letter, err error) {
 	if b.failure != nil {
 		w.notify(Notification{Event: GivenUp, LeaseToken: w.token, Err: b.failure, Attempt: b.attempts})
 	}
-	for _, l := range all {
-		if w.parks() {
-			w.parking.add(l)
-		}
-	}
-	if b.doubtful {
-		w.parking.doubtful--
-	}
+	w.parking.written(b, all)
 	b.lane.retryDelay.done()
-	if b.redrive != nil {
-		w.parking.over(b.redrive)
-	}
 	w.writer.givenUp(b)
 	w.window.returned(b, true, 0)
 }

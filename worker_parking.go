@@ -104,7 +104,7 @@ func (p *parking) step(doc lease.Lease) {
 		w.joinSession(session)
 	}
 	p.waiting = slices.DeleteFunc(p.waiting, func(r *redrive) bool {
-		inWindow := p.mayRedrive() && w.window.redrive(r)
+		inWindow := p.mayRedrive() && w.reader.passed(r.from) && w.window.redrive(r, w.reader.read)
 		if inWindow {
 			p.active[r.unit] = r
 		}
@@ -268,6 +268,29 @@ func (p *parking) enqueue(r *redrive) {
 	p.waiting = append(p.waiting, r)
 }
 
+// doubt records that letters of batch b may be written from now on, and written that they are: all
+// of them.
+func (p *parking) doubt(b *queuedBatch) {
+	if p.w.parks() && b.redrive == nil && !b.doubtful {
+		b.doubtful = true
+		p.doubtful++
+	}
+}
+
+func (p *parking) written(b *queuedBatch, all []letters.Letter) {
+	for _, l := range all {
+		if p.w.parks() {
+			p.add(l)
+		}
+	}
+	if b.doubtful {
+		p.doubtful--
+	}
+	if b.redrive != nil {
+		p.over(b.redrive)
+	}
+}
+
 // over records that a redrive has ended.
 func (p *parking) over(r *redrive) {
 	delete(p.active, r.unit)
@@ -311,6 +334,12 @@ func (p *parking) remove(unit uint64) {
 	}
 }
 
+// knows reports whether a unit is parked.
+func (p *parking) knows(unit uint64) bool {
+	_, known := p.units[unit]
+	return known
+}
+
 // holds reports whether a change becomes a letter because its unit is parked.
 func (p *parking) holds(c *feed.Change) bool {
 	key := p.w.keyReader.unit(c, p.w.unitsAreItems())
@@ -318,13 +347,9 @@ func (p *parking) holds(c *feed.Change) bool {
 	return parked && !key.alone && c.LSN >= u.from
 }
 
-// takes reports whether batch b becomes letters because its unit is parked. If that holds for some
-// of its changes only, the others become a batch of their own, which stays whole: they follow when
-// the letters are written.
-func (p *parking) takes(b *queuedBatch) bool {
-	if !p.touches(b) {
-		return false
-	}
+// gather puts the changes of batch b first that are parked, and returns their number. The others
+// become a batch of their own, which stays whole: they follow when the letters are written.
+func (p *parking) gather(b *queuedBatch) int {
 	var changes, others []feed.Change
 	var places, otherPlaces []place
 	for i, c := range b.Changes {
@@ -336,14 +361,13 @@ func (p *parking) takes(b *queuedBatch) bool {
 	}
 	if len(others) > 0 {
 		b.Changes, b.places = append(changes, others...), append(places, otherPlaces...)
-		p.w.window.divide(b, len(changes))
 	}
-	return true
+	return len(changes)
 }
 
 // touches reports whether a change of batch b is parked.
 func (p *parking) touches(b *queuedBatch) bool {
-	if len(p.units) == 0 || b.lane == p.w.window.alone {
+	if len(p.units) == 0 {
 		return false
 	}
 	for i := range b.Changes {

@@ -68,13 +68,14 @@ func (h *host) unitsAreItems() bool {
 // redrive puts a redrive into its lane, before what waits there. It reports false as long as the
 // redrive has to wait: the lane is busy or repeats what has failed, or a change that precedes the
 // letters was not handled yet. After a move such a change may come again, even after it was read once.
-func (q *window) redrive(r *redrive) bool {
-	if !q.w.reader.passed(r.from) || !r.lane.alone && q.holds(q.lanes[r.lane.hash], r) {
+// at is the number of the last page that was read.
+func (q *window) redrive(r *redrive, at int64) bool {
+	if !r.lane.alone && q.holds(q.lanes[r.lane.hash], r) {
 		return false
 	}
 	l := q.lane(r.lane)
 	q.order++
-	b := &queuedBatch{lane: l, order: q.order, first: q.w.reader.read, filtered: true, redrive: r}
+	b := &queuedBatch{lane: l, order: q.order, first: at, filtered: true, redrive: r}
 	r.batch = b
 	if len(l.queue) > 0 && !r.lane.alone {
 		b.order, b.first = l.queue[0].order, l.queue[0].first
@@ -115,9 +116,9 @@ func (q *window) holds(l *lane, r *redrive) bool {
 	return false
 }
 
-// dropRedrive removes a redrive that has not started, because the work ends. It reports whether
-// there was one.
-func (q *window) dropRedrive() bool {
+// dropRedrive removes a redrive that has not started, because the work ends, and returns it. It
+// returns nil if there is none.
+func (q *window) dropRedrive() *redrive {
 	for _, h := range []*laneHeap{&q.ready, &q.delayed} {
 		i := slices.IndexFunc(h.lanes, func(l *lane) bool { return l.queue[0].redrive != nil })
 		if i < 0 {
@@ -127,10 +128,9 @@ func (q *window) dropRedrive() bool {
 		heap.Remove(h, i)
 		r := l.queue[0].redrive
 		q.shift(l)
-		q.w.parking.interrupted(r)
-		return true
+		return r
 	}
-	return false
+	return nil
 }
 
 // interrupted records that a redrive was removed. If the work goes on after all, the letters are
@@ -167,7 +167,7 @@ func (d *deliverer) sift(b *queuedBatch, bound time.Time) {
 func (d *deliverer) loadLetter(b *queuedBatch) {
 	w, r := d.w, b.redrive
 	if !r.listed {
-		_, r.known = w.parking.units[r.unit]
+		r.known = w.parking.knows(r.unit)
 	}
 	d.correspond("read letters", b, func() func() {
 		l, found, err := w.nextLetter(r)
@@ -242,10 +242,8 @@ func (d *deliverer) deleteLetter(b *queuedBatch) {
 			}
 			w.metrics.redrove()
 			r.letter, r.handled = letters.Letter{}, false
-			w.window.bytes -= b.Bytes
-			b.Changes, b.Bytes, b.failed = nil, 0, false
 			b.lane.retryDelay.done()
-			w.window.again(b)
+			w.window.emptied(b)
 		}
 	})
 }

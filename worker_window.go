@@ -284,8 +284,6 @@ func (q *window) full(uncovered int) bool {
 // failed before.
 func (q *window) next(ends bool) *queuedBatch {
 	now := q.w.now.Mono
-	for ends && q.dropRedrive() {
-	}
 	for !ends && len(q.delayed.lanes) > 0 {
 		l := q.delayed.lanes[0]
 		if l.due > now {
@@ -334,7 +332,7 @@ func (q *window) blocked(l *lane) bool {
 	if l != q.alone {
 		return l.queue[0].order > first
 	}
-	return q.busy+q.writing > 0 || slices.ContainsFunc(q.delayed.lanes, func(other *lane) bool { return other.queue[0].order < first })
+	return !q.isIdle() || slices.ContainsFunc(q.delayed.lanes, func(other *lane) bool { return other.queue[0].order < first })
 }
 
 // isAlone reports whether a change is in the handler beside which no other may be.
@@ -394,6 +392,13 @@ func (q *window) again(b *queuedBatch) {
 	q.busy--
 	q.bytes += b.measure()
 	heap.Push(&q.ready, b.lane)
+}
+
+// emptied puts the lane of a redrive back whose letter is done.
+func (q *window) emptied(b *queuedBatch) {
+	q.bytes -= b.Bytes
+	b.Changes, b.Bytes, b.failed = nil, 0, false
+	q.again(b)
 }
 
 // shift removes the first batch of a lane, which is in no heap, and puts the lane back if it has more.
