@@ -16,6 +16,10 @@ func TestTwoRefusalsDependOnTheVersionOfTheProtocol(t *testing.T) {
 	keyless("2018-12-31").want(400, 1001)
 	keyless("2020-07-15").want(400, 1001)
 	keyless("2020-11-05").want(201)
+	go20 := headers{wire.HeaderPartitionKey: "", wire.HeaderVersion: "2020-11-05"}
+	for _, body := range []string{`{"id":"a","pk":"p"}`, `{"id":"b","pk":null}`, `{"query":"SELECT c.id FROM c"}`} {
+		ts.do("POST", orders+"/docs", go20, body).want(400, 1001).wantText("has fewer components than defined")
+	}
 	without := func(version string) response {
 		return ts.do("PUT", uniqueUsers, headers{wire.HeaderVersion: version}, `{"id":"users","partitionKey":{"paths":["/pk"]}}`)
 	}

@@ -356,10 +356,10 @@ func TestTokenOfAnItemThatIsLinkedByItsRID(t *testing.T) {
 	b := ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"b","pk":"p"}`).object()
 	self := a["_self"].(string)
 	token := ts.token("p", "All", self, "")
-	ts.withToken("GET", "/"+self, token, nil, "").want(200).wantBody(`"id":"a"`)
+	ts.withToken("GET", "/"+self, token, pk(`["p"]`), "").want(200).wantBody(`"id":"a"`)
 	ts.withToken("GET", orders+"/docs/a", token, pk(`["p"]`), "").want(200)
 	ts.withToken("GET", orders+"/docs/a", token, pk(`["q"]`), "").want(403)
-	ts.withToken("GET", "/"+b["_self"].(string), token, nil, "").want(403)
+	ts.withToken("GET", "/"+b["_self"].(string), token, pk(`["p"]`), "").want(403)
 	ts.withToken("GET", orders+"/docs/b", token, pk(`["p"]`), "").want(403)
 	// The header names another key than the document with this rid. There the rid is only
 	// an ID, and an item has that ID.
@@ -370,7 +370,7 @@ func TestTokenOfAnItemThatIsLinkedByItsRID(t *testing.T) {
 		ts.withToken(method, "/"+self, token, pk(`["q"]`), body).want(403)
 	}
 	ts.withToken("GET", "/"+self, token, pk(`["p"]`), "").want(200).wantBody(`"id":"a"`)
-	ts.withToken("DELETE", "/"+self, token, nil, "").want(204)
+	ts.withToken("DELETE", "/"+self, token, pk(`["p"]`), "").want(204)
 }
 
 func TestTokenIsAcceptedInEveryFormThatSDKsWrite(t *testing.T) {

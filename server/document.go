@@ -16,8 +16,8 @@ import (
 // This file serves requests for one document: POST docs (create, upsert), and GET, PUT
 // and DELETE docs/<id>.
 //
-// Supported: the partition key from its header, or (create, upsert, replace) from the
-// document; If-Match and If-None-Match; Prefer: return=minimal. If a container is
+// Supported: the partition key from its header, or none for a create by azcosmos for Go whose
+// key is undefined; If-Match and If-None-Match; Prefer: return=minimal. If a container is
 // addressed by its rid, its documents may be, too. A document without an ID is refused,
 // as in the service, where only SDKs generate IDs. Requests with triggers are refused.
 // x-ms-indexing-directive and x-ms-consistency-level have no effect, because there is no
@@ -76,7 +76,17 @@ func (s *Server) postDocument(x *request) error {
 	if isUpsert(x) {
 		write = c.Upsert
 	}
+	named := key != nil
+	if !named {
+		if idOf(body.text) == "" {
+			return errNoKey // as of a query that is sent as application/json
+		}
+		key = feed.PartitionKey{feed.Undefined}
+	}
 	r, err := write(x.r.Context(), key, body.text, x.writeOptions())
+	if bad, ok := errors.AsType[*storetype.BadRequestError](err); ok && bad.Kind == storetype.KeyMismatch && !named {
+		return errNoKey
+	}
 	return x.sendWritten(r, err)
 }
 
@@ -165,10 +175,9 @@ func (s *Server) deleteDocument(x *request) error {
 }
 
 // documentKey returns the container in the path and the partition key in the header,
-// for a request that reads or writes a document. It
-// returns an error if the request has triggers, or no key. A request that addresses its
-// container by rid may leave the key to the document, and so may a create of azcosmos for Go,
-// which sends no header for a key whose only value is undefined.
+// for a request that reads or writes a document. It returns an error if the request has
+// triggers, or no key. A create may have none at the version of azcosmos for Go, which sends
+// no header for a key whose only value is undefined; the key is nil then.
 func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
 		return nil, nil, unsupported("a trigger")
@@ -179,7 +188,7 @@ func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	}
 	key, err := x.keyIn(c)
 	isFromGo := x.r.Method == http.MethodPost && x.header(wire.HeaderVersion) >= versionOfGo
-	if err == nil && key == nil && !x.byRID(c) && !isFromGo {
+	if err == nil && key == nil && !(isFromGo && len(c.KeyPaths()) == 1) {
 		err = errNoKey
 	}
 	return c, key, err
@@ -203,10 +212,8 @@ func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
 	if !x.byRID(c) {
 		return do(key, id)
 	}
-	if key != nil {
-		if _, err := c.Read(ctx, key, id, storetype.ReadOptions{}); err == nil {
-			return do(key, id)
-		}
+	if _, err := c.Read(ctx, key, id, storetype.ReadOptions{}); err == nil {
+		return do(key, id)
 	}
 	found, err := c.ItemByRID(ctx, key, id)
 	if err != nil {

@@ -230,15 +230,15 @@ func TestDocumentsAreAddressedByRID(t *testing.T) {
 	doc := ts.must("POST", orders+"/docs", h, `{"id":"1","pk":"p"}`).object()
 	self := "/" + strings.TrimSuffix(doc["_self"].(string), "/")
 	ts.do("GET", self, h, "").want(200).wantBody(`"id":"1"`)
-	ts.do("GET", self, nil, "").want(200).wantBody(`"id":"1"`)
+	ts.do("GET", self, nil, "").want(400, 1001)
 	ts.do("PUT", self, h, `{"id":"1","pk":"p","v":1}`).want(200).wantBody(`"v":1`)
-	ts.do("PUT", self, nil, `{"id":"1","pk":"p","v":2}`).want(200).wantBody(`"v":2`)
+	ts.do("PUT", self, nil, `{"id":"1","pk":"p","v":2}`).want(400, 1001)
 	// This item's ID is the rid of another item. A path with this text must address the
 	// item with the ID.
 	ts.must("POST", orders+"/docs", h, `{"id":"`+doc["_rid"].(string)+`","pk":"p"}`)
 	ts.do("DELETE", self, h, "").want(204)
 	ts.do("GET", orders+"/docs/1", h, "").want(200)
-	ts.do("DELETE", self, nil, "").want(204)
+	ts.do("DELETE", self, h, "").want(204)
 	ts.do("GET", orders+"/docs/1", h, "").want(404)
 	ts.do("GET", self, h, "").want(404)
 }

@@ -156,6 +156,56 @@ func keyIn(t *testing.T, c *engine.Container, p feed.Partition) (key string, key
 	return "", nil
 }
 
+// A read over several partitions has one continuation, and range says where it is. Sent to another
+// partition, it would leave rows out in silence.
+func TestContinuationsOverPartitionsAreGoodForTheirScope(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withItems(2, 60, 9)
+	ps, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := together(items(7), headers{wire.HeaderCrossPartition: "true"})
+	form := regexp.MustCompile(`^\[?\{"token":"-RID:~[^#]+#RT:\d#TRC:\d+#ISV:2#IEO:\d+#QCF:8","range":\{"min":"([0-9A-F]*)","max":"([0-9A-F]+)"\}\}\]?$`)
+	rows, borders, seen := 0, 0, map[string]bool{}
+	for token := ""; ; {
+		a := ts.ask(together(all, headers{"x-ms-continuation": token}), "SELECT c.id FROM c").want(200)
+		page := a.object()["Documents"].([]any)
+		rows += len(page)
+		for _, row := range page {
+			seen[row.(map[string]any)["id"].(string)] = true
+		}
+		if token = a.header.Get("x-ms-continuation"); token == "" {
+			break
+		}
+		m := form.FindStringSubmatch(token)
+		if m == nil {
+			t.Fatalf("the continuation is %s", token)
+		}
+		in := 0
+		if m[1] != "" {
+			in = 1
+		}
+		if m[1] != ps[in].Range.Min || m[2] != ps[in].Range.Max {
+			t.Errorf("the range of %s is no partition's", token)
+		}
+		if len(page) < 7 {
+			borders++
+		}
+		for i, p := range ps {
+			status := 400
+			if i == in {
+				status = 200
+			}
+			ts.ask(together(items(7), headers{"x-ms-documentdb-partitionkeyrangeid": p.ID, "x-ms-continuation": token}), "SELECT c.id FROM c").want(status)
+		}
+		ts.ask(latest(pk(`["k0"]`), headers{"x-ms-continuation": token}), "SELECT c.id FROM c").want(400)
+	}
+	if rows != 60 || len(seen) != 60 || borders != 1 {
+		t.Errorf("%d rows, %d of them different, and %d pages at the end of a partition", rows, len(seen), borders)
+	}
+}
+
 // Documents that are read without a query have such continuations, too.
 func TestContinuationsOfTheReadFeedAreGoodForTheirScopeOnly(t *testing.T) {
 	ts := newTestServer(t, Options{})

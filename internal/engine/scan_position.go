@@ -205,7 +205,8 @@ func (p *itemPart) end() itemPosition { return itemPosition{lower: p.upper, rang
 
 // ItemsPosition is a position among items that a range of keys and a document number
 // describe: the items of the range were read up to the number, in the order of their
-// numbers. If Keys has only a Min, that is a full key.
+// numbers. If Keys has only a Min, that is a full key, or with the number 0 the key before which
+// everything was read.
 type ItemsPosition struct {
 	Keys   feed.Range
 	Number uint32
@@ -216,7 +217,7 @@ type ItemsPosition struct {
 func ParseItemsPosition(continuation string) (p ItemsPosition, ok bool) {
 	at, _, err := (&ItemsRequest{ItemsRequest: storetype.ItemsRequest{Continuation: continuation}}).readPosition()
 	switch {
-	case err != nil || len(at.ranges) > 1 || at.last() == 0:
+	case err != nil || len(at.ranges) > 1 || at.last() == 0 && (len(at.ranges) > 0 || len(at.lower) == 0):
 		return p, false
 	case len(at.ranges) == 1 && at.number == 0:
 		p.Keys.Max = epk.Hex(at.ranges[0].upper)

@@ -23,15 +23,16 @@ import (
 // document. RT counts the pages that were read, and TRC their rows. range holds the keys
 // that the position divides.
 //
-// For a query in the order of the documents, rid and range are the whole position. Any other
-// position is in another part, RTD, which the service has for sorted queries, together with
-// the scope of the request if that is wider than range.
+// For a query in the order of the documents, rid and range are the whole position. If a
+// partition was read to its end, range has what is left, and rid ends with document number 0.
+// Any other position is in another part, RTD, which the service has for sorted queries.
 //
-// A continuation is good for its query, with the same values of parameters, and for its scope
-// or a part of it: after a split, SDKs send the continuation of a range for each of its parts.
-// But a partition key is no part of a range, and the other way round. Without that bond, a client that sends it with another partition, key or order would miss
-// rows and not notice. The number after IEO, which no SDK reads, is a checksum of all of it.
-// It prevents mistakes, but not forgery.
+// A continuation is good for its query, with the same values of parameters, and for the scope of
+// its request or a part of range: after a split, SDKs send the continuation of a range for each of
+// its parts. But a partition key is no part of a range, and the other way round. Without that
+// bond, a client that sends it with another partition, key or order would miss rows and not
+// notice. The number after IEO, which no SDK reads, holds two checksums: one of all this, and one
+// of the scope if that is not range. They prevent mistakes, but not forgery.
 
 // binding is what a continuation is good for.
 type binding struct {
@@ -87,15 +88,21 @@ func (b *binding) token(p position, n progress) (string, error) {
 	if ok {
 		number = at.Number
 	}
-	if ok && at.Keys.Max == "" {
+	switch {
+	case ok && number == 0:
+		keys.Min = at.Keys.Min
+	case ok && at.Keys.Max == "":
 		ok = b.byKey && at.Keys.Min == b.scope.Min
-	} else if ok {
+	case ok:
 		keys = at.Keys
+	}
+	if !b.scope.Contains(keys) {
+		keys, ok = b.scope, false
 	}
 	if text, err := p.text(); err != nil {
 		return "", err
-	} else if !ok || keys != b.scope || simple != (position{limit: -1}) {
-		rest = text + "~" + b.scope.Min + "~" + b.scope.Max
+	} else if !ok || simple != (position{limit: -1}) {
+		rest = text
 	}
 	if p.last != nil {
 		number = uint32(p.last.Tie) //nolint:gosec // a document number, or the number of a group
@@ -105,7 +112,8 @@ func (b *binding) token(p position, n progress) (string, error) {
 		parts = append(parts, "RTD:"+base64.RawURLEncoding.EncodeToString([]byte(rest)))
 	}
 	head := strings.Join(parts, "#") + "#ISV:2#IEO:"
-	t := queryToken{Token: head + b.checksum(head, keys) + "#QCF:8", Range: tokenRange{keys.Min, keys.Max}}
+	sum := b.checksum(head, keys, b.digest(keys))
+	t := queryToken{Token: head + strconv.FormatUint(sum, 10) + "#QCF:8", Range: tokenRange{keys.Min, keys.Max}}
 	var v any = t
 	if n.pages > 1 {
 		v = []queryToken{t}
@@ -114,27 +122,40 @@ func (b *binding) token(p position, n progress) (string, error) {
 	return string(text), err
 }
 
-// checksum returns the number after IEO of a continuation whose text begins with head.
-func (b *binding) checksum(head string, keys feed.Range) string {
+// digest returns the checksum of the scope, which is never 0, or 0 if the scope is keys.
+func (b *binding) digest(keys feed.Range) uint32 {
+	if keys == b.scope {
+		return 0
+	}
+	return max(1, crc32.Checksum([]byte(b.scope.Min+"-"+b.scope.Max), castagnoli))
+}
+
+// checksum returns the number after IEO of a continuation whose text begins with head and whose
+// scope has a digest.
+func (b *binding) checksum(head string, keys feed.Range, scope uint32) uint64 {
 	identity := ""
 	if b.query != nil {
 		identity = string(b.query.Identity())
 	}
 	sum := crc32.New(castagnoli)
-	for _, s := range []string{b.container.Identity().ContainerRID, strconv.FormatBool(b.ordered), strconv.Itoa(b.key), identity, head, keys.Min, keys.Max} {
+	of := []string{
+		b.container.Identity().ContainerRID, strconv.FormatBool(b.ordered), strconv.Itoa(b.key), identity, head,
+		keys.Min, keys.Max, strconv.FormatUint(uint64(scope), 10),
+	}
+	for _, s := range of {
 		_, _ = sum.Write(append([]byte(s), 0)) // never fails
 	}
-	return strconv.FormatUint(uint64(sum.Sum32()), 10)
+	return uint64(scope)<<32 | uint64(sum.Sum32())
 }
 
-var tokenForm = regexp.MustCompile(`^(-RID:~([^#]+)#RT:(\d{1,18})#TRC:(\d{1,18})(?:#RTD:([^#]*))?#ISV:2#IEO:)(\d+)#QCF:8$`)
+var tokenForm = regexp.MustCompile(`^(-RID:~([^#]+)#RT:(\d{1,18})#TRC:(\d{1,18})(?:#RTD:([^#]*))?#ISV:2#IEO:)(\d{1,20})#QCF:8$`)
 
 // ErrToken is an *[Error] with the service's answer to a continuation that does not belong to
 // the request.
 var ErrToken = badRequest("Invalid Continuation Token")
 
 // parse returns the position in a continuation. It returns an *[Error] unless the
-// continuation belongs to the query and its scope has that of the request.
+// continuation belongs to the query and to the scope of the request.
 func (b *binding) parse(text string) (p position, n progress, err error) {
 	var t queryToken
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
@@ -146,28 +167,29 @@ func (b *binding) parse(text string) (p position, n progress, err error) {
 	}
 	m := tokenForm.FindStringSubmatch(t.Token)
 	keys := feed.Range{Min: t.Range.Min, Max: t.Range.Max}
-	if m == nil || m[6] != b.checksum(m[1], keys) || !parseCount(m[3], &n.pages) || !parseCount(m[4], &n.rows) {
+	if m == nil || !parseCount(m[3], &n.pages) || !parseCount(m[4], &n.rows) {
+		return p, n, ErrToken
+	}
+	sum, err := strconv.ParseUint(m[6], 10, 64)
+	scope := uint32(sum >> 32)
+	if err != nil || sum != b.checksum(m[1], keys, scope) || !keys.Contains(b.scope) && (scope == 0 || scope != b.digest(keys)) {
 		return p, n, ErrToken
 	}
 	if m[5] == "" {
 		number, ok := numberOf(m[2], b.container.Identity().ContainerRID)
 		at := engine.ItemsPosition{Keys: keys, Number: uint32(number)} //nolint:gosec // numberOf returns 32 bits
-		if b.byKey && keys == b.scope {
+		if number == 0 || b.byKey && keys == b.scope {
 			at.Keys.Max = ""
 		}
 		p = position{limit: -1, after: at.Continuation()}
-		if !ok || p.after == "" || !keys.Contains(b.scope) {
+		if !ok || p.after == "" {
 			return p, n, ErrToken
 		}
 		return p, n, nil
 	}
 	rest, err := base64.RawURLEncoding.Strict().DecodeString(m[5])
-	parts := strings.Split(string(rest), "~")
-	if err != nil || len(parts) != 6 || !(feed.Range{Min: parts[4], Max: parts[5]}).Contains(b.scope) {
-		return p, n, ErrToken
-	}
-	p, ok := parsePosition(strings.Join(parts[:4], "~"), b.ordered)
-	if !ok {
+	p, ok := parsePosition(string(rest), b.ordered)
+	if err != nil || !ok {
 		return p, n, ErrToken
 	}
 	return p, n, nil
