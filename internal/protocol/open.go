@@ -63,7 +63,7 @@ func Open(
 	store, err := leases.Open(limited, key)
 	same := false
 	if err == nil {
-		same, err = SameContainer(limited, Identifier(source), Identifier(store))
+		same, err = SameContainer(limited, source, store)
 	}
 	switch {
 	case err != nil:
@@ -75,24 +75,22 @@ func Open(
 	return store, identity, nil
 }
 
-// Identifier returns the [feed.Identifier] of a source or a store, or nil if it can't tell which
-// container it uses.
-func Identifier(x any) feed.Identifier {
-	i, _ := x.(feed.Identifier)
-	return i
-}
-
-// SameContainer reports whether two sources or stores use the same container. It returns false if
-// one of them is nil, because nobody can tell, and the errors of ContainerID.
-func SameContainer(ctx context.Context, a, b feed.Identifier) (bool, error) {
-	if a == nil || b == nil {
+// SameContainer reports whether a and b, sources or stores of leases, use the same container.
+// It returns false if one of them is not a [feed.Identifier]. It returns the error of ContainerID.
+func SameContainer(ctx context.Context, a, b any) (bool, error) {
+	one, ok := a.(feed.Identifier)
+	if !ok {
 		return false, nil
 	}
-	id, err := a.ContainerID(ctx)
+	other, ok := b.(feed.Identifier)
+	if !ok {
+		return false, nil
+	}
+	id, err := one.ContainerID(ctx)
 	if err != nil {
 		return false, fmt.Errorf("identify the container: %w", err)
 	}
-	otherID, err := b.ContainerID(ctx)
+	otherID, err := other.ContainerID(ctx)
 	if err != nil {
 		return false, fmt.Errorf("identify the container: %w", err)
 	}

@@ -32,7 +32,7 @@ func openLetters(
 	key := letters.Key{
 		Processor: processor, Source: feed.ContainerID{RID: identity.ContainerRID}, Database: identity.Database, Container: identity.Container,
 	}
-	if s := Identifier(source); s != nil {
+	if s, can := source.(feed.Identifier); can {
 		var err error
 		if key.Source, err = s.ContainerID(ctx); err != nil {
 			return nil, fmt.Errorf("identify the monitored container: %w", err)
@@ -44,9 +44,9 @@ func openLetters(
 	}
 	for _, other := range []struct {
 		what string
-		of   feed.Identifier
-	}{{"monitored", Identifier(source)}, {"lease", Identifier(leases)}} {
-		same, err := SameContainer(ctx, other.of, Identifier(store))
+		of   any
+	}{{"monitored", source}, {"lease", leases}} {
+		same, err := SameContainer(ctx, other.of, store)
 		if err != nil {
 			return nil, err
 		}

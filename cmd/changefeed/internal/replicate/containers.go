@@ -184,7 +184,7 @@ func sameContainer(ctx context.Context, a, b Container) (bool, error) {
 	source := func(p Container) feed.Source {
 		return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{})
 	}
-	return protocol.SameContainer(ctx, protocol.Identifier(source(a)), protocol.Identifier(source(b)))
+	return protocol.SameContainer(ctx, source(a), source(b))
 }
 
 // maxFind is the maximum number of ids in one look-up, because the text of a query has a
