@@ -164,10 +164,10 @@ compare-java:
 azure-recorded:
 	$(GO) run ./internal/recorded $(if $(CASE),-case $(CASE))
 
-## azure: send the recorded requests to an account of yours and print what has changed, run the conformance suites and a processor there, and write REPORT=file; it costs money, and asks first (ENDPOINT=URL, and the key in the environment's COSMOS_KEY)
+## azure: send the recorded requests to an account of yours and print what has changed, run the conformance suites and a processor there, and write REPORT=file; it costs money, and asks first (ENDPOINT=URL, and the key as KEY=… or in the environment's COSMOS_KEY)
 azure:
-	@test -n '$(ENDPOINT)' || { echo 'make azure needs ENDPOINT=https://NAME.documents.azure.com:443/, and the key in the variable COSMOS_KEY of the environment'; exit 2; }
-	@$(GO) run ./internal/recorded -endpoint '$(ENDPOINT)' -suites $(if $(REPORT),-report '$(REPORT)')
+	@test -n '$(ENDPOINT)' || { echo 'make azure needs ENDPOINT=https://NAME.documents.azure.com:443/, and KEY=… or the variable COSMOS_KEY of the environment'; exit 2; }
+	@COSMOS_KEY="$${KEY:-$$COSMOS_KEY}" $(GO) run ./internal/recorded -endpoint '$(ENDPOINT)' -suites $(if $(REPORT),-report '$(REPORT)')
 
 ## install-check: install the command with `go install` from a module proxy in a directory (5 minutes, because it compiles every dependency anew)
 install-check:

@@ -145,7 +145,7 @@ func TestParametersThatAreMissingOrWrongAreNamed(t *testing.T) {
 }
 
 // maxText is the longest text of a query that is parsed, in bytes.
-const maxText = 256 << 10
+const maxText = 512 << 10
 
 // Texts that are too long or too deeply nested must be refused, in time and memory
 // proportional to their length.

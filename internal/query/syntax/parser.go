@@ -217,5 +217,6 @@ func (p *parser) query(q *Select) *Select {
 	return q
 }
 
-// maxText limits the length of a query's text in bytes. The service has the same limit.
-const maxText = 256 << 10
+// maxText limits the length of a query's text in bytes. The account of the service names the same
+// limit, as maxSqlQueryInputLength.
+const maxText = 512 << 10
