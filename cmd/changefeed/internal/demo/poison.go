@@ -126,20 +126,9 @@ func ask(ctx context.Context, leases lease.Store, session string) error {
 		return fmt.Errorf("list the leases: %w", err)
 	}
 	for _, l := range listing.Leases {
-		for {
-			if _, asked := protocol.AskedToRedrive(l); asked {
-				break
-			}
-			_, err := leases.Update(ctx, protocol.AskToRedrive(l, time.Now(), session))
-			conflict, changed := errors.AsType[*lease.ConflictError](err)
-			if changed { // its owner has written it
-				l = conflict.Current
-				continue
-			}
-			if err != nil && !errors.Is(err, feed.ErrNotFound) {
-				return fmt.Errorf("ask the owner of lease %s: %w", l.Token, err)
-			}
-			break
+		_, err := protocol.AskOwner(ctx, leases.Update, l, time.Now(), session)
+		if err != nil && !errors.Is(err, feed.ErrNotFound) {
+			return fmt.Errorf("ask the owner of lease %s: %w", l.Token, err)
 		}
 	}
 	return nil

@@ -151,6 +151,22 @@ func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Docum
 	return parseDocument(answer.Body, c.Keyed)
 }
 
+// update replaces the document of i by l. If another client has written it meanwhile, update reads i
+// and the store's time again, and returns a *[lease.ConflictError].
+func (c *Container) update(ctx context.Context, s *Survey, i *Item, l lease.Lease) (lease.Lease, error) {
+	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(l))
+	if !changed(err) {
+		return l, err
+	}
+	if i.Document, s.Now, err = c.Read(ctx, i.Document.ID, i.Key); err != nil {
+		return l, err
+	}
+	if i.Lease, err = s.Codec.Decode(i.Body); err != nil {
+		return l, err
+	}
+	return l, l.Conflict(i.Lease)
+}
+
 // Delete deletes d. It returns a *ChangedError if d has changed.
 func (c *Container) Delete(ctx context.Context, d Document) error {
 	if err := c.client.DeleteDocument(ctx, c.key(d.Key), d.ID, d.ETag); err != nil {
