@@ -34,8 +34,8 @@ type lag struct {
 	store  lease.Store
 	mode   feed.Mode
 	start  feed.Start
-	// expiration is the leases' expiration interval.
-	expiration time.Duration
+	// terms are the intervals of the hosts.
+	terms protocol.Terms
 
 	// ends contains the last LSN of each partition at the previous measurement.
 	ends []end
@@ -111,7 +111,7 @@ func (l *lag) passed(rng feed.Range, first int64) bool {
 
 // live reports whether a lease has a live owner.
 func (l *lag) live(x lease.Lease, now time.Time) bool {
-	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.expiration+time.Second)
+	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.terms.Takeover())
 }
 
 // idle reports whether all of the processor's leases are free or expired.

@@ -247,7 +247,7 @@ func (r *replication) lag(ctx context.Context, processor string, mode feed.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("leases in %s of %s: %w", r.Leases, r.Leases.Account.Settings, err)
 	}
-	return &lag{source: r.source, store: store, mode: mode, start: start, expiration: r.Expiration}, nil
+	return &lag{source: r.source, store: store, mode: mode, start: start, terms: protocol.Terms{Expiration: r.Expiration}}, nil
 }
 
 // announce prints what this run copies and what it does not copy.
