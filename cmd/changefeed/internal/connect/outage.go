@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/outage"
 )
 
@@ -62,21 +63,9 @@ func (o *Outage) WhileThrottled(ctx context.Context, interval time.Duration, f f
 			return nil
 		}
 		o.Failed("", err)
-		if err := Sleep(ctx, interval); err != nil {
+		if err := follow.Sleep(ctx, interval); err != nil {
 			return err
 		}
-	}
-}
-
-// Sleep waits for a time. It returns the error of ctx if that ends before.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	shown "github.com/changefeed-go/changefeed/cmd/changefeed/internal/letters"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/letters"
@@ -112,7 +113,7 @@ func (r *runner) redrive(ctx context.Context) error {
 			r.say("no letter was redriven for %s: giving up, with %s left", patience, view.Plural(left, "letter", "letters"))
 			return nil
 		}
-		if err := pause(ctx, tick); err != nil {
+		if err := follow.Sleep(ctx, tick); err != nil {
 			return err
 		}
 	}

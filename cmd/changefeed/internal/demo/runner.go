@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 )
 
 // runner carries out the plan of a run. It starts and stops writers and hosts. Its
@@ -169,7 +170,7 @@ func (r *runner) until(ctx context.Context, done func() bool) error {
 		if _, err := r.look(ctx); err != nil {
 			return err
 		}
-		if err := pause(ctx, tick); err != nil {
+		if err := follow.Sleep(ctx, tick); err != nil {
 			return err
 		}
 	}
@@ -270,7 +271,7 @@ func (r *runner) finish(ctx context.Context) (caughtUp bool, err error) {
 			r.say("no progress for %s: giving up", patience)
 			return false, nil
 		}
-		if err := pause(ctx, tick); err != nil {
+		if err := follow.Sleep(ctx, tick); err != nil {
 			return false, err
 		}
 	}
