@@ -12,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/follow"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // runner carries out the plan of a run. It starts and stops writers and hosts. Its
@@ -41,7 +42,7 @@ type runner struct {
 
 // newRunner returns a runner. before are the ends of the container's partitions after the
 // earlier runs on the same data.
-func newRunner(cfg Config, data dataset, all containers, before []end) (*runner, error) {
+func newRunner(cfg Config, data dataset, all containers, before []protocol.End) (*runner, error) {
 	began := time.Now()
 	r := &runner{
 		cfg: cfg, data: data, containers: all, count: newCounters(began, before), began: began,

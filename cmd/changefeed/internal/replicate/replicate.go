@@ -215,7 +215,10 @@ func open(ctx context.Context, cfg Config, failures *errorLog) (*replication, *s
 		if st.TargetEmpty, err = isEmpty(ctx, documents); err != nil {
 			return err
 		}
-		st.Ends, err = endsOf(ctx, r.source)
+		ends, err := protocol.Ends(ctx, r.source, feed.LatestVersion)
+		for _, e := range ends {
+			st.Ends = append(st.Ends, stateEnd{e.Min, e.Max, e.LSN})
+		}
 		return err
 	})
 	if err != nil {
