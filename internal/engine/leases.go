@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -43,19 +42,9 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lease container: %w", err)
 	}
-	const remedy = "use a container that is partitioned by /id for the leases"
-	keyed := slices.Equal(p.KeyPaths, []string{"/partitionKey"})
-	if !keyed && !p.SystemKey && !slices.Equal(p.KeyPaths, []string{"/id"}) {
-		return nil, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases cannot be found by their ids", p.ID, strings.Join(p.KeyPaths, ", ")),
-			Remedy: remedy,
-		}
-	}
-	if p.DefaultTTL > 0 {
-		return nil, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and a lease that expires loses its position", p.ID, p.DefaultTTL),
-			Remedy: "set its DefaultTTL to 0, or " + remedy,
-		}
+	keyed, err := lease.CheckContainer(p.ID, p.KeyPaths, p.SystemKey, p.DefaultTTL)
+	if err != nil {
+		return nil, err
 	}
 	codec, err := lease.NewCodec(l.dialect, k, keyed)
 	if err != nil {
