@@ -390,7 +390,7 @@ func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 	}
 	for i, got := range results {
 		switch {
-		case got.Status == http.StatusTooManyRequests, got.Status == statusRetryWith:
+		case got.Status == http.StatusTooManyRequests, got.Status == wire.StatusRetryWith:
 			r.retry(ops[i:i+1], time.Duration(got.Wait)*time.Millisecond, false)
 		case got.Status == http.StatusGone:
 			r.retry(ops[i:i+1], 0, true)

@@ -2,6 +2,10 @@ package wire
 
 import "encoding/json"
 
+// StatusRetryWith is the service's status 449, for which net/http has no name: the write conflicted
+// with another write, and the client is to send the same request again.
+const StatusRetryWith = 449
+
 // The values of [HeaderSubStatus].
 const (
 	SubNone                    = 0

@@ -17,6 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/outage"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // Outage prints the failures of requests that a command retries: a line when they begin,
@@ -117,10 +118,6 @@ func Throttled(err error) bool {
 	return throttled || Status(err) == http.StatusTooManyRequests
 }
 
-// statusRetryWith is the HTTP status by which the service reports a conflict with another
-// write.
-const statusRetryWith = 449
-
 // Temporary reports whether the request that returned err may succeed later. That of a
 // refused connection may, because the server may be starting.
 func Temporary(err error) bool {
@@ -135,7 +132,7 @@ func Temporary(err error) bool {
 	case Throttled(err):
 		return true
 	case status != 0:
-		return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == statusRetryWith
+		return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == wire.StatusRetryWith
 	case Hopeless(err):
 		return errors.Is(err, syscall.ECONNREFUSED)
 	}
