@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -58,28 +56,21 @@ type leaseStore struct {
 	db    *DB
 	c     *Container
 	codec lease.Codec
-	// spent is the cost of all requests in hundredths of a request unit.
-	spent atomic.Int64
+	Charges
 }
 
 var _ feed.Identifier = (*leaseStore)(nil)
-
-// Charged returns the total charge of the requests; see [lease.Store].
-func (s *leaseStore) Charged() float64 { return float64(s.spent.Load()) / 100 }
 
 // ContainerID implements [feed.Identifier].
 func (s *leaseStore) ContainerID(context.Context) (feed.ContainerID, error) {
 	return s.c.containerID(), nil
 }
 
-// spend adds the charge of a request.
-func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge * 100))) }
-
 // SetInitialized implements [lease.Store].
 func (s *leaseStore) SetInitialized(ctx context.Context, initialised bool) error {
 	if initialised {
 		res, err := s.c.Create(ctx, nil, s.codec.Marker(), storetype.WriteOptions{})
-		s.spend(res.Charge)
+		s.Add(res.Charge)
 		if err != nil && !errors.Is(err, storetype.ErrConflict) {
 			return fmt.Errorf("create the marker: %w", err)
 		}
@@ -87,7 +78,7 @@ func (s *leaseStore) SetInitialized(ctx context.Context, initialised bool) error
 	}
 	id := s.codec.MarkerID()
 	res, err := s.c.Delete(ctx, s.keyOf(id), id, storetype.WriteOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	if err != nil && !errors.Is(err, feed.ErrNotFound) {
 		return fmt.Errorf("delete the marker: %w", err)
 	}
@@ -101,7 +92,7 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 		return lease.Lease{}, fmt.Errorf("create lease: %w", err)
 	}
 	res, err := s.c.Create(ctx, nil, s.codec.Encode(l), storetype.WriteOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	switch {
 	case errors.Is(err, storetype.ErrConflict):
 		return lease.Lease{}, s.conflict(ctx, l)
@@ -126,7 +117,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 		}
 		return nil, l.Conflict(current)
 	}, storetype.WriteOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	switch {
 	case errors.As(err, &conflict):
 		return lease.Lease{}, conflict
@@ -139,7 +130,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 // Delete implements [lease.Store].
 func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 	res, err := s.c.Delete(ctx, s.key(l), l.ID, storetype.WriteOptions{IfMatch: l.ETag})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	switch {
 	case errors.Is(err, storetype.ErrPreconditionFailed):
 		return s.conflict(ctx, l)
@@ -152,7 +143,7 @@ func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 // conflict reads the document that refused a write, and returns the conflict.
 func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
 	res, err := s.c.Read(ctx, s.key(l), l.ID, storetype.ReadOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	if err != nil {
 		return fmt.Errorf("read lease %s after a conflict: %w", l.Token, err)
 	}
@@ -190,7 +181,7 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 		return lease.Listing{}, fmt.Errorf("list leases: %w", err)
 	}
 	s.c.spend(readCharge(size))
-	s.spend(readCharge(size))
+	s.Add(readCharge(size))
 	return listing, nil
 }
 
