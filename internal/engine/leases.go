@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/layout"
 	"github.com/changefeed-go/changefeed/lease"
@@ -195,47 +193,30 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 	}
 	defer v.release()
 	listing.Now = s.db.Now()
-	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, s.c.number)
-	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: layout.Successor(lower)})
-	if err != nil {
-		return listing, 0, s.db.fault(err)
-	}
-	defer func() {
-		if cerr := index.Close(); err == nil && cerr != nil {
-			err = s.db.fault(cerr)
-		}
-	}()
 	marker := []byte(s.codec.MarkerID())
 	var prefixes [][]byte
 	for _, prefix := range s.codec.Prefixes() {
 		prefixes = append(prefixes, []byte(prefix))
 	}
 	var document []byte
-	for ok := index.First(); ok; ok = index.Next() {
-		if err := ctx.Err(); err != nil {
-			return listing, 0, err
-		}
-		e, err := layout.DecodeEntry(index.Value())
-		if err != nil {
-			return listing, 0, s.db.fault(err)
-		}
-		point := index.Key()[layout.ContainerKeySize:][:e.Point]
-		id := index.Key()[layout.ContainerKeySize+len(point):]
+	err = s.c.scanAll(ctx, v, nil, func(i *indexed) (more bool, err error) {
+		id := i.id()
 		isLease := slices.ContainsFunc(prefixes, func(p []byte) bool { return bytes.HasPrefix(id, p) })
 		if !isLease && !bytes.Equal(id, marker) ||
-			layout.Expired(e.TS, int32(st.meta.props.DefaultTTL), e.TTL, listing.Now.Unix()) {
-			continue
+			layout.Expired(i.TS, int32(st.meta.props.DefaultTTL), i.TTL, listing.Now.Unix()) {
+			return true, nil
 		}
 		document = document[:0]
 		if isLease {
-			if document, err = s.c.fetch(v.snap, document, e, point); err != nil {
-				return listing, 0, err
+			if document, err = s.c.fetch(v.snap, document, i.Entry, i.pointBytes()); err != nil {
+				return false, err
 			}
 		}
-		s.codec.List(&listing, string(id), unixTime(e.TS), document)
+		s.codec.List(&listing, string(id), unixTime(i.TS), document)
 		size += len(document)
-	}
-	return listing, size, nil
+		return true, nil
+	})
+	return listing, size, err
 }
 
 // OtherHosts returns the other account hosts under which the container has leases of this
@@ -249,26 +230,17 @@ func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer v.release()
-	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, s.c.number)
-	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: layout.Successor(lower)})
-	if err != nil {
-		return nil, s.db.fault(err)
-	}
 	var ids []string
-	for ok := index.First(); ok && ctx.Err() == nil; ok = index.Next() {
-		e, err := layout.DecodeEntry(index.Value())
-		if err != nil {
-			_ = index.Close()
-			return nil, s.db.fault(err)
+	err = s.c.scanAll(ctx, v, nil, func(i *indexed) (bool, error) {
+		if bytes.HasPrefix(i.id(), []byte(s.codec.Processor())) {
+			ids = append(ids, string(i.id()))
 		}
-		if id := index.Key()[layout.ContainerKeySize+e.Point:]; bytes.HasPrefix(id, []byte(s.codec.Processor())) {
-			ids = append(ids, string(id))
-		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	if err := index.Close(); err != nil {
-		return nil, s.db.fault(err)
-	}
-	return s.codec.OtherHosts(ids), ctx.Err()
+	return s.codec.OtherHosts(ids), nil
 }
 
 // publicETag returns the ETag of a document as a point read returns it.
