@@ -16,40 +16,7 @@ import (
 
 // metrics holds the OpenTelemetry instruments of a processor. All have the attribute
 // "processor", its name. The values of several hosts in one process add up.
-//
-//	changefeed.processor.changes        {change}      changes that the handler handled
-//	changefeed.processor.redeliveries   {change}      changes delivered again because the
-//	                                                  handler failed; not those delivered
-//	                                                  again after a crash or a lost lease
-//	changefeed.processor.batch.duration s             time of a call of the handler, by
-//	                                                  outcome (ok, error)
-//	changefeed.processor.batch.attempt  {attempt}     which delivery of its batch by this host
-//	                                                  a call of the handler was
-//	changefeed.processor.retry.delay    s             time from a failure of the handler to
-//	                                                  the next call
-//	changefeed.processor.stopped        {lease}       owned leases that are stopped now,
-//	                                                  because the handler returned Stop
-//	changefeed.processor.letters        {letter}      letters written, by state: dead for
-//	                                                  changes that were given up, parked for
-//	                                                  those that wait behind them
-//	changefeed.processor.redriven       {letter}      letters that the handler has handled
-//	changefeed.processor.parked         {key}         keys or items of the owned leases that
-//	                                                  are parked now
-//	changefeed.processor.paused         {host}        hosts that write no letters, because
-//	                                                  their handlers fail with everything
-//	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position,
-//	                                                  renewals included
-//	changefeed.processor.leases         {lease}       leases owned now
-//	changefeed.processor.moves          {lease}       leases acquired, and leases whose work
-//	                                                  ended, by event (acquired, shutdown,
-//	                                                  handed over, lost, gone, shadowed,
-//	                                                  abandoned)
-//	changefeed.processor.errors         {error}       failures, by origin (handler, source,
-//	                                                  leases, letters, other) and by whether the
-//	                                                  service only throttled
-//	changefeed.processor.request_units  {RU}          request units by container (monitored,
-//	                                                  leases); those of leases are counted
-//	                                                  at the end of a cycle
+// docs/metrics.md describes them.
 //
 // Every counter is there from the start, with the value 0. A nil *metrics counts nothing.
 // Attribute sets are created once, so that counting a batch allocates nothing.

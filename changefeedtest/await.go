@@ -73,35 +73,22 @@ func Await(ctx context.Context, cfg changefeed.Config) error {
 type await struct {
 	cfg   changefeed.Config
 	store lease.Store
-	// ends has the last LSN of each partition at the begin of the call.
-	ends []end
+	// ends has the ends of the ranges of cfg when the call began.
+	ends []protocol.End
 	// waits says what the last look has found undone.
 	waits error
 }
 
-// end is the LSN up to which the changes of a range are waited for.
-type end struct {
-	feed.Range
-	lsn int64
-}
-
 // find finds the ends of the feeds.
-func (a *await) find(ctx context.Context) error {
-	partitions, err := a.cfg.Source.Partitions(ctx)
-	if err != nil {
-		return err
-	}
-	for _, p := range partitions {
-		page, err := a.cfg.Source.Read(ctx, feed.Request{Partition: p, Mode: a.cfg.Mode, From: feed.Now(), MaxItems: 1})
-		if err != nil {
-			return err
-		}
-		if page.LSN < 0 {
+func (a *await) find(ctx context.Context) (err error) {
+	a.ends, err = protocol.Ends(ctx, a.cfg.Source, a.cfg.Mode)
+	for i, e := range a.ends {
+		if e.LSN < 0 {
 			return fmt.Errorf("the source does not report the LSN of its end: %w", feed.ErrUnsupported)
 		}
-		a.ends = append(a.ends, end{p.Range.Intersect(a.cfg.Range.OrFull()), page.LSN})
+		a.ends[i].Range = e.Intersect(a.cfg.Range.OrFull())
 	}
-	return nil
+	return err
 }
 
 // look looks at the leases once. It returns in waits what is undone, or nil.
@@ -126,7 +113,7 @@ func (a *await) look(ctx context.Context) (waits, err error) {
 			return fmt.Errorf("the leases do not cover the keys %s: no host has created them, or a split is under way", e.Range), nil
 		}
 		for _, l := range over {
-			if waits := a.unread(ctx, l, e.lsn); waits != nil {
+			if waits := a.unread(ctx, l, e.LSN); waits != nil {
 				return waits, nil
 			}
 		}

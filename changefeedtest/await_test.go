@@ -106,6 +106,39 @@ func TestAwaitReturnsWhenEverythingWrittenBeforeWasHandled(t *testing.T) {
 	}
 }
 
+// splittingSource splits a partition after the first listing of the partitions.
+type splittingSource struct {
+	feed.Source
+	split func() error
+}
+
+func (s *splittingSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	all, err := s.Source.Partitions(ctx)
+	split := s.split
+	if s.split = nil; split != nil {
+		err = errors.Join(err, split())
+	}
+	return all, err
+}
+
+func TestAwaitSurvivesASplitWhileItFindsTheEndsOfTheFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handled atomic.Int64
+		s := awaiting(t, changefeed.Config{Start: feed.Beginning()}, func(_ context.Context, b *changefeed.Batch) error {
+			handled.Add(int64(len(b.Changes)))
+			return nil
+		})
+		s.write(50)
+		s.cfg.Source = &splittingSource{Source: s.cfg.Source, split: func() error {
+			_, err := s.orders.Split(t.Context(), "0", "")
+			return err
+		}}
+		if err := s.await(time.Hour); err != nil || handled.Load() != 50 {
+			t.Errorf("%v, after %d of 50 changes", err, handled.Load())
+		}
+	})
+}
+
 // Changes that are written during the wait do not prolong it.
 func TestAwaitDoesNotChaseTheEndOfTheFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

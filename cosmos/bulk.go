@@ -12,6 +12,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -176,24 +177,12 @@ func (b *Bulk) Do(ctx context.Context, operations []BulkOperation) ([]BulkResult
 				&feed.ThrottledError{RetryAfter: max(run.wait, bulkPause)})
 		}
 		if len(run.pending) > 0 {
-			if err := pauseFor(ctx, max(run.wait, bulkPause)); err != nil {
+			if err := follow.Sleep(ctx, max(run.wait, bulkPause)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return run.results, nil
-}
-
-// pauseFor waits for d or until ctx ends.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // bulkOp is an operation as it is sent. index is its index in the arguments of Do, point
@@ -401,7 +390,7 @@ func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 	}
 	for i, got := range results {
 		switch {
-		case got.Status == http.StatusTooManyRequests, got.Status == statusRetryWith:
+		case got.Status == http.StatusTooManyRequests, got.Status == wire.StatusRetryWith:
 			r.retry(ops[i:i+1], time.Duration(got.Wait)*time.Millisecond, false)
 		case got.Status == http.StatusGone:
 			r.retry(ops[i:i+1], 0, true)

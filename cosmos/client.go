@@ -45,10 +45,6 @@ const (
 	requestTimeout = 65 * time.Second
 )
 
-// statusRetryWith is the service's status "retry the same request". net/http has no name
-// for it.
-const statusRetryWith = 449
-
 // passes reports whether azcore retries after a response or an error. 429 is not retried,
 // because the caller has its own pauses and reports them. azcore calls passes only after
 // all regions have failed.
@@ -57,7 +53,7 @@ func passes(r *http.Response, err error) bool {
 		return !isMismatch(err)
 	}
 	switch r.StatusCode {
-	case http.StatusRequestTimeout, statusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+	case http.StatusRequestTimeout, wire.StatusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
 		http.StatusGatewayTimeout:
 		return true
 	case http.StatusGone: // the service is moving the partition

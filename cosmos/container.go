@@ -30,6 +30,14 @@ type containerProperties struct {
 	Indexing any `json:"indexingPolicy,omitempty"`
 }
 
+// defaultTTL returns the default time to live in seconds, or 0 if the container has none.
+func (p containerProperties) defaultTTL() int {
+	if p.TTL == nil {
+		return 0
+	}
+	return int(*p.TTL)
+}
+
 // partitionKey is the definition of a partition key.
 type partitionKey struct {
 	Paths   []string `json:"paths"`

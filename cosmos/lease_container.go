@@ -2,9 +2,6 @@ package cosmos
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -58,7 +55,7 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err != nil {
 		return nil, err // the callers of Open add its name
 	}
-	keyed, err := l.check(p)
+	keyed, err := lease.CheckContainer(l.container, p.PartitionKey.Paths, p.PartitionKey.System, p.defaultTTL())
 	if err != nil {
 		return nil, err
 	}
@@ -69,32 +66,6 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return &leaseStore{
 		Leases: l, codec: codec, rid: p.RID, systemKey: p.PartitionKey.System, documentClient: newDocumentClient(&l.address, "lease"),
 	}, nil
-}
-
-const leaseRemedy = "use a container that is partitioned by /id for the leases"
-
-// check returns an error if the container cannot hold leases. keyed reports whether it is
-// partitioned by /partitionKey.
-func (l *Leases) check(p containerProperties) (keyed bool, err error) {
-	paths := p.PartitionKey.Paths
-	keyed = slices.Equal(paths, []string{"/partitionKey"})
-	if !keyed && !p.PartitionKey.System && !slices.Equal(paths, []string{"/id"}) {
-		by := strings.Join(paths, ", ")
-		if by == "" {
-			by = "nothing (a fixed collection)"
-		}
-		return false, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s is partitioned by %s, so leases cannot be found by their ids", l.container, by),
-			Remedy: leaseRemedy + ", or by /partitionKey (accounts of the API for Gremlin do not allow /id)",
-		}
-	}
-	if ttl := p.TTL; ttl != nil && *ttl > 0 {
-		return false, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and an expired lease loses its position", l.container, *ttl),
-			Remedy: "set its default time to live to -1 (enabled without a default), or " + leaseRemedy,
-		}
-	}
-	return keyed, nil
 }
 
 // wanted returns the container that Open may create.

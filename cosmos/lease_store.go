@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/rest"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
@@ -290,7 +291,7 @@ func (s *leaseStore) readPatiently(ctx context.Context, q *call) (*answer, error
 		if err != nil || a.status != http.StatusTooManyRequests {
 			return a, err
 		}
-		if pauseFor(ctx, max(a.wait(), leastPause)) != nil {
+		if follow.Sleep(ctx, max(a.wait(), leastPause)) != nil {
 			return a, nil
 		}
 	}

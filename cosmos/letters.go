@@ -72,11 +72,7 @@ func (l *Letters) Open(ctx context.Context, k letters.Key) (letters.Store, error
 	if err != nil {
 		return nil, err
 	}
-	ttl := 0
-	if p.TTL != nil {
-		ttl = int(*p.TTL)
-	}
-	if err := letters.CheckContainer(l.container, p.PartitionKey.Paths, ttl); err != nil {
+	if err := letters.CheckContainer(l.container, p.PartitionKey.Paths, p.defaultTTL()); err != nil {
 		return nil, err
 	}
 	if known, _ := l.account.client.regions.current(); known != nil {

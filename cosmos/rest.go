@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/rest"
 )
 
@@ -36,7 +37,7 @@ func (a *Account) send(ctx context.Context, r rest.Request) (rest.Response, erro
 		case got.status != http.StatusTooManyRequests || attempt == throttledAttempts:
 			return rest.Response{}, got.failure
 		}
-		if err := pauseFor(ctx, max(got.wait(), leastPause)); err != nil {
+		if err := follow.Sleep(ctx, max(got.wait(), leastPause)); err != nil {
 			return rest.Response{}, err
 		}
 	}

@@ -8,20 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// gauges exports the last report of Run by OpenTelemetry. All instruments have the
-// attribute "processor". The first two also have "lease", for the leases whose lag is
-// known.
-//
-//	changefeed.estimator.lease.lag      {transaction}  lag of a lease
-//	changefeed.estimator.lease.age      s              age of its oldest unread change
-//	changefeed.estimator.lag            {transaction}  lag of the processor: Total.LSNs
-//	changefeed.estimator.age            s              the largest age: the lag of the processor as a time
-//	changefeed.estimator.leases         {lease}        leases by state: owned or free, and also
-//	                                                   unknown, failed, splitting; or left_over
-//	changefeed.estimator.letters        {letter}       letters of the processor, if Config.Letters is set
-//	changefeed.estimator.parked         {key}          keys of which a change waits behind a letter, likewise
-//	changefeed.estimator.request_units  {RU}           request units that Run has spent
-//
+// gauges exports the last report of Run by OpenTelemetry; docs/metrics.md describes the instruments.
 // Collecting them sends no request.
 type gauges struct {
 	registration metric.Registration // nil without a provider

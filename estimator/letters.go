@@ -16,7 +16,7 @@ func (m *measurement) countLetters(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	before := charged(store)
+	before := protocol.Charged(store)
 	all, err := request(ctx, m.Estimator, func(ctx context.Context) (all []letters.Letter, err error) {
 		for l, err := range store.Read(ctx, letters.Query{}) {
 			if err != nil {
@@ -26,7 +26,7 @@ func (m *measurement) countLetters(ctx context.Context, r *Report) error {
 		}
 		return all, nil
 	})
-	r.Total.Charge += charged(store) - before
+	r.Total.Charge += protocol.Charged(store) - before
 	if err != nil {
 		m.letters.Store(nil) // the next call opens a recreated container
 		return fmt.Errorf("estimator: cannot %w", err)
@@ -76,12 +76,4 @@ func (m *measurement) openLetters(ctx context.Context) (letters.Store, error) {
 	}
 	m.letters.Store(&store)
 	return store, nil
-}
-
-// charged returns the total charge of a store's requests, if it counts it.
-func charged(s letters.Store) float64 {
-	if counts, can := s.(interface{ Charged() float64 }); can {
-		return counts.Charged()
-	}
-	return 0
 }

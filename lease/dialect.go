@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -76,3 +78,25 @@ type DialectError struct {
 }
 
 func (e *DialectError) Error() string { return e.Found + "; " + e.Remedy }
+
+// CheckContainer returns a *[DialectError] if a container with these properties cannot hold leases.
+// name is for the error, systemKey reports whether the container was created without a partition key,
+// and defaultTTL is in seconds: 0 without time to live, -1 if only items with a ttl of their own
+// expire. keyed is the argument partitionKeyField of [NewCodec].
+func CheckContainer(name string, keyPaths []string, systemKey bool, defaultTTL int) (keyed bool, err error) {
+	const remedy = "use a container that is partitioned by /id for the leases"
+	keyed = slices.Equal(keyPaths, []string{"/partitionKey"})
+	if !keyed && !systemKey && !slices.Equal(keyPaths, []string{"/id"}) {
+		return false, &DialectError{
+			Found:  fmt.Sprintf("the container %s is partitioned by %s, so leases cannot be found by their ids", name, cmp.Or(strings.Join(keyPaths, ", "), "nothing (a fixed collection)")),
+			Remedy: remedy + ", or by /partitionKey (accounts of the API for Gremlin do not allow /id)",
+		}
+	}
+	if defaultTTL > 0 {
+		return false, &DialectError{
+			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and an expired lease loses its position", name, defaultTTL),
+			Remedy: "set its default time to live to -1 (enabled without a default), or " + remedy,
+		}
+	}
+	return keyed, nil
+}

@@ -1,10 +1,12 @@
 package letters
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -94,7 +96,7 @@ const KeyPath = "/pk"
 func CheckContainer(name string, keyPaths []string, defaultTTL int) error {
 	if !slices.Equal(keyPaths, []string{KeyPath}) {
 		return &ContainerError{
-			Found:  fmt.Sprintf("the container %s is partitioned by %s, and letters are partitioned by %s", name, paths(keyPaths), KeyPath),
+			Found:  fmt.Sprintf("the container %s is partitioned by %s, and letters are partitioned by %s", name, cmp.Or(strings.Join(keyPaths, ", "), "nothing"), KeyPath),
 			Remedy: "use a container of its own for the letters, partitioned by " + KeyPath,
 		}
 	}
@@ -105,16 +107,4 @@ func CheckContainer(name string, keyPaths []string, defaultTTL int) error {
 		}
 	}
 	return nil
-}
-
-// paths returns key paths for a message.
-func paths(all []string) string {
-	if len(all) == 0 {
-		return "nothing"
-	}
-	text := all[0]
-	for _, p := range all[1:] {
-		text += ", " + p
-	}
-	return text
 }

@@ -67,7 +67,7 @@ var errCondition = fmt.Errorf("the condition of the patch is false for the item:
 
 // errContended is the answer to a patch if other writes changed the item during each of
 // maxPatchAttempts attempts.
-var errContended = refuse(byBackend, statusRetryWith, wire.SubNone,
+var errContended = refuse(byBackend, wire.StatusRetryWith, wire.SubNone,
 	fmt.Sprintf("other writes changed the item %d times while the patch was prepared; send it again", maxPatchAttempts))
 
 // errNotInline is returned by inline if the patch and the document are too large for the

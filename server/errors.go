@@ -212,14 +212,10 @@ func badRequestAnswer(bad *storetype.BadRequestError) statusError {
 var errNoKey = refuse(byBackend, http.StatusBadRequest, wire.SubPartitionKeyMismatch,
 	"The partition key supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
 
-// statusRetryWith is the service's status 449: the write conflicted with another write,
-// and the client should retry.
-const statusRetryWith = 449
-
 // codeOf returns the member code of an error body for a status: the name of the status
 // without spaces, such as "NotFound".
 func codeOf(status int) string {
-	if status == statusRetryWith {
+	if status == wire.StatusRetryWith {
 		return "RetryWith"
 	}
 	name := strings.ReplaceAll(http.StatusText(status), " ", "")

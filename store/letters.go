@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"math"
-	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/letters"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -39,14 +38,8 @@ func (l Letters) Open(ctx context.Context, k letters.Key) (letters.Store, error)
 // letterDocuments implements [letters.Documents].
 type letterDocuments struct {
 	Letters
-	// spent is the cost of all requests in hundredths of a request unit.
-	spent atomic.Int64
+	engine.Charges
 }
-
-// Charged returns the total charge of the requests; see [letters.Store].
-func (d *letterDocuments) Charged() float64 { return float64(d.spent.Load()) / 100 }
-
-func (d *letterDocuments) spend(charge float64) { d.spent.Add(int64(math.Round(charge * 100))) }
 
 // ContainerID implements [feed.Identifier].
 func (d *letterDocuments) ContainerID(ctx context.Context) (feed.ContainerID, error) {
@@ -63,7 +56,7 @@ func (d *letterDocuments) Session(string) string { return "" }
 // Read implements [letters.Documents].
 func (d *letterDocuments) Read(ctx context.Context, pk, id string) ([]byte, error) {
 	r, err := d.c.Read(ctx, feed.PartitionKey{pk}, id, storetype.ReadOptions{})
-	d.spend(r.Charge)
+	d.Add(r.Charge)
 	return r.Body, err
 }
 
@@ -84,7 +77,7 @@ func (d *letterDocuments) Write(ctx context.Context, w letters.Write) (etag stri
 	case letters.Delete:
 		r, err = d.c.Delete(ctx, key, w.ID, o)
 	}
-	d.spend(r.Charge)
+	d.Add(r.Charge)
 	switch {
 	case errors.Is(err, storetype.ErrConflict):
 		return "", letters.ErrExists
@@ -103,7 +96,7 @@ func (d *letterDocuments) Find(ctx context.Context, s letters.Selection) iter.Se
 		}
 		for {
 			page, err := d.c.Items(ctx, r)
-			d.spend(page.Charge)
+			d.Add(page.Charge)
 			if err != nil {
 				yield(nil, err)
 				return

@@ -268,11 +268,15 @@ func TestMisplacedKeyIsNotPrinted(t *testing.T) {
 
 func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 	a := newAccount(t)
+	if _, err := a.db.CreateContainer(t.Context(), "shop", storetype.ContainerProperties{ID: "expiring", KeyPaths: []string{"/id"}, DefaultTTL: 60}); err != nil {
+		t.Fatal(err)
+	}
 	container := []string{"--database", "shop", "--container", "orders"}
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
+		{append([]string{"leases", "ls", "--leases", "expiring", "--endpoint", a.endpoint, "--key", a.key}, container...), "lets items expire after 60 s"},
 		{[]string{"tail", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
 		{[]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
 		{append([]string{"leases", "ls", "--leases", "lease", "--endpoint", a.endpoint, "--key", a.key}, container...), "lease container shop/lease does not exist; name it with --leases"},

@@ -123,7 +123,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	if !repair || len(report.Plan) == 0 {
 		return verdict(report)
 	}
-	if err := o.carryOut(ctx, cmd, o.repairing(ctx, cmd, c, s, report.Plan)); err != nil && !errors.Is(err, errUnchanged) {
+	if err := o.repairing(ctx, cmd, c, s, report.Plan).carryOut(ctx, cmd); err != nil && !errors.Is(err, errUnchanged) {
 		return err
 	} else if err != nil || o.dryRun {
 		return verdict(report)

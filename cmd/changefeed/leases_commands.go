@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -88,7 +88,7 @@ func (o *leasesOptions) watch(ctx context.Context, cmd *cobra.Command, c *opened
 				}
 			}
 		}
-		if connect.Sleep(ctx, o.interval) != nil {
+		if follow.Sleep(ctx, o.interval) != nil {
 			return nil
 		}
 	}

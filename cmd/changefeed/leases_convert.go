@@ -80,9 +80,11 @@ processor name (Java's lease prefix) or another lease container.`,
 				for _, token := range plan.Unchanged {
 					cmd.Printf("lease %s exists already\n", view.OneLine(names.In(token)))
 				}
-				return o.carryOut(ctx, cmd, change{plan: plan.Plan(o.dryRun), effect: "it skips no changes: the new leases have the positions of the old ones", refusal: refusal, apply: func() error {
+				ch := o.change(plan.Plan(o.dryRun), func() error {
 					return leases.Convert(ctx, c.Container, target, plan, printDone(cmd.OutOrStdout(), plan.Plan(false)))
-				}})
+				})
+				ch.effect, ch.refusal = "it skips no changes: the new leases have the positions of the old ones", refusal
+				return ch.carryOut(ctx, cmd)
 			})
 		},
 	}

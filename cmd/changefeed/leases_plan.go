@@ -19,13 +19,18 @@ import (
 // change is a plan with what its user must know before it is carried out.
 type change struct {
 	plan []leases.Step
+	// names are the short names of the ranges in the plan's texts.
+	names view.ShortNames
 	// effect says what the plan does to the delivery of changes. If empty, it does nothing.
 	effect string
 	// refusal is the reason why the plan must not be carried out now, or nil. It does not
 	// hinder a dry run.
 	refusal error
-	// apply carries out the plan.
-	apply func() error
+	// question asks whether the plan is to be carried out, which apply does.
+	question string
+	apply    func() error
+	// dryRun and yes are the values of --dry-run and --yes.
+	dryRun, yes bool
 }
 
 // errUnchanged reports that the user did not confirm a plan.
@@ -44,46 +49,51 @@ func (o *leasesOptions) move(ctx context.Context, cmd *cobra.Command, c *opened,
 		}
 		ch.effect = moves.Text()
 	}
-	return o.carryOut(ctx, cmd, ch)
+	return ch.carryOut(ctx, cmd)
 }
 
 // repairing returns the change of a plan that moves no position forward.
 func (o *leasesOptions) repairing(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, plan []leases.Step) change {
-	ch := change{plan: plan, apply: func() error {
+	ch := o.change(plan, func() error {
 		if o.force && len(s.Live()) > 0 {
 			cmd.PrintErrf("changefeed: forced: %s\n", leases.ForceCosts)
 		}
 		return c.Apply(ctx, s, plan, printDone(cmd.OutOrStdout(), plan))
-	}}
+	})
 	if !o.force {
 		ch.refusal = s.RefuseRepair(plan)
 	}
 	return ch
 }
 
+// change returns the change of a plan that apply carries out.
+func (o *leasesOptions) change(plan []leases.Step, apply func() error) change {
+	return change{plan: plan, names: stepNames(plan), question: "Carry it out?", apply: apply, dryRun: o.dryRun, yes: o.yes}
+}
+
 // carryOut prints a plan, asks the user, and carries it out. With --dry-run it only prints
 // the plan. It returns errUnchanged if the answer is no.
-func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, ch change) error {
+func (ch change) carryOut(ctx context.Context, cmd *cobra.Command) error {
 	out := cmd.OutOrStdout()
 	switch {
 	case len(ch.plan) == 0:
 		_, err := fmt.Fprintln(out, "there is nothing to do")
 		return err
-	case o.dryRun:
-		if err := printSteps(out, "", "would ", ch.plan); err != nil {
+	case ch.dryRun:
+		if err := printSteps(out, "", "would ", ch.plan, ch.names); err != nil {
 			return err
 		}
 		return printNotes(out, ch)
 	case ch.refusal != nil:
 		return ch.refusal
 	}
-	if err := printSteps(out, "the plan:\n", "  ", ch.plan); err != nil {
+	if err := printSteps(out, "the plan:\n", "  ", ch.plan, ch.names); err != nil {
 		return err
 	}
 	if err := printNotes(out, ch); err != nil {
 		return err
 	}
-	yes, err := confirm(ctx, cmd, o.yes, "Carry it out?")
+	yes, err := confirm(ctx, cmd, ch.yes, ch.question)
 	switch {
 	case err != nil:
 		return err
@@ -106,12 +116,6 @@ func printNotes(out io.Writer, ch change) error {
 	return err
 }
 
-// printSteps prints title, and then one line per step, which begins with prefix. The details
-// of a step follow it.
-func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
-	return printNamed(out, title, prefix, steps, stepNames(steps))
-}
-
 // stepNames returns the short names of the ranges in the texts of a plan.
 func stepNames(plan []leases.Step) view.ShortNames {
 	var texts []string
@@ -121,9 +125,9 @@ func stepNames(plan []leases.Step) view.ShortNames {
 	return view.NamesIn(texts...)
 }
 
-// printNamed is like printSteps, with the short names of a whole plan. The details are
-// members of documents, and have long names.
-func printNamed(out io.Writer, title, prefix string, steps []leases.Step, names view.ShortNames) error {
+// printSteps prints title, and then one line per step, which begins with prefix. The details
+// of a step follow it. They are members of documents, and have long names.
+func printSteps(out io.Writer, title, prefix string, steps []leases.Step, names view.ShortNames) error {
 	var b strings.Builder
 	b.WriteString(title)
 	for _, step := range steps {
@@ -140,7 +144,7 @@ func printNamed(out io.Writer, title, prefix string, steps []leases.Step, names 
 // plan was shown with.
 func printDone(out io.Writer, plan []leases.Step) func(leases.Step) error {
 	names := stepNames(plan)
-	return func(step leases.Step) error { return printNamed(out, "", "done: ", []leases.Step{step}, names) }
+	return func(step leases.Step) error { return printSteps(out, "", "done: ", []leases.Step{step}, names) }
 }
 
 // addYes adds the flag --yes of a command that asks by confirm.

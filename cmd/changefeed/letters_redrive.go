@@ -137,45 +137,26 @@ func (o *lettersOptions) change(
 // carryOut prints the plan, asks the user, changes the letters, and then asks their owners to read
 // them, also if only some could be changed.
 func (o *lettersOptions) carryOut(ctx context.Context, cmd *cobra.Command, s letters.Store, own *ownersOptions, p lettersPlan) error {
-	out := cmd.OutOrStdout()
-	if len(p.Concerns()) == 0 {
-		_, err := fmt.Fprintln(out, "there is nothing to do")
-		return err
-	}
 	all, err := own.find(ctx, o.connection, p.Concerns())
 	if err != nil {
 		return err
 	}
-	head, prefix := "the plan:\n", "  "
-	if o.dryRun {
-		head, prefix = "", "would "
-	}
-	if _, err := fmt.Fprint(out, head); err != nil {
-		return err
-	}
-	steps := p.Steps()
+	lines := p.Steps()
 	for _, owners := range all {
-		steps = append(steps, owners.steps()...)
+		lines = append(lines, owners.steps()...)
 	}
-	for _, step := range steps {
-		if _, err := fmt.Fprintf(out, "%s%s\n", prefix, step); err != nil {
-			return err
+	ch := change{question: p.Question(), dryRun: o.dryRun, yes: o.yes}
+	for _, line := range lines {
+		ch.plan = append(ch.plan, leases.Step{Text: line})
+	}
+	ch.apply = func() error {
+		out := cmd.OutOrStdout()
+		err := p.Run(ctx, s, out)
+		for _, owners := range all {
+			ask := leases.Ask{Hashes: owners.hashes, Session: s.Session(""), Out: out}
+			err = cmp.Or(err, ask.Run(ctx, owners.container, owners.choice))
 		}
-	}
-	if o.dryRun {
-		return nil
-	}
-	yes, err := confirm(ctx, cmd, o.yes, p.Question())
-	switch {
-	case err != nil:
 		return err
-	case !yes:
-		return errUnchanged
 	}
-	err = p.Run(ctx, s, out)
-	for _, owners := range all {
-		ask := leases.Ask{Hashes: owners.hashes, Session: s.Session(""), Out: out}
-		err = cmp.Or(err, ask.Run(ctx, owners.container, owners.choice))
-	}
-	return err
+	return ch.carryOut(ctx, cmd)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 )
 
 // tailOptions are the flags of `changefeed tail`.
@@ -202,7 +203,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 			return errors.Join(o.otherContainer(unread), err)
 		}
 		outage.Failed("", unread)
-		if connect.Sleep(ctx, max(o.interval, time.Second)) != nil {
+		if follow.Sleep(ctx, max(o.interval, time.Second)) != nil {
 			return nil
 		}
 	}

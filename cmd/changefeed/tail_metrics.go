@@ -11,12 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// countedSource counts the reads of `changefeed tail`:
-//
-//	changefeed.tail.reads          {read}    reads, by outcome: changes, nothing, throttled,
-//	                                         error, gone (a split or merge)
-//	changefeed.tail.changes        {change}  changes read
-//	changefeed.tail.request_units  {RU}      request units of the reads
+// countedSource counts the reads of `changefeed tail`; docs/metrics.md describes the instruments.
 type countedSource struct {
 	*cosmos.Source
 	reads, changes metric.Int64Counter

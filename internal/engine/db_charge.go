@@ -1,6 +1,10 @@
 package engine
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+	"sync/atomic"
+)
 
 // Request unit (RU) charges. They follow charges that were recorded of the service, which are
 // multiples of 1/21 RU for items of less than a kilobyte. The service documents how charges
@@ -106,3 +110,14 @@ func endOfString(body []byte, at int) int {
 		}
 	}
 }
+
+// Charges adds up the charges of requests. It is safe for concurrent use.
+type Charges struct {
+	hundredths atomic.Int64 // of a request unit
+}
+
+// Add adds the charge of a request.
+func (c *Charges) Add(charge float64) { c.hundredths.Add(int64(math.Round(charge * 100))) }
+
+// Charged returns the sum; see [lease.Store].
+func (c *Charges) Charged() float64 { return float64(c.hundredths.Load()) / 100 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -80,7 +81,7 @@ func (db *DB) needsPurge() bool {
 	})
 }
 
-// purgeOnce runs one round of the purge over all containers. sweeps has the index key at
+// purgeOnce runs one round of the purge over all containers. sweeps has the item at
 // which each container's sweep resumes.
 func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 	v, err := db.acquireView()
@@ -121,52 +122,35 @@ func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 }
 
 // sweep reads up to purgeScan entries of the index and purges the expired items. It
-// starts at the index key from, or at the first item if from is nil. It returns the key
+// starts at the item from, or at the first item if from is nil. It returns the item
 // at which the next round resumes, or nil at the end of the index.
 func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err error) {
-	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, c.number)
-	upper := layout.Successor(lower)
-	if from != nil {
-		lower = from
-	}
-	it, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return nil, c.db.fault(err)
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
 	now := c.db.clock.seconds()
 	var found []operation
 	n, kept := 0, 0
-	for ok := it.First(); ok; ok = it.Next() {
+	err = c.scanAll(context.Background(), v, from, func(i *indexed) (bool, error) {
 		if n++; n > purgeScan {
-			next = bytes.Clone(it.Key())
-			break
+			next = bytes.Clone(i.rest)
+			return false, nil
 		}
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, c.db.fault(err)
+		if !layout.Expired(i.TS, int32(s.meta.props.DefaultTTL), i.TTL, now) {
+			return true, nil
 		}
-		e, err := layout.DecodeEntry(value)
-		if err != nil {
-			return nil, c.db.fault(err)
-		}
-		if !layout.Expired(e.TS, int32(s.meta.props.DefaultTTL), e.TTL, now) {
-			continue
-		}
-		key := bytes.Clone(it.Key())
-		found = append(found, operation{key: key, point: key[layout.ContainerKeySize : layout.ContainerKeySize+int(e.Point)]})
+		key := bytes.Clone(i.key)
+		found = append(found, operation{key: key, point: key[layout.ContainerKeySize:][:i.at]})
 		if s.meta.props.Retention > 0 || c.unique != nil {
-			kept += int(e.Size)
+			kept += int(i.Size)
 		}
 		if len(found) == purgeBatch || kept >= maxGroupBytes {
 			if err := c.purge(found); err != nil {
-				return nil, err
+				return false, err
 			}
 			found, kept = found[:0], 0
 		}
-	}
-	if err := it.Error(); err != nil {
-		return nil, c.db.fault(err)
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return next, c.purge(found)
 }

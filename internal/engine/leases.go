@@ -5,12 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
-	"sync/atomic"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/layout"
@@ -43,19 +38,9 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lease container: %w", err)
 	}
-	const remedy = "use a container that is partitioned by /id for the leases"
-	keyed := slices.Equal(p.KeyPaths, []string{"/partitionKey"})
-	if !keyed && !p.SystemKey && !slices.Equal(p.KeyPaths, []string{"/id"}) {
-		return nil, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases cannot be found by their ids", p.ID, strings.Join(p.KeyPaths, ", ")),
-			Remedy: remedy,
-		}
-	}
-	if p.DefaultTTL > 0 {
-		return nil, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and a lease that expires loses its position", p.ID, p.DefaultTTL),
-			Remedy: "set its DefaultTTL to 0, or " + remedy,
-		}
+	keyed, err := lease.CheckContainer(p.ID, p.KeyPaths, p.SystemKey, p.DefaultTTL)
+	if err != nil {
+		return nil, err
 	}
 	codec, err := lease.NewCodec(l.dialect, k, keyed)
 	if err != nil {
@@ -69,28 +54,21 @@ type leaseStore struct {
 	db    *DB
 	c     *Container
 	codec lease.Codec
-	// spent is the cost of all requests in hundredths of a request unit.
-	spent atomic.Int64
+	Charges
 }
 
 var _ feed.Identifier = (*leaseStore)(nil)
-
-// Charged returns the total charge of the requests; see [lease.Store].
-func (s *leaseStore) Charged() float64 { return float64(s.spent.Load()) / 100 }
 
 // ContainerID implements [feed.Identifier].
 func (s *leaseStore) ContainerID(context.Context) (feed.ContainerID, error) {
 	return s.c.containerID(), nil
 }
 
-// spend adds the charge of a request.
-func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge * 100))) }
-
 // SetInitialized implements [lease.Store].
 func (s *leaseStore) SetInitialized(ctx context.Context, initialised bool) error {
 	if initialised {
 		res, err := s.c.Create(ctx, nil, s.codec.Marker(), storetype.WriteOptions{})
-		s.spend(res.Charge)
+		s.Add(res.Charge)
 		if err != nil && !errors.Is(err, storetype.ErrConflict) {
 			return fmt.Errorf("create the marker: %w", err)
 		}
@@ -98,7 +76,7 @@ func (s *leaseStore) SetInitialized(ctx context.Context, initialised bool) error
 	}
 	id := s.codec.MarkerID()
 	res, err := s.c.Delete(ctx, s.keyOf(id), id, storetype.WriteOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	if err != nil && !errors.Is(err, feed.ErrNotFound) {
 		return fmt.Errorf("delete the marker: %w", err)
 	}
@@ -112,7 +90,7 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 		return lease.Lease{}, fmt.Errorf("create lease: %w", err)
 	}
 	res, err := s.c.Create(ctx, nil, s.codec.Encode(l), storetype.WriteOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	switch {
 	case errors.Is(err, storetype.ErrConflict):
 		return lease.Lease{}, s.conflict(ctx, l)
@@ -137,7 +115,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 		}
 		return nil, l.Conflict(current)
 	}, storetype.WriteOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	switch {
 	case errors.As(err, &conflict):
 		return lease.Lease{}, conflict
@@ -150,7 +128,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 // Delete implements [lease.Store].
 func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 	res, err := s.c.Delete(ctx, s.key(l), l.ID, storetype.WriteOptions{IfMatch: l.ETag})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	switch {
 	case errors.Is(err, storetype.ErrPreconditionFailed):
 		return s.conflict(ctx, l)
@@ -163,7 +141,7 @@ func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 // conflict reads the document that refused a write, and returns the conflict.
 func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
 	res, err := s.c.Read(ctx, s.key(l), l.ID, storetype.ReadOptions{})
-	s.spend(res.Charge)
+	s.Add(res.Charge)
 	if err != nil {
 		return fmt.Errorf("read lease %s after a conflict: %w", l.Token, err)
 	}
@@ -201,7 +179,7 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 		return lease.Listing{}, fmt.Errorf("list leases: %w", err)
 	}
 	s.c.spend(readCharge(size))
-	s.spend(readCharge(size))
+	s.Add(readCharge(size))
 	return listing, nil
 }
 
@@ -215,47 +193,30 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 	}
 	defer v.release()
 	listing.Now = s.db.Now()
-	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, s.c.number)
-	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: layout.Successor(lower)})
-	if err != nil {
-		return listing, 0, s.db.fault(err)
-	}
-	defer func() {
-		if cerr := index.Close(); err == nil && cerr != nil {
-			err = s.db.fault(cerr)
-		}
-	}()
 	marker := []byte(s.codec.MarkerID())
 	var prefixes [][]byte
 	for _, prefix := range s.codec.Prefixes() {
 		prefixes = append(prefixes, []byte(prefix))
 	}
 	var document []byte
-	for ok := index.First(); ok; ok = index.Next() {
-		if err := ctx.Err(); err != nil {
-			return listing, 0, err
-		}
-		e, err := layout.DecodeEntry(index.Value())
-		if err != nil {
-			return listing, 0, s.db.fault(err)
-		}
-		point := index.Key()[layout.ContainerKeySize:][:e.Point]
-		id := index.Key()[layout.ContainerKeySize+len(point):]
+	err = s.c.scanAll(ctx, v, nil, func(i *indexed) (more bool, err error) {
+		id := i.id()
 		isLease := slices.ContainsFunc(prefixes, func(p []byte) bool { return bytes.HasPrefix(id, p) })
 		if !isLease && !bytes.Equal(id, marker) ||
-			layout.Expired(e.TS, int32(st.meta.props.DefaultTTL), e.TTL, listing.Now.Unix()) {
-			continue
+			layout.Expired(i.TS, int32(st.meta.props.DefaultTTL), i.TTL, listing.Now.Unix()) {
+			return true, nil
 		}
 		document = document[:0]
 		if isLease {
-			if document, err = s.c.fetch(v.snap, document, e, point); err != nil {
-				return listing, 0, err
+			if document, err = s.c.fetch(v.snap, document, i.Entry, i.pointBytes()); err != nil {
+				return false, err
 			}
 		}
-		s.codec.List(&listing, string(id), unixTime(e.TS), document)
+		s.codec.List(&listing, string(id), unixTime(i.TS), document)
 		size += len(document)
-	}
-	return listing, size, nil
+		return true, nil
+	})
+	return listing, size, err
 }
 
 // OtherHosts returns the other account hosts under which the container has leases of this
@@ -269,26 +230,17 @@ func (s *leaseStore) OtherHosts(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer v.release()
-	lower := layout.AppendContainerKey(nil, layout.SpaceIndex, s.c.number)
-	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: layout.Successor(lower)})
-	if err != nil {
-		return nil, s.db.fault(err)
-	}
 	var ids []string
-	for ok := index.First(); ok && ctx.Err() == nil; ok = index.Next() {
-		e, err := layout.DecodeEntry(index.Value())
-		if err != nil {
-			_ = index.Close()
-			return nil, s.db.fault(err)
+	err = s.c.scanAll(ctx, v, nil, func(i *indexed) (bool, error) {
+		if bytes.HasPrefix(i.id(), []byte(s.codec.Processor())) {
+			ids = append(ids, string(i.id()))
 		}
-		if id := index.Key()[layout.ContainerKeySize+e.Point:]; bytes.HasPrefix(id, []byte(s.codec.Processor())) {
-			ids = append(ids, string(id))
-		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	if err := index.Close(); err != nil {
-		return nil, s.db.fault(err)
-	}
-	return s.codec.OtherHosts(ids), ctx.Err()
+	return s.codec.OtherHosts(ids), nil
 }
 
 // publicETag returns the ETag of a document as a point read returns it.

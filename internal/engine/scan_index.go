@@ -74,6 +74,15 @@ func (c *Container) scanIndex(ctx context.Context, v *view, sc *keyFilter, inter
 	return nil
 }
 
+// scanAll is scanIndex over all items from a position on.
+func (c *Container) scanAll(ctx context.Context, v *view, from []byte, visit func(*indexed) (bool, error)) error {
+	sc, err := c.newKeyFilter(feed.Range{}, nil)
+	if err != nil {
+		return err
+	}
+	return c.scanIndex(ctx, v, &sc, nil, from, visit)
+}
+
 // indexScan is a scan of the index.
 type indexScan struct {
 	ctx   context.Context //nolint:containedctx // the context of one call of scanIndex

@@ -1,6 +1,9 @@
 package follow
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Pace determines when a feed is read again. At its end, the delay is a quarter of the time
 // since the last change, at least a twentieth of Interval and at most the whole. Anywhere
@@ -53,4 +56,16 @@ func (p *Pace) Empty(started, now, asked time.Duration) time.Duration {
 		p.prompt = now-started < asked/2
 	}
 	return started + p.Delay(started)
+}
+
+// Sleep waits for a time. It returns the error of ctx if that ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

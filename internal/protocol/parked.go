@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -76,6 +78,27 @@ func AskedToRedrive(l lease.Lease) (session string, asked bool) {
 // does not own l, which must not have such a request yet.
 func AskToRedrive(l lease.Lease, at time.Time, session string) lease.Lease {
 	return with(l, propertyRedrive, strings.TrimSuffix(at.UTC().Format(time.RFC3339Nano)+" "+session, " "))
+}
+
+// AskOwner writes the request to read its letters into l by update, which is that of a [lease.Store].
+// If its owner has written the lease meanwhile, AskOwner tries it with the new document. A request
+// that the owner has not answered yet is not written again, because repeated writes would keep the
+// lease of a dead owner alive; before is true then. The owner reads the letters after it has
+// answered, and so finds the later changes to them, too.
+func AskOwner(
+	ctx context.Context, update func(context.Context, lease.Lease) (lease.Lease, error), l lease.Lease, at time.Time, session string,
+) (before bool, err error) {
+	for {
+		if _, before = AskedToRedrive(l); before {
+			return true, nil
+		}
+		_, err = update(ctx, AskToRedrive(l, at, session))
+		conflict, changed := errors.AsType[*lease.ConflictError](err)
+		if !changed {
+			return false, err
+		}
+		l = conflict.Current
+	}
 }
 
 // Answered returns l without the request to read its letters.

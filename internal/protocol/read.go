@@ -2,6 +2,9 @@ package protocol
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/follow"
@@ -36,4 +39,43 @@ func FirstPage(ctx context.Context, read func(context.Context, feed.Request) (fe
 		}
 		r.From = next
 	}
+}
+
+// End is a partition's range, and the LSN of the last write to it, which is -1 if the source cannot
+// report it.
+type End struct {
+	feed.Range
+	LSN int64
+}
+
+// Ends returns the ends of all partitions of a source. If one is split or merged before its end is
+// read, Ends begins again, up to nine times.
+func Ends(ctx context.Context, source feed.Source, mode feed.Mode) (ends []End, err error) {
+	const attempts, delay = 10, 500 * time.Millisecond
+	for range attempts {
+		ends, err = readEnds(ctx, source, mode)
+		if _, gone := errors.AsType[*feed.GoneError](err); !gone {
+			break
+		}
+		if err := follow.Sleep(ctx, delay); err != nil {
+			return nil, err
+		}
+	}
+	return ends, err
+}
+
+func readEnds(ctx context.Context, source feed.Source, mode feed.Mode) ([]End, error) {
+	partitions, err := source.Partitions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the partitions: %w", err)
+	}
+	ends := make([]End, 0, len(partitions))
+	for _, p := range partitions {
+		page, err := source.Read(ctx, feed.Request{Range: p.Range, Mode: mode, From: feed.Now(), MaxItems: 1})
+		if err != nil {
+			return nil, fmt.Errorf("find the end of partition %s: %w", p.ID, err)
+		}
+		ends = append(ends, End{p.Range, page.End})
+	}
+	return ends, nil
 }

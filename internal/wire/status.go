@@ -2,6 +2,10 @@ package wire
 
 import "encoding/json"
 
+// StatusRetryWith is the service's status 449, for which net/http has no name: the write conflicted
+// with another write, and the client is to send the same request again.
+const StatusRetryWith = 449
+
 // The values of [HeaderSubStatus].
 const (
 	SubNone                    = 0
@@ -9,7 +13,6 @@ const (
 	SubCrossPartitionQuery     = 1004 // with 400: the client must request the plan
 	SubIncorrectContainer      = 1024 // with 400: the container has another rid
 	SubReadSessionNotAvailable = 1002 // with 404
-	SubOwnerNotFound           = 1003 // with 404: the item's container or database is missing; see below
 	SubNotFinite               = 4001 // with 400: a result of a query is infinite or NaN
 	SubNameCacheStale          = 1000 // with 410: the name now belongs to another container
 	SubPartitionGone           = 1002 // with 410: split or merged
@@ -19,10 +22,6 @@ const (
 	SubBatchResponseTooLarge   = 3402 // with 413
 	SubRBACDenied              = 5300 // with 403: an AAD principal lacks the permission
 )
-
-// SubOwnerNotFound proves that the container or database of an item is missing. In TCP
-// mode, the service always sends it then. Over HTTP, the service may send SubNone, as for
-// a missing item. So 404 with SubNone proves nothing about the container.
 
 // ErrorBody is the body of every response with a status of at least 400. SDKs always
 // parse it.

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/outage"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // Outage prints the failures of requests that a command retries: a line when they begin,
@@ -62,21 +64,9 @@ func (o *Outage) WhileThrottled(ctx context.Context, interval time.Duration, f f
 			return nil
 		}
 		o.Failed("", err)
-		if err := Sleep(ctx, interval); err != nil {
+		if err := follow.Sleep(ctx, interval); err != nil {
 			return err
 		}
-	}
-}
-
-// Sleep waits for a time. It returns the error of ctx if that ends before.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -128,10 +118,6 @@ func Throttled(err error) bool {
 	return throttled || Status(err) == http.StatusTooManyRequests
 }
 
-// statusRetryWith is the HTTP status by which the service reports a conflict with another
-// write.
-const statusRetryWith = 449
-
 // Temporary reports whether the request that returned err may succeed later. That of a
 // refused connection may, because the server may be starting.
 func Temporary(err error) bool {
@@ -146,7 +132,7 @@ func Temporary(err error) bool {
 	case Throttled(err):
 		return true
 	case status != 0:
-		return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == statusRetryWith
+		return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == wire.StatusRetryWith
 	case Hopeless(err):
 		return errors.Is(err, syscall.ECONNREFUSED)
 	}

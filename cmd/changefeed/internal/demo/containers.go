@@ -44,31 +44,6 @@ func ensureContainers(ctx context.Context, db *store.DB, d dataset) (containers,
 	return all, nil
 }
 
-// end is the range of a partition, and the LSN of the last write to it.
-type end struct {
-	feed.Range
-	lsn int64
-}
-
-// endsOf returns the ends of a container's partitions that have writes.
-func endsOf(ctx context.Context, source feed.Source) ([]end, error) {
-	partitions, err := source.Partitions(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list the partitions: %w", err)
-	}
-	var ends []end
-	for _, p := range partitions {
-		page, err := source.Read(ctx, feed.Request{Range: p.Range, From: feed.Now()})
-		if err != nil {
-			return nil, fmt.Errorf("find the end of partition %s: %w", p.ID, err)
-		}
-		if page.End > 0 {
-			ends = append(ends, end{p.Range, page.End})
-		}
-	}
-	return ends, nil
-}
-
 // keyPath returns the partition key path of a field of the documents.
 func keyPath(field string) string {
 	plain := func(r rune) bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // counters count the writes, deliveries and lease moves of a run. They are safe for
@@ -15,7 +16,7 @@ type counters struct {
 	began time.Time
 	// before are the ends of the container's partitions after the earlier runs on the same
 	// data.
-	before []end
+	before []protocol.End
 
 	mu sync.Mutex // guards everything below; held for short updates only
 
@@ -53,7 +54,7 @@ type owner struct {
 	held bool // whether the host has not released the lease
 }
 
-func newCounters(now time.Time, before []end) *counters {
+func newCounters(now time.Time, before []protocol.End) *counters {
 	return &counters{
 		began:   now,
 		before:  before,
@@ -106,7 +107,7 @@ func (t *counters) deliver(e event) {
 // isEarlier reports whether an earlier run wrote the change of a range with an LSN. The
 // demo merges no partitions, so each range lies in one of that time.
 func (t *counters) isEarlier(r feed.Range, lsn int64) bool {
-	return slices.ContainsFunc(t.before, func(e end) bool { return e.Overlaps(r) && lsn <= e.lsn })
+	return slices.ContainsFunc(t.before, func(e protocol.End) bool { return e.Overlaps(r) && lsn <= e.LSN })
 }
 
 // pause measures how long no host worked on the range of a batch. This time begins with

@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 func batch(r feed.Range, lsns ...int64) *changefeed.Batch {
@@ -135,7 +136,7 @@ func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
 // the writes.
 func TestChangesOfEarlierRunsAreCountedApart(t *testing.T) {
 	low, high := feed.Range{Max: "80"}, feed.Range{Min: "80", Max: feed.MaxEPK}
-	c := newCounters(time.Now(), []end{{low, 3}, {high, 1}})
+	c := newCounters(time.Now(), []protocol.End{{Range: low, LSN: 3}, {Range: high, LSN: 1}})
 	deliver(t, c, batch(low, 2, 3, 4, 5))
 	deliver(t, c, batch(low, 3, 4)) // the same changes are delivered again
 	if r := c.report(); r.Delivered != 3 || r.Earlier != 3 || r.Redelivered != 2 {

@@ -23,12 +23,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/datadir"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -113,10 +116,11 @@ func move(ctx context.Context, cfg Config, data dataset, db *store.DB) (Report, 
 	if err != nil {
 		return Report{}, err
 	}
-	before, err := endsOf(ctx, all.source.source())
+	before, err := protocol.Ends(ctx, all.source.source(), feed.LatestVersion)
 	if err != nil {
 		return Report{}, err
 	}
+	before = slices.DeleteFunc(before, func(e protocol.End) bool { return e.LSN <= 0 }) // nothing was written there
 	r, err := newRunner(cfg, data, all, before)
 	if err != nil {
 		return Report{}, err

@@ -12,6 +12,7 @@ import (
 	shown "github.com/changefeed-go/changefeed/cmd/changefeed/internal/letters"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/letters"
@@ -112,7 +113,7 @@ func (r *runner) redrive(ctx context.Context) error {
 			r.say("no letter was redriven for %s: giving up, with %s left", patience, view.Plural(left, "letter", "letters"))
 			return nil
 		}
-		if err := pause(ctx, tick); err != nil {
+		if err := follow.Sleep(ctx, tick); err != nil {
 			return err
 		}
 	}
@@ -126,20 +127,9 @@ func ask(ctx context.Context, leases lease.Store, session string) error {
 		return fmt.Errorf("list the leases: %w", err)
 	}
 	for _, l := range listing.Leases {
-		for {
-			if _, asked := protocol.AskedToRedrive(l); asked {
-				break
-			}
-			_, err := leases.Update(ctx, protocol.AskToRedrive(l, time.Now(), session))
-			conflict, changed := errors.AsType[*lease.ConflictError](err)
-			if changed { // its owner has written it
-				l = conflict.Current
-				continue
-			}
-			if err != nil && !errors.Is(err, feed.ErrNotFound) {
-				return fmt.Errorf("ask the owner of lease %s: %w", l.Token, err)
-			}
-			break
+		_, err := protocol.AskOwner(ctx, leases.Update, l, time.Now(), session)
+		if err != nil && !errors.Is(err, feed.ErrNotFound) {
+			return fmt.Errorf("ask the owner of lease %s: %w", l.Token, err)
 		}
 	}
 	return nil

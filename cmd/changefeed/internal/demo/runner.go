@@ -11,6 +11,10 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
+	"github.com/changefeed-go/changefeed/internal/follow"
+	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // runner carries out the plan of a run. It starts and stops writers and hosts. Its
@@ -40,7 +44,7 @@ type runner struct {
 
 // newRunner returns a runner. before are the ends of the container's partitions after the
 // earlier runs on the same data.
-func newRunner(cfg Config, data dataset, all containers, before []end) (*runner, error) {
+func newRunner(cfg Config, data dataset, all containers, before []protocol.End) (*runner, error) {
 	began := time.Now()
 	r := &runner{
 		cfg: cfg, data: data, containers: all, count: newCounters(began, before), began: began,
@@ -169,7 +173,7 @@ func (r *runner) until(ctx context.Context, done func() bool) error {
 		if _, err := r.look(ctx); err != nil {
 			return err
 		}
-		if err := pause(ctx, tick); err != nil {
+		if err := follow.Sleep(ctx, tick); err != nil {
 			return err
 		}
 	}
@@ -270,7 +274,7 @@ func (r *runner) finish(ctx context.Context) (caughtUp bool, err error) {
 			r.say("no progress for %s: giving up", patience)
 			return false, nil
 		}
-		if err := pause(ctx, tick); err != nil {
+		if err := follow.Sleep(ctx, tick); err != nil {
 			return false, err
 		}
 	}
@@ -284,11 +288,13 @@ func (r *runner) look(ctx context.Context) (caughtUp bool, err error) {
 		return false, err
 	}
 	r.leases = nil
+	var measured []lease.Lease
 	for i := range report.Lags {
 		if err := report.Lags[i].Err; err != nil {
 			return false, fmt.Errorf("measure lease %s: %w", report.Lags[i].LeaseToken, err)
 		}
 		r.leases = append(r.leases, view.NewLease(report.Lags[i]))
+		measured = append(measured, lease.Lease{Range: report.Lags[i].Range})
 	}
 	now := time.Now()
 	s := view.Snapshot{Elapsed: now.Sub(r.began), Rate: -1, Leases: r.leases}
@@ -306,20 +312,8 @@ func (r *runner) look(ctx context.Context) (caughtUp bool, err error) {
 	r.saying.Lock()
 	defer r.saying.Unlock()
 	r.cfg.View.Show(s)
-	return covered(r.leases) && !slices.ContainsFunc(r.leases, func(l view.Lease) bool { return l.Lag != 0 }), nil
-}
-
-// covered reports whether leases cover all keys without a gap. They must be sorted by
-// their ranges.
-func covered(leases []view.Lease) bool {
-	reached := feed.MinEPK
-	for _, l := range leases {
-		if l.Range.Min > reached {
-			return false
-		}
-		reached = max(reached, l.Range.Max)
-	}
-	return reached == feed.MaxEPK
+	covered := len(balance.Gaps(measured, feed.Full())) == 0
+	return covered && !slices.ContainsFunc(r.leases, func(l view.Lease) bool { return l.Lag != 0 }), nil
 }
 
 // endHosts stops all hosts and waits for them.

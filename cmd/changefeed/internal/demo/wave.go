@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/storetype"
 )
 
@@ -56,7 +57,7 @@ func (w *wave) run(ctx context.Context) error {
 					return
 				}
 				due := (w.lasts * time.Duration(i) / time.Duration(len(w.rows))).Truncate(burst)
-				err := pause(ctx, time.Until(began.Add(due)))
+				err := follow.Sleep(ctx, time.Until(began.Add(due)))
 				if err == nil {
 					err = w.write(ctx, w, w.data.records[w.rows[i]])
 				}
@@ -70,21 +71,6 @@ func (w *wave) run(ctx context.Context) error {
 	}
 	all.Wait()
 	return context.Cause(ctx)
-}
-
-// pause waits for d. It returns early, with an error, if ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // insert writes a record for the first time. If an earlier run has written the record, it

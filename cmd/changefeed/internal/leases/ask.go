@@ -10,6 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Ask asks the owners of leases to read their letters and to hand out those that wait for it. An
@@ -83,33 +84,23 @@ func (a Ask) Run(ctx context.Context, c *Container, choice Choice) error {
 	}
 }
 
-// ask writes the request into a lease, and returns what it did. A request that the owner has not
-// answered yet is not written again, because repeated writes would keep the lease of a dead owner
-// alive. The owner then reads the letters after it has answered, and so finds the later changes to
-// them, too.
-func (a Ask) ask(ctx context.Context, c *Container, s Survey, i Item) (text string, err error) {
-	for {
-		who, verb := Keeper(i), "is asked to hand them out, and does so after its next write of the lease"
-		if _, before := protocol.AskedToRedrive(i.Lease); before {
-			verb = "was asked before, and has not answered yet"
-		} else {
-			_, err = c.Replace(ctx, i.Document, s.Codec.Encode(protocol.AskToRedrive(i.Lease, s.Now, a.Session)))
-		}
-		switch {
-		case err == nil && i.Owner != "" && !protocol.Ours(i.Owner):
-			return fmt.Sprintf("%s %s; it is a host of .NET or Java, which hands out no letters: start a host of this project", who, verb), nil
-		case err == nil && stoppedOf(i) != nil:
-			return fmt.Sprintf("%s %s; its handler has stopped the lease: run `changefeed leases resume %s` first", who, verb, i.Token), nil
-		case err == nil:
-			return fmt.Sprintf("%s %s", who, verb), nil
-		case !changed(err):
-			return "", err
-		}
-		if i.Document, s.Now, err = c.Read(ctx, i.Document.ID, i.Key); err != nil {
-			return "", err
-		}
-		if i.Lease, err = s.Codec.Decode(i.Body); err != nil {
-			return "", err
-		}
+// ask writes the request into a lease, and returns what it did.
+func (a Ask) ask(ctx context.Context, c *Container, s Survey, i Item) (string, error) {
+	before, err := protocol.AskOwner(ctx, func(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+		return c.update(ctx, &s, &i, l)
+	}, i.Lease, s.Now, a.Session)
+	if err != nil {
+		return "", err
 	}
+	who, verb := Keeper(i), "is asked to hand them out, and does so after its next write of the lease"
+	if before {
+		verb = "was asked before, and has not answered yet"
+	}
+	switch {
+	case i.Owner != "" && !protocol.Ours(i.Owner):
+		return fmt.Sprintf("%s %s; it is a host of .NET or Java, which hands out no letters: start a host of this project", who, verb), nil
+	case stoppedOf(i) != nil:
+		return fmt.Sprintf("%s %s; its handler has stopped the lease: run `changefeed leases resume %s` first", who, verb, i.Token), nil
+	}
+	return fmt.Sprintf("%s %s", who, verb), nil
 }

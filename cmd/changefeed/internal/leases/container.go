@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
@@ -79,14 +78,12 @@ func (c *Container) properties(ctx context.Context) error {
 		return fmt.Errorf("read the lease container %s: %w", c.Name, connect.Plain(err))
 	}
 	c.system = p.PartitionKey.SystemKey
-	switch paths := p.PartitionKey.Paths; {
-	case slices.Equal(paths, []string{"/partitionKey"}):
-		c.Keyed = true
-	case !c.system && !slices.Equal(paths, []string{"/id"}):
-		return fmt.Errorf("container %s is partitioned by %s: a lease container must be partitioned by /id or /partitionKey", c.Name, strings.Join(paths, ", "))
+	ttl := 0
+	if p.DefaultTTL != nil {
+		c.TTL, ttl = true, *p.DefaultTTL
 	}
-	c.TTL = p.DefaultTTL != nil
-	return nil
+	c.Keyed, err = lease.CheckContainer(c.Name, p.PartitionKey.Paths, c.system, ttl)
+	return err
 }
 
 // list reads all lease documents for the monitored container, grouped by processor and
@@ -149,6 +146,22 @@ func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Docum
 		return Document{}, c.failure("replace", d.ID, err)
 	}
 	return parseDocument(answer.Body, c.Keyed)
+}
+
+// update replaces the document of i by l. If another client has written it meanwhile, update reads i
+// and the store's time again, and returns a *[lease.ConflictError].
+func (c *Container) update(ctx context.Context, s *Survey, i *Item, l lease.Lease) (lease.Lease, error) {
+	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(l))
+	if !changed(err) {
+		return l, err
+	}
+	if i.Document, s.Now, err = c.Read(ctx, i.Document.ID, i.Key); err != nil {
+		return l, err
+	}
+	if i.Lease, err = s.Codec.Decode(i.Body); err != nil {
+		return l, err
+	}
+	return l, l.Conflict(i.Lease)
 }
 
 // Delete deletes d. It returns a *ChangedError if d has changed.

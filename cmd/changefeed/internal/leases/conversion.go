@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -199,7 +199,7 @@ func verify(ctx context.Context, to *Container, c Conversion) error {
 		if err = c.written(now); err == nil {
 			return nil
 		}
-		if err := pause(ctx, pollInterval); err != nil {
+		if err := follow.Sleep(ctx, pollInterval); err != nil {
 			return err
 		}
 	}
@@ -225,16 +225,6 @@ func (c Conversion) written(now Survey) error {
 	return nil
 }
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // FindAfter reads the leases again after a repair, and returns the damage that is left.
 // left is the number of findings that the repair could not fix. The first reads may still
 // return the old leases, so FindAfter tries again until the findings are no more than
@@ -249,7 +239,7 @@ func (c *Container) FindAfter(ctx context.Context, s Survey, o Options, left int
 		if len(report.Findings) <= left || attempt == readAttempts {
 			return again, report, nil
 		}
-		if err := pause(ctx, pollInterval); err != nil {
+		if err := follow.Sleep(ctx, pollInterval); err != nil {
 			return s, Report{}, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Stopped describes the stop of a lease in JSON outputs.
@@ -71,23 +72,18 @@ func (r Resume) resume(ctx context.Context, c *Container, s Survey, i Item) (tex
 		if r.DryRun {
 			return fmt.Sprintf("would resume lease %s, %s", i.Token, since), nil
 		}
-		_, err := c.Replace(ctx, i.Document, s.Codec.Encode(protocol.Resumed(i.Lease)))
+		_, err := c.update(ctx, &s, &i, protocol.Resumed(i.Lease))
+		_, again := errors.AsType[*lease.ConflictError](err)
 		switch {
-		case err == nil && s.State(i.Lease) == Live:
+		case again:
+		case errors.Is(err, feed.ErrNotFound):
+			return "", errors.New("it no longer exists: its partition was split or merged, and its children are stopped as well; resume them")
+		case err != nil:
+			return "", err
+		case s.State(i.Lease) == Live:
 			return fmt.Sprintf("lease %s is resumed; %s goes on at its next write of the lease; it was %s", i.Token, protocol.Instance(i.Owner), since), nil
-		case err == nil:
+		default:
 			return fmt.Sprintf("lease %s is resumed; its next owner goes on; it was %s", i.Token, since), nil
-		case !changed(err):
-			return "", err
-		}
-		if i.Document, s.Now, err = c.Read(ctx, i.Document.ID, i.Key); err != nil {
-			if errors.Is(err, feed.ErrNotFound) {
-				return "", errors.New("it no longer exists: its partition was split or merged, and its children are stopped as well; resume them")
-			}
-			return "", err
-		}
-		if i.Lease, err = s.Codec.Decode(i.Body); err != nil {
-			return "", err
 		}
 	}
 }

@@ -37,14 +37,14 @@ func NewDrop(all []letters.Letter, chosen func(letters.Letter) bool) Drop {
 // Concerns returns the letters that are to be deleted.
 func (d Drop) Concerns() []letters.Letter { return d.Letters }
 
-// Steps describes what is to be done, one line for each letter.
+// Steps describes what is to be done, one line for each letter. Names in it are raw.
 func (d Drop) Steps() (lines []string) {
 	for _, l := range d.Letters {
 		text := "drop " + describe(l)
 		if n := d.behind[l.ID]; n > 0 {
 			text += fmt.Sprintf("; %s behind it %s, in order", view.Plural(n, "letter", "letters"), map[bool]string{true: "stays", false: "stay"}[n == 1])
 		}
-		lines = append(lines, view.OneLine(text))
+		lines = append(lines, text)
 	}
 	return lines
 }

@@ -85,7 +85,7 @@ func (r Redrive) Concerns() (all []letters.Letter) {
 	return all
 }
 
-// Steps describes what is to be done, one line for each letter.
+// Steps describes what is to be done, one line for each letter. Names in it are raw.
 func (r Redrive) Steps() (lines []string) {
 	for _, s := range r.steps {
 		text := "redrive " + describe(s.Letter)
@@ -98,7 +98,7 @@ func (r Redrive) Steps() (lines []string) {
 		if s.behind > 0 {
 			text += fmt.Sprintf("; %s behind it %s", view.Plural(s.behind, "letter", "letters"), map[bool]string{true: "follows", false: "follow"}[s.behind == 1])
 		}
-		lines = append(lines, view.OneLine(text))
+		lines = append(lines, text)
 	}
 	return lines
 }

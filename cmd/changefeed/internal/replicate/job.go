@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // versionsSuffix is added to the name of the processor that applies all versions.
@@ -105,7 +106,7 @@ func (r *replication) copyFirst(ctx context.Context) error {
 	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
 	// The copy looks up no documents. If a document moves meanwhile, that change is
 	// applied again from the feed of all versions.
-	j.rules.ends = []end{{feed.Full(), math.MaxInt64}}
+	j.rules.ends = []protocol.End{{Range: feed.Full(), LSN: math.MaxInt64}}
 	lag, err := r.openLag(ctx, j.processor, j.mode)
 	if err != nil {
 		return err

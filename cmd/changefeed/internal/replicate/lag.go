@@ -34,11 +34,11 @@ type lag struct {
 	store  lease.Store
 	mode   feed.Mode
 	start  feed.Start
-	// expiration is the leases' expiration interval.
-	expiration time.Duration
+	// terms are the intervals of the hosts.
+	terms protocol.Terms
 
 	// ends contains the last LSN of each partition at the previous measurement.
-	ends []end
+	ends []protocol.End
 }
 
 // errNoLeases reports that no host has created the leases yet.
@@ -59,7 +59,7 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 	if err != nil {
 		return s, fmt.Errorf("list the partitions: %w", err)
 	}
-	var ends []end
+	var ends []protocol.End
 	listing = protocol.WithRanges(listing, partitions)
 	for _, x := range listing.Leases {
 		s.leases++
@@ -77,7 +77,7 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 			return s, fmt.Errorf("read the feed of lease %s: %w", x.Token, err)
 		}
 		if page.End > 0 {
-			ends = append(ends, end{x.Range, page.End})
+			ends = append(ends, protocol.End{Range: x.Range, LSN: page.End})
 		}
 		if len(page.Changes) == 0 {
 			s.part++
@@ -101,7 +101,7 @@ func (l *lag) passed(rng feed.Range, first int64) bool {
 	for _, e := range l.ends {
 		if e.Overlaps(rng) {
 			known = true
-			if first <= e.lsn {
+			if first <= e.LSN {
 				return false
 			}
 		}
@@ -111,7 +111,7 @@ func (l *lag) passed(rng feed.Range, first int64) bool {
 
 // live reports whether a lease has a live owner.
 func (l *lag) live(x lease.Lease, now time.Time) bool {
-	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.expiration+time.Second)
+	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.terms.Takeover())
 }
 
 // idle reports whether all of the processor's leases are free or expired.

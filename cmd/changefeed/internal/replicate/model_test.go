@@ -15,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // This file is a model test of a copy under another key. Batches are repeated, cut off in
@@ -246,7 +247,7 @@ func TestModelOfACopyUnderAnotherKey(t *testing.T) {
 			for range w.draw.IntN(12) {
 				w.change()
 			}
-			w.rules.ends = []end{{feed.Full(), int64(len(w.log))}}
+			w.rules.ends = []protocol.End{{Range: feed.Full(), LSN: int64(len(w.log))}}
 		}
 		x := &writer{source: sourceBulk{w}, target: targetBulk{w}, finder: targetBulk{w}}
 		var lanes [2]lane

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // plan combines all changes of one document in a batch. The target receives only their
@@ -40,13 +41,7 @@ type rules struct {
 	// empty reports whether the target had no document when the replication began. ends
 	// are the last LSNs of the source's ranges at that time.
 	empty bool
-	ends  []end
-}
-
-// end is a range of the source and its last LSN at the beginning of the replication.
-type end struct {
-	feed.Range
-	lsn int64
+	ends  []protocol.End
 }
 
 // first returns an LSN. Changes of range rng up to it need no look-up in the target. It
@@ -61,8 +56,8 @@ func (r rules) first(rng feed.Range) (upTo int64) {
 	}
 	known := false
 	for _, e := range r.ends {
-		if e.Overlaps(rng) && (!known || e.lsn < upTo) {
-			upTo, known = e.lsn, true
+		if e.Overlaps(rng) && (!known || e.LSN < upTo) {
+			upTo, known = e.LSN, true
 		}
 	}
 	if !known {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 func keyed(t *testing.T, source, target string) shape {
@@ -86,19 +87,19 @@ func TestABatchIsCollapsedToOnePlanForEachDocument(t *testing.T) {
 		unsure  int
 	}{
 		"written before the beginning, into an empty target": {
-			rules{moves: true, empty: true, ends: []end{{all, 10}}},
+			rules{moves: true, empty: true, ends: []protocol.End{{Range: all, LSN: 10}}},
 			[]feed.Change{{LSN: 9, Current: doc("1", "x", "B")}, {LSN: 10, Current: doc("2", "x", "B")}, {LSN: 11, Current: doc("3", "x", "B")}},
 			[]string{`["x"]/1 ["B"] left []`, `["x"]/2 ["B"] left []`, `["x"]/3 ["B"] left [] search there`},
 			0,
 		},
 		"written before the beginning, the target wasn't empty": {
-			rules{moves: true, ends: []end{{all, 10}}},
+			rules{moves: true, ends: []protocol.End{{Range: all, LSN: 10}}},
 			[]feed.Change{{LSN: 9, Current: doc("1", "x", "B")}},
 			[]string{`["x"]/1 ["B"] left [] search there`},
 			0,
 		},
 		"of two ends the earlier one counts": {
-			rules{moves: true, empty: true, ends: []end{{feed.Range{Max: "80"}, 10}, {feed.Range{Min: "80", Max: "FF"}, 5}}},
+			rules{moves: true, empty: true, ends: []protocol.End{{Range: feed.Range{Max: "80"}, LSN: 10}, {Range: feed.Range{Min: "80", Max: "FF"}, LSN: 5}}},
 			[]feed.Change{{LSN: 7, Current: doc("1", "x", "B")}},
 			[]string{`["x"]/1 ["B"] left [] search there`},
 			0,
@@ -110,7 +111,7 @@ func TestABatchIsCollapsedToOnePlanForEachDocument(t *testing.T) {
 			2,
 		},
 		"versions contain a document's old key": {
-			rules{moves: true, empty: true, ends: []end{{all, 100}}},
+			rules{moves: true, empty: true, ends: []protocol.End{{Range: all, LSN: 100}}},
 			[]feed.Change{
 				{Op: feed.Create, Current: doc("1", "x", "A")},
 				{Op: feed.Replace, Current: doc("1", "x", "B"), Previous: doc("1", "x", "A")},

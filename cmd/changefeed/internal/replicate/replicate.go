@@ -215,7 +215,10 @@ func open(ctx context.Context, cfg Config, failures *errorLog) (*replication, *s
 		if st.TargetEmpty, err = isEmpty(ctx, documents); err != nil {
 			return err
 		}
-		st.Ends, err = endsOf(ctx, r.source)
+		ends, err := protocol.Ends(ctx, r.source, feed.LatestVersion)
+		for _, e := range ends {
+			st.Ends = append(st.Ends, stateEnd{e.Min, e.Max, e.LSN})
+		}
 		return err
 	})
 	if err != nil {
@@ -247,7 +250,7 @@ func (r *replication) lag(ctx context.Context, processor string, mode feed.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("leases in %s of %s: %w", r.Leases, r.Leases.Account.Settings, err)
 	}
-	return &lag{source: r.source, store: store, mode: mode, start: start, expiration: r.Expiration}, nil
+	return &lag{source: r.source, store: store, mode: mode, start: start, terms: protocol.Terms{Expiration: r.Expiration}}, nil
 }
 
 // announce prints what this run copies and what it does not copy.

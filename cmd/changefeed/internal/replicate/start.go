@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/internal/follow"
 )
 
 const (
@@ -49,10 +50,8 @@ func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 			failures.progress.say("throttled at the start; retrying: %s", connect.Text(err))
 		}
 		failures.Failed("", err)
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil, nil, &UnfinishedError{errors.Join(ctx.Err(), cfg.undo(ctx))}
+		if err := follow.Sleep(ctx, delay); err != nil {
+			return nil, nil, &UnfinishedError{errors.Join(err, cfg.undo(ctx))}
 		}
 	}
 }

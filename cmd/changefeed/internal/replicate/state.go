@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 )
 
 // state is a replication's document in the lease container, beside the leases. It records
@@ -41,7 +41,7 @@ type state struct {
 	ETag string `json:"_etag,omitempty"`
 }
 
-// stateEnd is the JSON form of an end: a range of the source, and its last LSN.
+// stateEnd is the JSON form of a [protocol.End]: a range of the source, and its last LSN.
 type stateEnd struct {
 	Min string `json:"min"`
 	Max string `json:"max"`
@@ -49,46 +49,12 @@ type stateEnd struct {
 }
 
 // ends returns the last LSNs of the source's ranges when the replication began.
-func (st *state) ends() []end {
-	all := make([]end, 0, len(st.Ends))
+func (st *state) ends() []protocol.End {
+	all := make([]protocol.End, 0, len(st.Ends))
 	for _, e := range st.Ends {
-		all = append(all, end{feed.Range{Min: e.Min, Max: e.Max}, e.LSN})
+		all = append(all, protocol.End{Range: feed.Range{Min: e.Min, Max: e.Max}, LSN: e.LSN})
 	}
 	return all
-}
-
-// endsOf returns the last LSN of each range of a source. If the source does not report
-// it, the range counts as empty. If a partition is split or merged meanwhile, endsOf
-// starts again.
-func endsOf(ctx context.Context, source feed.Source) (all []stateEnd, err error) {
-	for range maxAttempts {
-		all, err = readEnds(ctx, source)
-		if _, gone := errors.AsType[*feed.GoneError](err); !gone {
-			return all, err
-		}
-		select {
-		case <-time.After(minRetryDelay):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return nil, err
-}
-
-func readEnds(ctx context.Context, source feed.Source) ([]stateEnd, error) {
-	partitions, err := source.Partitions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]stateEnd, 0, len(partitions))
-	for _, p := range partitions {
-		page, err := source.Read(ctx, feed.Request{Range: p.Range, From: feed.Now()})
-		if err != nil {
-			return nil, fmt.Errorf("find the end of range %s: %w", p.Range, err)
-		}
-		all = append(all, stateEnd{Min: p.Range.Min, Max: p.Range.Max, LSN: page.End})
-	}
-	return all, nil
 }
 
 const stateVersion = 1

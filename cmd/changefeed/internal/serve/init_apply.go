@@ -19,6 +19,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/follow"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
@@ -244,10 +245,8 @@ func (t *initTarget) fill(ctx context.Context, d initDatabase, k initContainer, 
 	return k.each(func(doc initDocument) error {
 		_, err := c.Create(ctx, nil, doc.text, storetype.WriteOptions{NoBody: true})
 		for throttled, ok := errors.AsType[*feed.ThrottledError](err); ok; throttled, ok = errors.AsType[*feed.ThrottledError](err) {
-			select {
-			case <-time.After(throttled.RetryAfter):
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := follow.Sleep(ctx, throttled.RetryAfter); err != nil {
+				return err
 			}
 			_, err = c.Create(ctx, nil, doc.text, storetype.WriteOptions{NoBody: true})
 		}
