@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,6 +84,10 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 		if errors.As(err, &lost) { // a header for clients that do not parse the message
 			x.etag = string(lost.Oldest)
 		}
+		if lost != nil && lost.Ended {
+			x.charge = refusedPositionCharge
+			x.setPartitions(page.Served)
+		}
 		return feedFailure(c, err)
 	}
 	x.feedPosition(page)
@@ -106,6 +109,9 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	}
 	return err
 }
+
+// refusedPositionCharge is the charge of a read after the end of the feed, in request units.
+const refusedPositionCharge = 1
 
 // feedBuffers is a pool of buffers for pages. Without it, most of the time of a page
 // would be spent on allocating and collecting memory.
@@ -234,8 +240,7 @@ func feedFailure(c *engine.Container, err error) error {
 	var lost *feed.HistoryLostError
 	switch {
 	case errors.As(err, &lost) && lost.Ended:
-		return failure(http.StatusNotFound, wire.SubReadSessionNotAvailable, "The read session is not available for the input session token: %s; the changes since then "+
-			"follow the etag %s", lost.Reason, lost.Oldest)
+		return errSession
 	case errors.As(err, &lost):
 		return badRequest("the position is older than the container's history: %s; resume from the etag %s, or from now (If-None-Match: *), and "+
 			"read the existing documents in latest version mode", lost.Reason, lost.Oldest)
