@@ -132,6 +132,15 @@ func (x *request) feedPosition(page engine.FeedPage) {
 	}
 }
 
+// setPage sets the headers for a page of the partition of. If that is zero, the page may be of all
+// that were served.
+func (x *request) setPage(of engine.PartitionEnd, served []engine.PartitionEnd) {
+	if of.ID != "" {
+		served = []engine.PartitionEnd{of}
+	}
+	x.setPartitions(served)
+}
+
 // setPartitions sets the headers for the partitions that were read. The session token has
 // an entry for each partition, and the lsn header has the highest LSN of all.
 func (x *request) setPartitions(all []engine.PartitionEnd) {

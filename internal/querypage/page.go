@@ -89,6 +89,8 @@ type Page struct {
 	Charge float64
 	// Served lists the partitions that were read.
 	Served []engine.PartitionEnd
+	// Of is the partition that has the rows. It is zero if the rows may be of several.
+	Of engine.PartitionEnd
 	// Documents is the number of documents that were read, and Bytes is their size.
 	Documents, Bytes int
 
@@ -353,7 +355,7 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 	items.Continuation, items.Again, items.AnyOrder = p.start.after, p.start.within, p.anyOrder
 	deadline := time.Now().Add(p.time)
 	for {
-		stopped := false
+		stopped, first := false, p.Count == 0
 		part, err := p.c.VisitItems(ctx, items, func(item *engine.VisitedItem) (bool, error) {
 			if items.IndexOnly {
 				item.Body = emptyDocument
@@ -371,6 +373,9 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 		}
 		if p.Served == nil {
 			p.Served = part.Served
+		}
+		if first { // rows from before this part are of the partition before, if another has begun
+			p.Of = part.Of
 		}
 		ends := part.PartitionEnd && p.Count > 0 && !p.isFull()
 		if stopped || part.Continuation == "" || !p.anyOrder && (ends || time.Now().After(deadline)) {
