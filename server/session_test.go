@@ -119,3 +119,18 @@ func TestAPageHasTheHeadersOfItsPartition(t *testing.T) {
 	}
 	check(ts.ask(nil, "SELECT c.id FROM c WHERE c.id = '7'"), "7") // the partitions before have no such row
 }
+
+// A query without FROM reads no documents, but runs in a partition.
+func TestAQueryWithoutASourceRunsInThePartitionThatIsSelected(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withPartitions(3)
+	put(t, c, `{"id":"1","pk":"a"}`)
+	one := ts.do("GET", orders+"/docs/1", pk(`["a"]`), "").want(200)
+	for _, id := range []string{"0", "1", "2"} {
+		ts.ask(inRange(id), "SELECT 1").want(200).wantHeader(wire.HeaderPartitionID, id)
+	}
+	ts.ask(pk(`["a"]`), "SELECT 1").want(200).wantHeader(wire.HeaderPartitionID, one.header.Get(wire.HeaderPartitionID)).
+		wantHeader(wire.HeaderSessionToken, one.header.Get(wire.HeaderSessionToken))
+	ts.ask(nil, "SELECT 1").want(200).wantHeader(wire.HeaderPartitionID, "0")
+	ts.ask(inRange("77"), "SELECT 1").want(410, 1002)
+}

@@ -348,6 +348,9 @@ var emptyDocument = []byte(`{}`)
 // return true.
 func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more bool, err error)) (after string, err error) {
 	if p.shape.NoSource {
+		if err := p.locate(ctx); err != nil {
+			return "", err
+		}
 		_, err := visit(&engine.VisitedItem{Body: emptyDocument})
 		return "", err
 	}
@@ -383,6 +386,20 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 		}
 		items.Continuation = part.Continuation
 	}
+}
+
+// locate finds the partition for a query that reads no documents. It fails if the selected one
+// does not exist.
+func (p *Page) locate(ctx context.Context) error {
+	items := p.items
+	items.Sets = []engine.ItemSet{} // none
+	none, err := p.c.VisitItems(ctx, items, func(*engine.VisitedItem) (bool, error) { return false, nil })
+	if err != nil {
+		return fmt.Errorf("locate: %w", err)
+	}
+	p.Served = none.Served[:1]
+	p.Of = p.Served[0]
+	return nil
 }
 
 // readSorted reads a page of a query with ORDER BY. It scans all selected documents and
