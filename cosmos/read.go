@@ -218,7 +218,7 @@ func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.R
 		return charge, &feed.GoneError{Partition: t.partition.ID, Range: t.keys}
 	case a.is(http.StatusNotFound, wire.SubReadSessionNotAvailable) && q.lacking && r.From.Kind() == feed.StartContinuation:
 		lost := &feed.HistoryLostError{
-			Reason: "it lies after the end of the feed", Ended: true, Oldest: feed.Continuation(a.header.Get("Etag")),
+			Reason: "it lies after the end of the feed, as after the restore of an older copy", Ended: true, Oldest: feed.Continuation(a.header.Get("Etag")),
 		}
 		return 0, fmt.Errorf("%s: %w: %w", op, lost, inLine(a.failure))
 	case a.status == http.StatusBadRequest && r.Mode == feed.AllVersionsAndDeletes:

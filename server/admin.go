@@ -133,7 +133,7 @@ func (x *request) adminBody(v any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		if unknown := strings.TrimPrefix(err.Error(), "json: unknown field "); unknown != err.Error() {
-			return badRequest("cannot read the body: unknown field %s", unknown)
+			return badRequest("cannot read the body: there is no member %s", unknown)
 		}
 		return badRequest("cannot read the body: %s", jsonProblem(body, err))
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,6 +84,10 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 		if errors.As(err, &lost) { // a header for clients that do not parse the message
 			x.etag = string(lost.Oldest)
 		}
+		if lost != nil && lost.Ended {
+			x.charge = refusedPositionCharge
+			x.setPartitions(page.Served)
+		}
 		return feedFailure(c, err)
 	}
 	x.feedPosition(page)
@@ -107,6 +110,9 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	return err
 }
 
+// refusedPositionCharge is the charge of a read after the end of the feed, in request units.
+const refusedPositionCharge = 1
+
 // feedBuffers is a pool of buffers for pages. Without it, most of the time of a page
 // would be spent on allocating and collecting memory.
 var feedBuffers = sync.Pool{New: func() any { return new(engine.PageBuffer) }}
@@ -124,6 +130,15 @@ func (x *request) feedPosition(page engine.FeedPage) {
 	if page.Unused > 0 {
 		x.w.Header()[wire.HeaderUnusedLSNs] = []string{strconv.FormatInt(page.Unused, 10)}
 	}
+}
+
+// setPage sets the headers for a page of the partition of. If that is zero, the page may be of all
+// that were served.
+func (x *request) setPage(of engine.PartitionEnd, served []engine.PartitionEnd) {
+	if of.ID != "" {
+		served = []engine.PartitionEnd{of}
+	}
+	x.setPartitions(served)
 }
 
 // setPartitions sets the headers for the partitions that were read. The session token has
@@ -234,8 +249,7 @@ func feedFailure(c *engine.Container, err error) error {
 	var lost *feed.HistoryLostError
 	switch {
 	case errors.As(err, &lost) && lost.Ended:
-		return failure(http.StatusNotFound, wire.SubReadSessionNotAvailable, "The read session is not available for the input session token: %s; the changes since then "+
-			"follow the etag %s", lost.Reason, lost.Oldest)
+		return errSession
 	case errors.As(err, &lost):
 		return badRequest("the position is older than the container's history: %s; resume from the etag %s, or from now (If-None-Match: *), and "+
 			"read the existing documents in latest version mode", lost.Reason, lost.Oldest)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/storetype"
 )
@@ -313,14 +314,28 @@ func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 }
 
 // The etag lies after the end of the log, as after a restore of an older copy. A 304 would
-// hide that the log has lost changes. The answer's etag is the end of the log.
+// hide that the log has lost changes. The answer's etag is the end of the log, and the rest of it
+// is as for a session token that is ahead.
 func TestAnEtagAfterTheEndOfTheLogIsLostHistory(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(storetype.ContainerProperties{ID: "orders", Retention: time.Hour})
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for _, more := range []headers{nil, {"A-IM": "Full-Fidelity Feed"}, inRange("0"), {"x-ms-documentdb-partitionkey": `["a"]`}} {
-		ts.read(after(`"1000"`), more).want(404, 1002).wantHeader("Etag", `"1"`).wantBody("before the position 1000")
+		ts.read(after(`"1000"`), more).want(404, 1002).wantHeader("Etag", `"1"`).
+			wantBody(`"message":"Message: {\"Errors\":[\"The read session is not available for the input session token.\"]}\r\nActivityId: `).
+			wantHeader(wire.HeaderRequestCharge, "1").wantHeader(wire.HeaderLSN, "1").
+			wantHeader(wire.HeaderSessionToken, "0:-1#1").wantHeader(wire.HeaderPartitionID, "0")
 		ts.read(after(`"1"`), more).want(304)
+	}
+	live := split(t, c, "0") // the children go on from their parent's end, and one split takes a number
+	put(t, c, `{"id":"2","pk":"b"}`)
+	ends, err := (*engine.Container)(c).Ends(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range live {
+		ts.read(after(`"1000"`), inRange(p.ID)).want(404, 1002).wantHeader(wire.HeaderPartitionID, p.ID).
+			wantHeader(wire.HeaderSessionToken, wire.SessionToken(p.ID, ends[i].End))
 	}
 }
 

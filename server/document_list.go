@@ -45,7 +45,7 @@ func (s *Server) readDocuments(x *request) error {
 	if x.continuation, err = tokens.Next(&page); err != nil {
 		return err
 	}
-	x.setPartitions(page.Served)
+	x.setPage(page.Of, page.Served)
 	if err := x.checkSession(page.Served...); err != nil {
 		return err
 	}

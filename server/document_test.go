@@ -203,6 +203,29 @@ func TestMissingOwnersHaveNoSubStatus(t *testing.T) {
 	ts.do("GET", "/dbs/none/colls", nil, "").want(404, 0)
 }
 
+// A write of an item costs the same whether its container or the item itself is missing.
+func TestWritesToAMissingOwnerCostWhatFailedWritesCost(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	h := pk(`["p"]`)
+	const body, patch = `{"id":"1","pk":"p"}`, `{"operations":[{"op":"set","path":"/n","value":1}]}`
+	batch := together(h, headers{wire.HeaderBatch: "true", wire.HeaderBatchAtomic: "true"})
+	for _, owner := range []string{orders, "/dbs/shop/colls/none", "/dbs/none/colls/orders"} {
+		for _, a := range []response{
+			ts.do("PUT", owner+"/docs/1", h, body), ts.do("PATCH", owner+"/docs/1", h, patch), ts.do("DELETE", owner+"/docs/1", h, ""),
+		} {
+			a.want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")
+		}
+		if owner == orders {
+			continue
+		}
+		ts.do("POST", owner+"/docs", h, body).want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")
+		ts.do("POST", owner+"/docs", h.with(wire.HeaderUpsert, "true"), body).want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")
+		ts.do("POST", owner+"/docs", batch, `[{"operationType":"Create","resourceBody":`+body+`}]`).want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")
+		ts.do("GET", owner+"/docs/1", h, "").want(404, 0).wantHeader(wire.HeaderRequestCharge, "2")
+		ts.do("POST", owner+"/docs", queryHeaders(), `{"query":"SELECT * FROM c"}`).want(404, 0).wantHeader(wire.HeaderRequestCharge, "2")
+	}
+}
+
 func TestAnotherContainerThanTheIntendedIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	rid, _ := ts.must("GET", orders, nil, "").object()["_rid"].(string)

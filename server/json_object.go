@@ -4,7 +4,9 @@ import (
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,7 +61,7 @@ func jsonProblem(body []byte, err error) string {
 	)
 	switch {
 	case errors.As(err, &kind) && kind.Field != "":
-		return "the member " + kind.Field + " cannot be " + kind.Value
+		return "the member " + memberPath(kind.Field) + " cannot be " + kind.Value
 	case errors.As(err, &kind):
 		return "it cannot be " + kind.Value
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
@@ -70,6 +72,13 @@ func jsonProblem(body []byte, err error) string {
 		return "it is not JSON"
 	}
 	return "it has a value of another type"
+}
+
+// memberPath removes the names of embedded structs, which encoding/json has in the path of a
+// member. Only they begin with an upper-case letter.
+func memberPath(path string) string {
+	names := slices.DeleteFunc(strings.Split(path, "."), func(name string) bool { return name != "" && name[0] <= 'Z' })
+	return strings.Join(names, ".")
 }
 
 // get returns the value of the member name. It returns nil if there is no such member or

@@ -155,7 +155,7 @@ func (s *Server) queryDocuments(x *request) error {
 	err = page.Read(x.r.Context())
 	x.charge = page.Charge
 	if len(page.Served) > 0 {
-		x.setPartitions(page.Served)
+		x.setPage(page.Of, page.Served)
 	}
 	if err != nil {
 		return ownerError(err)

@@ -93,14 +93,8 @@ func (x *request) fail(err error) {
 	x.releaseSlot()
 	x.discardBody()
 	x.by, x.substatus, x.invalid = a.by, a.substatus, a.invalid
-	switch {
-	case x.charge != 0 || !a.by.isBackend():
-	case a.substatus == wire.SubThroughput:
-		x.charge = engine.ThrottledShare * x.s.costs.of(x)
-	case a.status == http.StatusNotFound && a.by == byBackend:
-		x.charge = metadataReadCharge
-	case !x.onItem() && (a.status == http.StatusConflict || a.status == http.StatusPreconditionFailed):
-		x.charge = metadataFailedCharge
+	if x.charge == 0 && a.by.isBackend() {
+		x.charge = x.refusedCharge(a)
 	}
 	if a.retryAfter > 0 {
 		x.w.Header().Set(wire.HeaderRetryAfter, strconv.FormatInt(max(a.retryAfter.Milliseconds(), 1), 10))
@@ -119,6 +113,22 @@ func (x *request) fail(err error) {
 	text := body.JSON()
 	x.start(a.status, len(text))
 	_, _ = x.w.Write(text)
+}
+
+// refusedCharge returns what a replica's refusal costs, unless the store has told it.
+func (x *request) refusedCharge(a statusError) float64 {
+	reads := x.r.Method == http.MethodGet || x.op == opQuery || x.op == opPlan
+	switch {
+	case a.substatus == wire.SubThroughput:
+		return engine.ThrottledShare * x.s.costs.of(x)
+	case a.status == http.StatusNotFound && a.by == byBackend && x.onItem() && !reads:
+		return metadataFailedCharge // as any other write of an item that fails
+	case a.status == http.StatusNotFound && a.by == byBackend:
+		return metadataReadCharge
+	case !x.onItem() && (a.status == http.StatusConflict || a.status == http.StatusPreconditionFailed):
+		return metadataFailedCharge
+	}
+	return 0
 }
 
 // onItem reports whether the path addresses an item, or the items of a container.

@@ -55,7 +55,7 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, 
 	for {
 		page, sp, err := f.once(ctx)
 		if err != nil {
-			return feed.Page{}, partitionSet{}, err
+			return feed.Page{}, sp, err
 		}
 		if len(page.Changes) == 0 {
 			left := r.Wait - time.Since(start)
@@ -90,7 +90,7 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
 	}
 	w := newLogMerge(f, v, s)
 	if w.pieces, err = f.resolve(v, s, &sp, w.one[:0]); err != nil {
-		return feed.Page{}, partitionSet{}, err
+		return feed.Page{}, sp, err
 	}
 	w.pieces = s.meta.joined(w.pieces)
 	if err := w.read(ctx); err != nil {
@@ -354,16 +354,14 @@ func (b *PageBuffer) Size() int { return cap(b.bytes) }
 func (b *PageBuffer) Text() []byte { return b.bytes }
 
 // FeedInto returns a page as Feed does, but uses the memory of a PageBuffer. The changes
-// and their documents are valid until the next read into the buffer.
+// and their documents are valid until the next read into the buffer. With an error about the
+// start, the page has the partitions that refused it.
 func (c *Container) FeedInto(ctx context.Context, r feed.Request, into *PageBuffer) (FeedPage, error) {
 	if into != nil {
 		into.bytes, into.changes = into.bytes[:0], into.changes[:0]
 	}
 	page, sp, err := c.readFeed(ctx, r, true, into)
-	if err != nil {
-		return FeedPage{}, err
-	}
-	return FeedPage{Page: page, Served: served(sp.partitions, sp.ends)}, nil
+	return FeedPage{Page: page, Served: served(sp.partitions, sp.ends)}, err
 }
 
 // comma separates the documents in the text of a PageBuffer.

@@ -128,6 +128,9 @@ func (w *itemScan) visitInOrder(ctx context.Context, at itemPosition) error {
 		if err := b.collect(ctx, size); err != nil {
 			return err
 		}
+		if p := b.part.partition; p != nil && (w.of == nil || w.items == 0) {
+			w.of = p
+		}
 		if !w.r.IndexOnly {
 			if err := b.read(ctx); err != nil {
 				return err

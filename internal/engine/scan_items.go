@@ -53,6 +53,9 @@ type ItemsPage struct {
 	Documents, Bytes int
 	// Served has the physical partitions that the request covers, sorted by range.
 	Served []PartitionEnd
+	// Of is the partition that has the page's items, or the last one that was read if there are
+	// none. It is zero with AnyOrder.
+	Of PartitionEnd
 }
 
 // VisitedItem is an item during a visit. The item and all of its slices are valid only
@@ -174,6 +177,11 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, strict bool, 
 		return ItemsPage{}, fmt.Errorf("read items: %w", err)
 	}
 	w.page.Served = s.served(first, last)
+	for i, p := range s.meta.partitions[first : last+1] {
+		if p == w.of || first == last {
+			w.page.Of = w.page.Served[i]
+		}
+	}
 	return w.page, nil
 }
 
@@ -192,6 +200,8 @@ type itemScan struct {
 	start  time.Time
 
 	visit func(*VisitedItem) (bool, error)
+	// of is the partition whose items the page has, once it is known.
+	of *partition
 	// stopped is the error that visit returned.
 	stopped error
 	// item is the argument of visit. buf has the memory of its Body.

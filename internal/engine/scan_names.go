@@ -79,6 +79,11 @@ func (b *chunkScan) collectLast(ctx context.Context) error {
 		return err
 	}
 	b.part = itemPart{resumed: &at}
+	for _, p := range w.m.partitions {
+		if p.has(point) {
+			w.of = p
+		}
+	}
 	b.trim(1, b.part)
 	next, more := w.m.partAt(w.sc, at)
 	b.more, b.ended = more, more && !next.partition.has(point)

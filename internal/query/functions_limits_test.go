@@ -77,10 +77,20 @@ func TestRegularExpressions(t *testing.T) {
 	}
 	// PCRE, the service's engine, supports these patterns, and this package does not. The
 	// query must fail instead of returning a wrong result.
-	for _, pattern := range []string{`a(?=b)`, `(?<!a)b`, `(a)\\1`, `a++`, `a{1,2000}`} {
+	nested, large := strings.Repeat("(", 1001)+strings.Repeat(")", 1001), strings.Repeat("(xx){1000}", 1600)
+	for pattern, want := range map[string]string{
+		`a(?=b)`:    "there is no lookahead, nor another group that begins with (?=",
+		`(?<!a)b`:   "there is no lookbehind, and no name of a group as in (?<!a)b",
+		`(?<a-b>c)`: "there is no lookbehind, and no name of a group as in (?<a-b>",
+		`(a)\\1`:    `there is no backreference or escape such as \1`,
+		`a++`:       "a repetition cannot be repeated or possessive as in ++",
+		`a{1,2000}`: "a repetition counts up to 1000, and not as in {1,2000}",
+		nested:      "groups are nested at most 1000 deep, and not as in ((((((((((((((((((((((((((((((((((((((((...",
+		large:       "its repetitions multiply to more than the engine holds in (xx){1000}(xx){1000}(xx){1000}(xx){1000}...",
+	} {
 		_, err := rowsOf(`SELECT VALUE REGEXMATCH("ab", "`+pattern+`") FROM c`, nil, json.RawMessage(`{}`))
 		var e *EvaluationError
-		if !errors.As(err, &e) || !strings.Contains(e.Message, "RE2") {
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "RE2") || !strings.Contains(e.Message, ": "+want) || strings.Contains(e.Message, "parsing") {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}

@@ -89,6 +89,8 @@ type Page struct {
 	Charge float64
 	// Served lists the partitions that were read.
 	Served []engine.PartitionEnd
+	// Of is the partition that has the rows. It is zero if the rows may be of several.
+	Of engine.PartitionEnd
 	// Documents is the number of documents that were read, and Bytes is their size.
 	Documents, Bytes int
 
@@ -346,6 +348,9 @@ var emptyDocument = []byte(`{}`)
 // return true.
 func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more bool, err error)) (after string, err error) {
 	if p.shape.NoSource {
+		if err := p.locate(ctx); err != nil {
+			return "", err
+		}
 		_, err := visit(&engine.VisitedItem{Body: emptyDocument})
 		return "", err
 	}
@@ -353,7 +358,7 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 	items.Continuation, items.Again, items.AnyOrder = p.start.after, p.start.within, p.anyOrder
 	deadline := time.Now().Add(p.time)
 	for {
-		stopped := false
+		stopped, first := false, p.Count == 0
 		part, err := p.c.VisitItems(ctx, items, func(item *engine.VisitedItem) (bool, error) {
 			if items.IndexOnly {
 				item.Body = emptyDocument
@@ -372,12 +377,29 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 		if p.Served == nil {
 			p.Served = part.Served
 		}
+		if first { // rows from before this part are of the partition before, if another has begun
+			p.Of = part.Of
+		}
 		ends := part.PartitionEnd && p.Count > 0 && !p.isFull()
 		if stopped || part.Continuation == "" || !p.anyOrder && (ends || time.Now().After(deadline)) {
 			return part.Continuation, nil
 		}
 		items.Continuation = part.Continuation
 	}
+}
+
+// locate finds the partition for a query that reads no documents. It fails if the selected one
+// does not exist.
+func (p *Page) locate(ctx context.Context) error {
+	items := p.items
+	items.Sets = []engine.ItemSet{} // none
+	none, err := p.c.VisitItems(ctx, items, func(*engine.VisitedItem) (bool, error) { return false, nil })
+	if err != nil {
+		return fmt.Errorf("locate: %w", err)
+	}
+	p.Served = none.Served[:1]
+	p.Of = p.Served[0]
+	return nil
 }
 
 // readSorted reads a page of a query with ORDER BY. It scans all selected documents and

@@ -6,7 +6,6 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -98,11 +97,27 @@ const smallPattern = 64
 // some hundred times its length.
 const maxPattern = 16 << 10
 
-// notRE2 lists the errors for features that PCRE, the service's engine, may support.
-// Examples are lookaround, backreferences, possessive quantifiers and long repetitions.
-var notRE2 = []syntax.ErrorCode{
-	syntax.ErrInvalidPerlOp, syntax.ErrInvalidNamedCapture, syntax.ErrInvalidEscape, syntax.ErrInvalidRepeatOp, syntax.ErrInvalidRepeatSize,
-	syntax.ErrNestingDepth, syntax.ErrLarge,
+// notRE2 describes the errors for features that PCRE, the service's engine, may support.
+// What follows each text is the part of the pattern that has the error.
+var notRE2 = map[syntax.ErrorCode]string{
+	syntax.ErrInvalidPerlOp:       "there is no lookahead, nor another group that begins with ",
+	syntax.ErrInvalidNamedCapture: "there is no lookbehind, and no name of a group as in ",
+	syntax.ErrInvalidEscape:       "there is no backreference or escape such as ",
+	syntax.ErrInvalidRepeatOp:     "a repetition cannot be repeated or possessive as in ",
+	syntax.ErrInvalidRepeatSize:   "a repetition counts up to 1000, and not as in ",
+	syntax.ErrNestingDepth:        "groups are nested at most 1000 deep, and not as in ",
+	syntax.ErrLarge:               "its repetitions multiply to more than the engine holds in ",
+}
+
+// maxQuoted is the length in bytes of the longest part of a pattern that an error quotes.
+const maxQuoted = 40
+
+// explain says what is wrong with a pattern: one of the texts of notRE2, and the part.
+func explain(what, part string) string {
+	if len(part) > maxQuoted {
+		part = strings.ToValidUTF8(part[:maxQuoted], "") + "..."
+	}
+	return "the regular expression is invalid in RE2, which this server uses, although PCRE may support it: " + what + part
 }
 
 func newExpression(pattern, modifiers string) *expression {
@@ -127,8 +142,10 @@ func newExpression(pattern, modifiers string) *expression {
 	}
 	re, err := regexp.Compile(pattern)
 	var wrong *syntax.Error
-	if errors.As(err, &wrong) && slices.Contains(notRE2, wrong.Code) {
-		x.problem = "the regular expression is invalid in RE2, which this server uses, although PCRE may support it: " + wrong.Error()
+	if errors.As(err, &wrong) {
+		if what, unsupported := notRE2[wrong.Code]; unsupported {
+			x.problem = explain(what, wrong.Expr)
+		}
 	}
 	x.re = re
 	if x.size = len(pattern); x.size > smallPattern || strings.IndexByte(pattern, '{') >= 0 {
