@@ -100,7 +100,9 @@ func TestSimulationOverHTTP(t *testing.T) {
 	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sc := newScenario(plan{seed: seed, where: overHTTP})
+				p := planOf(seed)
+				p.overHTTP = true
+				sc := newScenario(p)
 				e := newCosmosEngine(t, sc.partitions, sc.mode)
 				e.dialect = sc.dialect
 				if sc.faultLevel != calm {

@@ -221,14 +221,6 @@ func (j *journal) between(r feed.Range, from, to int64) (all []*record) {
 	return all
 }
 
-// dropped returns the LSN of the oldest position from which range r can be read, if the
-// source has dropped changes before cut. lost reports whether it has dropped changes
-// after the position from.
-func (j *journal) dropped(r feed.Range, from int64, cut time.Time) (oldest int64, lost bool) {
-	oldest = j.before(cut, r)
-	return oldest, len(j.between(r, from, oldest)) > 0
-}
-
 // writes counts the changes of a journal.
 type writes struct {
 	changes     int // all changes

@@ -164,7 +164,7 @@ func (s *scene) judge() {
 func (s *scene) finish() {
 	s.t.Helper()
 	for _, f := range s.everyForeignHost() {
-		s.dismiss(f)
+		s.dismiss(f.host)
 	}
 	s.calm()
 	if len(s.living()) == 0 {

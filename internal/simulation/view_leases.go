@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -463,4 +464,12 @@ func (v *view) sawRequest(t *tenure, l lease.Lease) {
 	case t.askedAt < 0:
 		t.askedAt = v.now
 	}
+}
+
+// conflictWith returns the document that a write has met, if err is a conflict.
+func conflictWith(err error) (lease.Lease, bool) {
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
+		return conflict.Current, true
+	}
+	return lease.Lease{}, false
 }

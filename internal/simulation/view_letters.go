@@ -144,7 +144,7 @@ func (v *view) recordOf(m mail) *record {
 // handsOut returns the letter that a batch hands out, or nil if its changes come from the feed. A
 // worker hands one letter out at a time, when nothing of its key waits for a retry.
 func (v *view) handsOut(b *batch, lane *laneView) *record {
-	if len(b.changes) != 1 || b.epk == "" || b.host.settings.attempts == 0 {
+	if len(b.changes) != 1 || b.epk == "" || b.host.settings.failure.Attempts == 0 {
 		return nil
 	}
 	c := b.changes[0]

@@ -23,8 +23,8 @@ func judgeLetter(v *view, l *letter, breach report) {
 		return
 	}
 	if lane := w.lanes[l.mail.epk]; lane != nil {
-		breach(!slices.Contains(lane.unit, r) || lane.tries < l.host.settings.attempts,
-			"the handler has failed with the change %d times; it has %d attempts", lane.tries, l.host.settings.attempts)
+		breach(!slices.Contains(lane.unit, r) || lane.tries < l.host.settings.failure.Attempts,
+			"the handler has failed with the change %d times; it has %d attempts", lane.tries, l.host.settings.failure.Attempts)
 	}
 }
 
@@ -44,13 +44,13 @@ func judgeMailed(v *view, m *mailed, breach report) {
 			failures = max(failures, n)
 		}
 	}
-	breach(failures < m.host.settings.attempts, "the handler has failed with the letter %d times; it has %d attempts", failures, m.host.settings.attempts)
+	breach(failures < m.host.settings.failure.Attempts, "the handler has failed with the letter %d times; it has %d attempts", failures, m.host.settings.failure.Attempts)
 }
 
 // judgeParked judges a batch: none of its changes may overtake a letter.
 func judgeParked(v *view, u *use, _ *tenure, breach report) {
 	b := u.batch
-	if b == nil || b.host.foreign || b.host.settings.attempts == 0 {
+	if b == nil || b.host.foreign || b.host.settings.failure.Attempts == 0 {
 		return
 	}
 	m := v.matched[b]
