@@ -33,13 +33,6 @@ func (c *storeClock) now() time.Time {
 	return c.origin.Add(c.offset + elapsed).Round(0).UTC()
 }
 
-// jump sets the clock forward by d, or back if d is negative.
-func (c *storeClock) jump(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.offset += d
-}
-
 // hostClock contains the clocks of a host. The wall clock may jump. While the host is
 // suspended, its monotonic clock loses most of the time, as on a machine that sleeps. It
 // does not stop: a timer that is due by the wall clock would then fire again and again.
@@ -76,16 +69,6 @@ func (c *hostClock) losing(now time.Time) time.Duration {
 	return now.Sub(c.suspended) / suspendedPace * (suspendedPace - 1)
 }
 
-// suspend begins a suspension.
-func (c *hostClock) suspend(h *host) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.suspended.IsZero() {
-		c.suspended, c.nap = time.Now(), &suspend{h}
-		h.world.ledger.add(c.nap)
-	}
-}
-
 // wake ends the suspension, if there is one.
 func (c *hostClock) wake(h *host) {
 	c.mu.Lock()
@@ -97,22 +80,4 @@ func (c *hostClock) wake(h *host) {
 		h.world.ledger.end(c.nap, nil)
 	}
 	c.suspended = time.Time{}
-}
-
-// step sets the wall clock forward by d, or back if d is negative.
-func (c *hostClock) step(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stepped += d
-	if d < 0 {
-		c.behindAt = time.Now()
-	}
-}
-
-// fellBehind reports whether the wall clock went back, or the monotonic clock lost time,
-// less than d ago.
-func (c *hostClock) fellBehind(d time.Duration) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.suspended.IsZero() || !c.behindAt.IsZero() && time.Since(c.behindAt) < d
 }

@@ -80,3 +80,38 @@ func (s *scenario) addJumps(d *draw, n int, k *eventKind, back, forward time.Dur
 		}
 	}
 }
+
+// jump sets the clock forward by d, or back if d is negative.
+func (c *storeClock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
+
+// suspend begins a suspension.
+func (c *hostClock) suspend(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.suspended.IsZero() {
+		c.suspended, c.nap = time.Now(), &suspend{h}
+		h.world.ledger.add(c.nap)
+	}
+}
+
+// step sets the wall clock forward by d, or back if d is negative.
+func (c *hostClock) step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stepped += d
+	if d < 0 {
+		c.behindAt = time.Now()
+	}
+}
+
+// fellBehind reports whether the wall clock went back, or the monotonic clock lost time,
+// less than d ago.
+func (c *hostClock) fellBehind(d time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.suspended.IsZero() || !c.behindAt.IsZero() && time.Since(c.behindAt) < d
+}

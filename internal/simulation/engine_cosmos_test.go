@@ -74,10 +74,6 @@ func (e *cosmosEngine) leases() lease.Container {
 	return e.account(e.leasesServer).Leases(storeDatabase, "leases", cosmos.LeaseOptions{Dialect: e.dialect})
 }
 
-// powerLoss does nothing, because reopening the stores would break the connections. Seeds
-// on the store in process simulate power losses.
-func (e *cosmosEngine) powerLoss(context.Context) error { return nil }
-
 // close does nothing. The end of the test closes the servers and then the stores.
 func (e *cosmosEngine) close() error { return nil }
 

@@ -397,9 +397,13 @@ func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
 	return open.Delete(ctx, l)
 }
 
-// eventPowerLoss makes the engine lose everything that is not synced.
+// storeEvery is the number of seeds of which one runs on the embedded store.
+const storeEvery = 20
+
+// eventPowerLoss makes the store, which all seeds with such events have, lose everything
+// that is not synced.
 var eventPowerLoss = &eventKind{func(ctx context.Context, r *run, _ event) {
-	if err := r.world.engine.powerLoss(ctx); err != nil {
+	if err := r.world.engine.(*storeEngine).powerLoss(ctx); err != nil {
 		r.world.fails("%v", err)
 	}
 	r.world.occurs(powerLosses)

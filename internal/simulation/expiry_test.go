@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -168,4 +170,16 @@ func judgePassed(v *view, a *application, s *sending, breach report) {
 func judgeExpired(v *view, p *purged, breach report) {
 	late := v.journal.expired(v.store().Add(-p.every - time.Second))
 	breach(len(late) > 0, "the store has not deleted the expired items of %v", late)
+}
+
+// expired returns the last changes of the items that expired before cut, and that nobody
+// has deleted or written again, in order of time.
+func (j *journal) expired(cut time.Time) (all []*record) {
+	for _, r := range j.newest {
+		if r.hasExpired(cut) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *record) int { return cmp.Compare(a.number, b.number) })
+	return all
 }

@@ -10,6 +10,42 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
+// These are the names of the features that only the tests' seeds have.
+const (
+	onStore             = "embedded-store"
+	powerLosses         = "power-loss"
+	noStoreClock        = "no-store-clock"
+	handleChangesLeases = "java-handle-changes"
+	manualCheckpoints   = "manual-checkpoints"
+	deferredCheckpoints = "deferred-checkpoints"
+	failingOpens        = "failing-open"
+	parallelCalls       = "parallel-calls"
+	lettersOfHosts      = "letters"
+	parkedKeys          = "parked-keys"
+	redrivenLetters     = "redriven-letters"
+	allVersions         = "all-versions"
+	timeToLive          = "time-to-live"
+	continuationStart   = "continuation-start"
+	historyLosses       = "history-loss"
+	unknownLSNs         = "unknown-lsn"
+	emptyPages          = "empty-pages"
+	refusedStart        = "refused-start"
+	refusedMoves        = "refused-start-moves"
+	estimates           = "estimates"
+	readers             = "readers"
+	prefixReaders       = "prefix-readers"
+	foreignHosts        = "foreign-hosts"
+	overwrittenLeases   = "overwritten-leases"
+	large               = "large"
+	manyTransactions    = "many-transactions"
+	differentHosts      = "different-hosts"
+	leaseLimits         = "lease-limits"
+	suspensions         = "suspensions"
+	hostClockJumps      = "host-clock-jumps"
+	storeClockJumps     = "store-clock-jumps"
+	discards            = "discard"
+)
+
 // planOf returns the plan of a seed with all features, which all rules judge.
 func planOf(seed uint64) plan { return plan{seed: seed, features: allFeatures, rules: allRules} }
 

@@ -356,3 +356,9 @@ func judgeReaderEnds(v *view, f *readerEnds, breach report) {
 		breach(left.transactions > 0, "the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
 	}
 }
+
+// prefix returns the range of the keys that begin with the given components.
+func (w *world) prefix(components feed.PartitionKey) feed.Range {
+	low := w.engine.epk(components)
+	return feed.Range{Min: low, Max: low + feed.MaxEPK}
+}

@@ -21,7 +21,7 @@ import (
 //	        their share, they steal one and work on it at once. They have no trust: they
 //	        work until a write fails. They start the children of a gone lease at once,
 //	        and delete the gone lease unconditionally.
-//	.NET    It keeps properties and copies them to children, even hand-over requests. If
+//	.NET    It keeps properties and copies them to children, even the host that wants the lease. If
 //	        an acquire fails, it clears the Owner that it listed. It waits for its
 //	        handler before it releases a lease.
 //	Java    It drops properties. Its timestamp is null for a while. It releases a lease

@@ -83,3 +83,11 @@ func (r *run) isShort() bool {
 	}
 	return free > 0
 }
+
+// isFull reports whether a host with n leases may acquire no more.
+func (s settings) isFull(n int) bool { return s.maxLeases > 0 && n >= s.maxLeases }
+
+// drawDeferred draws after how many changes or how much time the processor checkpoints.
+func drawDeferred(d *draw) changefeed.Checkpointing {
+	return changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
+}

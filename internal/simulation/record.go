@@ -209,14 +209,3 @@ func (w *world) exists(i itemWrite) bool {
 	defer w.present.mu.Unlock()
 	return w.present.changes.exists(i)
 }
-
-// view returns what follows from the facts so far.
-func (w *world) view() *view {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	v := newView(w)
-	for v.advance() {
-		v.step()
-	}
-	return v
-}

@@ -153,7 +153,7 @@ var rules = []rule{{
 		"A listing of the host showed the lease as expired, and the store's clock was set back since.",
 		"The owner is a .NET or Java host, from which our hosts steal.",
 		"A host discards the leases, or it deletes a free lease, or it writes a free child of its gone lease with the child's own position.",
-		"A host that acquires a lease or asks for it adds the bound for a start time that the source refuses.",
+		"A host that acquires a lease, or writes that it wants it, adds the bound for a start time that the source refuses.",
 	},
 }, {
 	name: "trust", judges: all{uses(judgeTrust), sends(judgeSending)}, mutant: "02-trust-from-the-answer",

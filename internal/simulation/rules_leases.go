@@ -83,13 +83,13 @@ func judgeOwners(v *view, a *application, s *sending, breach report) {
 		known := v.lease(after.Token).last.Token != ""
 		breach(before.Token != "", "the lease exists already, and %q owns it", owner)
 		breach(after.Owner != "" && (after.Owner != h.text() || !known), "the lease has an owner; it existed before: %t", known)
-		breach(after.Wanted() != "", "a new lease has a hand-over request")
+		breach(after.Wanted() != "", "a new lease is wanted")
 	case opDelete:
 		breach(!s.discards && owner != "" && owner != h.text() && (!expired || !s.replaces), "%q owns the lease", owner)
 	case opUpdate:
 		was, is := otherProperties(before), otherProperties(after)
 		switch same := after.Wanted() == before.Wanted(); {
-		case after.Owner == owner && owner != "" && owner != h.text(): // the host asks for the lease
+		case after.Owner == owner && owner != "" && owner != h.text(): // the host wants the lease
 			same = before.Continuation == after.Continuation && maps.Equal(was, is)
 			breach(after.Wanted() != h.text() || before.Wanted() != "" || !protocol.Ours(owner) || !same, "the lease of another host was %+v", before)
 			return
@@ -97,13 +97,13 @@ func judgeOwners(v *view, a *application, s *sending, breach report) {
 			breach(after.Continuation != before.Continuation || !same, "the free lease was %+v", before)
 		case after.Owner == "":
 			breach(owner == "" || owner != h.text(), "the host frees the lease of %q", owner)
-			breach(owner == h.text() && !same, "the hand-over request was %q", before.Wanted())
+			breach(owner == h.text() && !same, "the lease was wanted by %q", before.Wanted())
 		case after.Owner != owner: // the host acquires the lease
-			breach(after.Owner != h.text() || after.Wanted() != "", "the new owner is another one, or keeps the hand-over request")
+			breach(after.Owner != h.text() || after.Wanted() != "", "the new owner is another one, or the lease is still wanted")
 			breach(owner != "" && !expired && protocol.Ours(owner), "%q owns the lease, at age %s", owner, s.age)
 		default: // the host may acquire its own expired lease again
 			again := expired && after.Owner == h.text() && after.Wanted() == ""
-			breach(!same && !again, "the hand-over request was %q", before.Wanted())
+			breach(!same && !again, "the lease was wanted by %q", before.Wanted())
 		}
 		if owner == h.text() { // the owner stops the lease, or has seen that it is resumed, or knows its letters
 			before, after := protocol.Answered(protocol.WithParked(before, protocol.ParkedUnknown, "")), protocol.Answered(protocol.WithParked(after, protocol.ParkedUnknown, ""))
@@ -116,7 +116,7 @@ func judgeOwners(v *view, a *application, s *sending, breach report) {
 	}
 }
 
-// otherProperties returns a copy of a lease's properties without the hand-over request.
+// otherProperties returns a copy of a lease's properties without the host that wants it.
 func otherProperties(l lease.Lease) map[string]string {
 	p := maps.Clone(l.Properties)
 	delete(p, lease.PropertyWanted)
@@ -307,13 +307,13 @@ func judgeSending(v *view, w *leaseWrite, breach report) {
 }
 
 func judgeHandOver(v *view, u *use, t *tenure, breach report) {
-	if u.batch != nil && t != nil && t.askedAt >= 0 {
+	if u.batch != nil && t != nil && t.wantedAt >= 0 {
 		w := v.workers[u.batch.worker]
-		isNew := u.asked > t.askedAt && v.lane(u.batch).failed == nil
+		isNew := u.asked > t.wantedAt && v.lane(u.batch).failed == nil
 		if u.batch.epk != "" { // it may finish the pages that have started
-			isNew = u.asked > t.askedAt && w.page(u.batch) > w.reached && v.journal.passes == nil
+			isNew = u.asked > t.wantedAt && w.page(u.batch) > w.reached && v.journal.passes == nil
 		}
-		breach(isNew, "a new batch %s after the answer with a hand-over request", u.asked-t.askedAt)
+		breach(isNew, "a new batch %s after the answer by which the lease is wanted", u.asked-t.wantedAt)
 	}
 }
 

@@ -51,7 +51,7 @@ func (v *view) ownerOf(l lease.Lease) *host {
 }
 
 func judgeStable(v *view, r *rest, breach report) {
-	breach(v.changedAt > r.since, "an owner, a hand-over request, a document or a worker changed %s after rest began", v.changedAt-r.since)
+	breach(v.changedAt > r.since, "the owner of a lease, the host that wants one, a document or a worker changed %s after rest began", v.changedAt-r.since)
 }
 
 // judgeBalance judges the numbers of leases of the hosts. A host's share is the number of
@@ -61,7 +61,7 @@ func judgeBalance(v *view, _ *rest, breach report) {
 	hosts, leases, have := v.alive(), v.usable(), map[string]int{}
 	for _, l := range leases {
 		have[l.Owner]++
-		breach(l.Wanted() != "", "lease %s still has a hand-over request from %q", l.Token, l.Wanted())
+		breach(l.Wanted() != "", "lease %s is still wanted by %q", l.Token, l.Wanted())
 	}
 	bounded := slices.ContainsFunc(hosts, func(h *host) bool { return h.settings.minLeases > 0 || h.settings.maxLeases > 0 })
 	for _, h := range hosts {
@@ -91,9 +91,6 @@ func (s settings) within(n int) int {
 	}
 	return n
 }
-
-// isFull reports whether a host with n leases may acquire no more.
-func (s settings) isFull(n int) bool { return s.maxLeases > 0 && n >= s.maxLeases }
 
 // judgeCost judges the requests since they are counted. A host lists the leases once per
 // interval, and a lease has one write per checkpoint and one per renewal. Both intervals have

@@ -126,11 +126,6 @@ func drawPages(d *draw) (maxItems, readAhead int) {
 	return []int{0, 1, 5, 20, 100}[d.intn(5)], []int{-1, 0, 200, 2000}[d.intn(4)]
 }
 
-// drawDeferred draws after how many changes or how much time the processor checkpoints.
-func drawDeferred(d *draw) changefeed.Checkpointing {
-	return changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
-}
-
 func drawTimes(d *draw) times {
 	all := []times{
 		defaultTimes(),
@@ -158,29 +153,6 @@ func (s *scenario) drawEvents(d *draw) {
 		s.add(d, d.between(0, 2), eventCrashAnswer, 0, 0.95)
 	}
 }
-
-// drawLarge draws up to 32 partitions, and up to 16 hosts that run at the same time.
-func (s *scenario) drawLarge(d *draw) {
-	s.partitions = d.between(16, 32)
-	s.add(d, d.between(9, 13), eventJoin, 0, 0.3)
-}
-
-// transactions is the number of transactions in a seed with many of them.
-const transactions = 5000
-
-// drawManyTransactions draws 5,000 transactions. There are few partitions, so each has
-// thousands of transactions. A handler that gets one or five changes at a time would not
-// handle all of them before the end of the run.
-func (s *scenario) drawManyTransactions(d *draw) {
-	s.partitions = d.between(1, 3)
-	if s.maxItems == 1 || s.maxItems == 5 {
-		s.maxItems = 20
-	}
-	s.add(d, transactions, eventWrite, 0, 1)
-}
-
-// storeEvery is the number of seeds of which one runs on the embedded store.
-const storeEvery = 20
 
 // memory returns the scenario's engine in memory.
 func (s *scenario) memory() *memEngine {

@@ -353,3 +353,14 @@ func nth(n int) func() bool {
 		return calls == n
 	}
 }
+
+// view returns what follows from the facts so far.
+func (w *world) view() *view {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	v := newView(w)
+	for v.advance() {
+		v.step()
+	}
+	return v
+}

@@ -75,7 +75,7 @@ func (s *scene) shadow(l lease.Lease) {
 	s.t.Fatalf("lease %s lies in no partition", l.Token)
 }
 
-// marked returns the leases with a hand-over request.
+// marked returns the leases that are wanted.
 func (s *scene) marked() []lease.Lease {
 	return slices.DeleteFunc(s.list().Leases, func(l lease.Lease) bool { return l.Wanted() == "" })
 }

@@ -311,3 +311,11 @@ func (s summary) String() string {
 	return fmt.Sprintf("%d hosts, %d partitions, %d changes, %d splits and merges, %d crashes, %d faults, %d foreign hosts",
 		s.hosts, s.partitions, s.writes.changes, s.topology, s.crashes, s.faults, s.occurred[foreignJoins])
 }
+
+func (w *writes) add(o writes) {
+	w.changes += o.changes
+	w.rewrites += o.rewrites
+	w.deletes += o.deletes
+	w.expired += o.expired
+	w.redelivered += o.redelivered
+}

@@ -38,7 +38,7 @@ type view struct {
 	double    []doubling
 	discard   int           // the entry in which a lease was last discarded
 	deleted   int           // the entry in which somebody last deleted a lease that was not gone
-	changedAt time.Duration // when an owner or a hand-over request last changed, or a worker last started
+	changedAt time.Duration // when the owner of a lease or the host that wants it last changed, or a worker last started
 
 	marker   bool
 	astray   []feed.Range // keys without a lease that may start again from now, so that versions are lost

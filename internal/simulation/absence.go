@@ -1,13 +1,6 @@
 package simulation
 
-import (
-	"time"
-)
-
-// In all versions and deletes mode, a source keeps changes for its retention only. Then it
-// answers a read from an older position with a [feed.HistoryLostError]. The changes that
-// it has dropped are lost if no host has handled them, and if Config.OnHistoryLost lets
-// the lease skip them.
+import "time"
 
 // empty ends all hosts, by a crash or regularly, and starts one when the absence is over.
 func (r *run) empty(e event) {
