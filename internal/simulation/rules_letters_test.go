@@ -28,6 +28,14 @@ func judgeLetter(v *view, l *letter, breach report) {
 	}
 }
 
+// parkedBy reports whether a letter parks, or has parked since worker w read those of its range, a
+// change: the letter may have been deleted meanwhile.
+func (v *view) parkedBy(w *worker, r *record) bool {
+	read := v.entries[v.began[w]].at - v.times.timeout
+	return slices.ContainsFunc(v.letters, func(l *letterView) bool { return v.parks(l, r) }) ||
+		slices.ContainsFunc(v.formerLetters, func(l *letterView) bool { return l.gone >= read && v.parks(l, r) })
+}
+
 // judgeMailed judges a letter that a host gives up again or deletes.
 func judgeMailed(v *view, m *mailed, breach report) {
 	l := v.letter(v.recordOf(m.mail))

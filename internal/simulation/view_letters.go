@@ -161,14 +161,6 @@ func (v *view) delivers(r *record) bool {
 	return v.journal.visible(r) && !r.lettered && len(v.before(r)) == 0
 }
 
-// parkedBy reports whether a letter parks, or has parked since worker w read those of its range, a
-// change: the letter may have been deleted meanwhile.
-func (v *view) parkedBy(w *worker, r *record) bool {
-	read := v.entries[v.began[w]].at - v.times.timeout
-	return slices.ContainsFunc(v.letters, func(l *letterView) bool { return v.parks(l, r) }) ||
-		slices.ContainsFunc(v.formerLetters, func(l *letterView) bool { return l.gone >= read && v.parks(l, r) })
-}
-
 // before returns the letters that a change must not overtake.
 func (v *view) before(r *record) (earlier []*letterView) {
 	for _, l := range v.letters {
