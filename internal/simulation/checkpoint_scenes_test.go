@@ -75,14 +75,12 @@ func TestCheckpointInCloseReturnsWhenThePartitionIsGone(t *testing.T) {
 func TestObserverIsCreatedAgainAfterAnError(t *testing.T) {
 	play(t, func(s *scene) {
 		first := nth(1)
-		s.mu.Lock()
-		s.opening = func(_ *host, _ lease.Lease, what string) opening {
+		s.failsOpens(func(_ *host, _ lease.Lease, what string) opening {
 			if what == "observer" && first() {
 				return opening{err: errHandler}
 			}
 			return opening{}
-		}
-		s.mu.Unlock()
+		})
 		s.join("host")
 		s.initialised()
 		s.add(1)

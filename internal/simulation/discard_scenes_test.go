@@ -10,7 +10,7 @@ import (
 
 // joinDiscarding starts a host that discards the leases.
 func (s *scene) joinDiscarding(instance string) *host {
-	return s.joinPrepared(instance, func(h *host) { h.discard = newDiscard() })
+	return s.joinPrepared(instance, func(h *host) { h.discards() })
 }
 
 // joinAndLeave starts a host, which handles 30 changes, and stops it.

@@ -32,8 +32,6 @@ type engine interface {
 	// now returns the time of the service's clock. Its resolution is finer than that of a
 	// listing's clock.
 	now() time.Time
-	// powerLoss discards everything that the service has not synced.
-	powerLoss(ctx context.Context) error
 	close() error
 }
 
@@ -113,9 +111,6 @@ func (e *memEngine) merge(_ context.Context, left, right string) error {
 func (e *memEngine) epk(key feed.PartitionKey) string { return memory.EPK(key) }
 func (e *memEngine) now() time.Time                   { return e.clock.now() }
 func (e *memEngine) close() error                     { return nil }
-
-// powerLoss does nothing, because memory needs no sync.
-func (e *memEngine) powerLoss(context.Context) error { return nil }
 
 // continuation returns the continuation of an LSN: the quoted number, in all engines.
 func continuation(lsn int64) feed.Continuation {

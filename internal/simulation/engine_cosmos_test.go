@@ -74,10 +74,6 @@ func (e *cosmosEngine) leases() lease.Container {
 	return e.account(e.leasesServer).Leases(storeDatabase, "leases", cosmos.LeaseOptions{Dialect: e.dialect})
 }
 
-// powerLoss does nothing, because reopening the stores would break the connections. Seeds
-// on the store in process simulate power losses.
-func (e *cosmosEngine) powerLoss(context.Context) error { return nil }
-
 // close does nothing. The end of the test closes the servers and then the stores.
 func (e *cosmosEngine) close() error { return nil }
 
@@ -100,7 +96,9 @@ func TestSimulationOverHTTP(t *testing.T) {
 	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sc := newScenario(plan{seed: seed, where: overHTTP})
+				p := planOf(seed)
+				p.overHTTP = true
+				sc := newScenario(p)
 				e := newCosmosEngine(t, sc.partitions, sc.mode)
 				e.dialect = sc.dialect
 				if sc.faultLevel != calm {

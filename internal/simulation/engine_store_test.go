@@ -397,13 +397,26 @@ func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
 	return open.Delete(ctx, l)
 }
 
+// storeEvery is the number of seeds of which one runs on the embedded store.
+const storeEvery = 20
+
+// eventPowerLoss makes the store, which all seeds with such events have, lose everything
+// that is not synced.
+var eventPowerLoss = &eventKind{func(ctx context.Context, r *run, _ event) {
+	if err := r.world.engine.(*storeEngine).powerLoss(ctx); err != nil {
+		r.world.fails("%v", err)
+	}
+	r.world.occurs(powerLosses)
+	r.world.trace.add("operator", "power loss", "", "", 0)
+}}
+
 // engine returns the engine of a scenario: the embedded store or the engine in memory.
 func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if !s.has(onStore) {
 		return s.memory(), nil
 	}
-	items := storetype.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes.standard, Retention: s.retention, KeyPaths: s.paths()}
-	purge := s.lifetimes.purge
+	items := storetype.ContainerProperties{Partitions: s.partitions, DefaultTTL: s.lifetimes().standard, Retention: s.retention, KeyPaths: s.paths()}
+	purge := s.lifetimes().purge
 	if purge == 0 {
 		purge = -1
 	}

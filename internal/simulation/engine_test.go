@@ -36,7 +36,7 @@ func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c wo
 	for _, kind := range engines {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := worldConfig{seed: 7, times: defaultTimes()}
+				c := worldConfig{seed: 7, times: defaultTimes(), rules: allRules}
 				set := setting{partitions: 2}
 				for _, o := range options {
 					o(&c, &set)

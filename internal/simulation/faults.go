@@ -31,9 +31,9 @@ func (r *run) faults(c call, d *draw, f *fault) {
 		r.world.inject()
 		outage(d, f)
 		return
-	case r.scenario.has(discards) && r.scenario.faultLevel == rough && (c.op == opCreate || c.op == opMark && r.scenario.dialect != lease.JavaHandleChanges) && d.chance(0.15):
+	case r.scenario.odds.late > 0 && (c.op == opCreate || c.op == opMark && r.scenario.dialect != lease.JavaHandleChanges) && d.chance(r.scenario.odds.late):
 		r.world.inject()
-		f.late = d.span(time.Millisecond, r.scenario.times.timeout) // may arrive after a discard
+		f.late = d.span(time.Millisecond, r.scenario.times.timeout)
 		return
 	case !d.chance(r.scenario.odds.request):
 		return
@@ -123,7 +123,7 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 		return does
 	}
 	switch {
-	case o.host.settings.attempts > 0 && r.poisoned(b) >= 0:
+	case o.host.settings.failure.Attempts > 0 && r.poisoned(b) >= 0:
 		i := r.poisoned(b)
 		does.err = errHandler
 		if seeded.Hash(r.scenario.seed, o.host.id)%2 == 0 {
@@ -246,46 +246,4 @@ func (r *run) pickLease(ctx context.Context, n int) (lease.Lease, bool) {
 		return lease.Lease{}, false
 	}
 	return listing.Leases[n%len(listing.Leases)], true
-}
-
-// pageOdds contains the probabilities with which a source returns unusual pages. Package
-// feed allows these pages, and only some sources return them.
-type pageOdds struct {
-	noLSN, noEnd float64 // the page's LSN or End is -1
-	empty        float64 // an empty page precedes the next changes
-}
-
-// alter turns a page of a lease's feed into an unusual page of the same feed.
-func (s *hostSource) alter(page feed.Page, r feed.Request, token string) feed.Page {
-	w := s.host.world
-	if w.pages == (pageOdds{}) {
-		return page
-	}
-	d := newDraw(w.seed, uint64(s.host.count("page", token)), "page", s.host.id, token)
-	if len(page.Changes) > 0 && d.chance(w.pages.empty) && !w.isCalm() {
-		w.occurs(emptyPages)
-		page = emptied(page, r.From, d.chance(0.5))
-	}
-	if d.chance(w.pages.noLSN) {
-		w.occurs(unknownLSNs)
-		page.LSN = -1
-	}
-	if d.chance(w.pages.noEnd) {
-		w.occurs(unknownLSNs)
-		page.End = -1
-	}
-	return page
-}
-
-// emptied returns a page without changes that a source may return before page. Its
-// position equals the read's position. If advances is true, or if the read has no
-// position, it is the position before the first change of page.
-func emptied(page feed.Page, from feed.Start, advances bool) feed.Page {
-	lsn := page.Changes[0].LSN - 1
-	if from.Kind() == feed.StartContinuation && !advances {
-		lsn, _ = lsnOf(from.Continuation()) // the source has accepted the text
-	}
-	page.Changes, page.Bytes = nil, 0
-	page.LSN, page.Continuation = lsn, continuation(lsn)
-	return page
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
-	"github.com/changefeed-go/changefeed/lease"
 )
 
 // elsewhereShare is the share of the batches that are checkpointed by another goroutine,
@@ -53,49 +52,6 @@ func (r *run) elsewhere(o *simObserver, b *changefeed.Batch, takes time.Duration
 
 // atClose draws whether the observer's Close checkpoints the last batch.
 func (r *run) atClose(o *simObserver) bool {
-	if !r.scenario.has(checkpointsAtClose) {
-		return false
-	}
 	d := newDraw(r.scenario.seed, uint64(o.run), "close", o.host.id, o.lease.Token)
 	return d.chance(0.7)
-}
-
-// opening is the fault of an attempt to create or to open an observer. It takes a time,
-// and then fails in one of three ways. Without a failure the attempt is only slow.
-type opening struct {
-	takes  time.Duration
-	err    error
-	panics bool
-	exits  bool
-}
-
-// opens draws the fault of one attempt to create or to open the observer of a lease.
-func (r *run) opens(h *host, l lease.Lease, what string) opening {
-	s := r.scenario
-	if !s.has(failingOpens) || r.world.isCalm() {
-		return opening{}
-	}
-	d := newDraw(s.seed, uint64(h.count(what, l.Token)), what, h.id, l.Token)
-	odds := s.odds.open
-	if time.Since(r.world.trace.origin) < r.down(&r.opensDown) {
-		odds = 0.8
-	}
-	if !d.chance(odds) {
-		return opening{}
-	}
-	r.world.inject()
-	r.world.occurs(failingOpens)
-	var does opening
-	switch d.intn(5) {
-	case 0:
-		does.panics = true
-	case 1:
-		does.exits = true
-	case 2:
-		does.takes = min(d.span(time.Second, s.times.expiration), time.Until(r.calmAt))
-	default:
-		does.err = errHandler
-	}
-	does.takes += d.span(1, 10*time.Millisecond)
-	return does
 }

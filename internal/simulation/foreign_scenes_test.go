@@ -17,9 +17,10 @@ import (
 
 // setForeignTakes sets the function that returns how long a foreign host's handler takes.
 func (s *scene) setForeignTakes(f func(f *host, token string) time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.foreignTakes = f
+	v := s.visitors()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.takes = f
 }
 
 // beOrderly makes the rule exclusive-use also judge our hosts beside foreign ones.

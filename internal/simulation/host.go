@@ -25,9 +25,12 @@ type host struct {
 	instance string // the instance name; several hosts may have the same one
 	joined   time.Time
 	settings settings
+	source   feed.Source // at the other end of its link
 	clock    *hostClock
-	foreign  bool     // of another implementation
-	discard  *discard // nil if the host does not discard the leases
+	foreign  bool // of another implementation
+	// afresh is called when the host lists the partitions, or writes something else than a
+	// delete. A host that discards the leases has then begun its first start. It may be nil.
+	afresh func()
 
 	cancel context.CancelFunc
 	dead   chan struct{} // closed by a crash
@@ -38,7 +41,6 @@ type host struct {
 	calls   map[callName]int
 	isDead  bool
 	leaving bool
-	leftAt  time.Time // when the host was stopped
 	// waiting is the number of handlers that wait for a checkpoint and ignore their
 	// context. waited reports whether such a wait has ended after the host was stopped.
 	waiting int
@@ -200,7 +202,7 @@ func (h *host) crash() {
 // leave stops the host regularly. Its Run then releases its leases.
 func (h *host) leave() {
 	h.mu.Lock()
-	h.leaving, h.leftAt = true, time.Now()
+	h.leaving = true
 	h.mu.Unlock()
 	h.world.ledger.add(&leave{h})
 	h.trace("leave", "", "", 0)
@@ -242,7 +244,12 @@ func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 	h.err = err
 	h.trace("returned", "", outcome(err), 0)
 	h.world.ledger.add(&returned{h, err, waited})
-	h.refuses(err)
+}
+
+func (h *host) startsAfresh() {
+	if h.afresh != nil && !h.crashed() {
+		h.afresh()
+	}
 }
 
 // hostSource is the monitored container as a host reaches it, over its link.
@@ -280,7 +287,13 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	w.ledger.add(f)
 	keys := r.Range.OrFull().Intersect(r.Partition.Range.OrFull())
 	defer w.ends(w.begins(ctx, &use{host: s.host, token: token, keys: keys, what: useRead, asked: w.since()}))
-	page, err := send(ctx, c, func(ctx context.Context) (feed.Page, error) { return s.serve(ctx, f, false) })
+	page, err := send(ctx, c, func(ctx context.Context) (feed.Page, error) {
+		page, err := s.inner.Read(ctx, r)
+		if err == nil {
+			w.ledger.add(&served{f, page})
+		}
+		return page, err
+	})
 	w.ledger.end(f, func() { f.answer, f.err = page, err })
 	return page, err
 }
@@ -291,26 +304,6 @@ func tokenOf(r feed.Request) string {
 		return r.Partition.ID
 	}
 	return r.Range.String()
-}
-
-// serve serves a read of a lease's feed when it arrives at the source.
-func (s *hostSource) serve(ctx context.Context, f *read, estimates bool) (feed.Page, error) {
-	w := s.host.world
-	if w.refuses && f.req.From.Kind() == feed.StartTime {
-		w.occurs(refusedStart)
-		return feed.Page{}, feed.ErrUnsupported
-	}
-	if err := w.historyLost(f.req); err != nil {
-		return feed.Page{}, err
-	}
-	page, err := s.inner.Read(ctx, f.req)
-	if err != nil {
-		return page, err
-	}
-	end := page.End
-	page = s.alter(page, f.req, f.token)
-	w.ledger.add(&served{f, page, end, estimates})
-	return page, nil
 }
 
 // KeyHash implements [feed.KeyHasher].

@@ -102,33 +102,18 @@ func (o *simObserver) opens(ctx context.Context, asked time.Duration) error {
 	return o.world.opens(ctx, o.host, o.lease, "open")
 }
 
-// opens executes the fault of an attempt to create or to open the observer of a lease.
+// opens is an attempt to create or to open the observer of a lease.
 func (w *world) opens(ctx context.Context, h *host, l lease.Lease, what string) error {
 	w.mu.Lock()
 	opens := w.opening
 	w.mu.Unlock()
-	if opens == nil || h.crashed() {
-		return nil
-	}
-	w.pending.Add(1)
-	defer w.pending.Done()
-	does := opens(h, l, what)
-	var err error
-	if ctx.Done() == nil { // Config.Observer has no context, so it may outlast the drain timeout
-		h.waits(func() { err = h.sleep(ctx, what+" "+l.Token, does.takes) })
-	} else {
-		err = h.sleep(ctx, what+" "+l.Token, does.takes)
-	}
 	switch {
-	case err != nil:
-	case does.panics:
-		panic(fmt.Sprintf("%s panics on lease %s", what, l.Token))
-	case does.exits:
-		runtime.Goexit()
-	default:
-		err = does.err
+	case h.crashed():
+		return nil
+	case opens != nil:
+		return opens(ctx, h, l, what)
 	}
-	return err
+	return ctx.Err()
 }
 
 // name returns a name that no other call of an observer of the host has at the same time. call

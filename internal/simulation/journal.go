@@ -141,18 +141,6 @@ func (j *journal) exists(w itemWrite) bool {
 	return r != nil && !r.delete && !r.hasExpired(j.now())
 }
 
-// expired returns the last changes of the items that expired before cut, and that nobody
-// has deleted or written again, in order of time.
-func (j *journal) expired(cut time.Time) (all []*record) {
-	for _, r := range j.newest {
-		if r.hasExpired(cut) {
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, func(a, b *record) int { return cmp.Compare(a.number, b.number) })
-	return all
-}
-
 // is reports whether a change with an id, which a reader received, is r.
 func (r *record) is(c feed.Change, id string) bool {
 	return r.lsn == c.LSN && r.id == id && r.delete == (c.Op == feed.Delete) && r.expiry == c.Expired
@@ -221,14 +209,6 @@ func (j *journal) between(r feed.Range, from, to int64) (all []*record) {
 	return all
 }
 
-// dropped returns the LSN of the oldest position from which range r can be read, if the
-// source has dropped changes before cut. lost reports whether it has dropped changes
-// after the position from.
-func (j *journal) dropped(r feed.Range, from int64, cut time.Time) (oldest int64, lost bool) {
-	oldest = j.before(cut, r)
-	return oldest, len(j.between(r, from, oldest)) > 0
-}
-
 // writes counts the changes of a journal.
 type writes struct {
 	changes     int // all changes
@@ -236,12 +216,4 @@ type writes struct {
 	deletes     int // those that deleted an item
 	expired     int // expired items that were deleted or written again
 	redelivered int // deliveries of changes that had been handled before
-}
-
-func (w *writes) add(o writes) {
-	w.changes += o.changes
-	w.rewrites += o.rewrites
-	w.deletes += o.deletes
-	w.expired += o.expired
-	w.redelivered += o.redelivered
 }

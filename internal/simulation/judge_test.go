@@ -25,7 +25,7 @@ func judgedWith(t *testing.T, c worldConfig, script func(w *world, h *host)) map
 	broken := map[string]bool{}
 	synctest.Test(t, func(*testing.T) {
 		e := newMemEngine(newStoreClock(0, 0), memory.Options{Partitions: 1})
-		c.times, c.engine = defaultTimes(), e
+		c.times, c.engine, c.rules = defaultTimes(), e, allRules
 		w := newWorld(c)
 		h := &host{world: w, id: "h1", instance: "a", owner: "a/1", clock: newHostClock(), settings: w.settings()}
 		w.ledger.add(&join{h})

@@ -75,12 +75,6 @@ func (s *scenario) paths() []string {
 	return paths
 }
 
-// prefix returns the range of the keys that begin with the given components.
-func (w *world) prefix(components feed.PartitionKey) feed.Range {
-	low := w.engine.epk(components)
-	return feed.Range{Min: low, Max: low + feed.MaxEPK}
-}
-
 // split splits a partition. In runs with hierarchical keys, the new border is the EPK of a
 // key or of a prefix, which n selects. Then split does nothing if no such EPK is inside
 // the partition. recent is the range of keys that later changes concern.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/letters"
@@ -137,12 +136,10 @@ type (
 		answer feed.Page
 		err    error
 	}
-	// served is the moment at which the source serves a read of a worker or an estimator.
+	// served is the moment at which the source serves a read of a worker.
 	served struct {
 		*read
-		page      feed.Page
-		end       int64 // of the feed, before the page was altered
-		estimates bool
+		page feed.Page
 	}
 	// skip is the decision to skip the changes that the source has dropped.
 	skip struct {
@@ -243,7 +240,6 @@ type (
 	rest struct {
 		what  string
 		since time.Duration
-		purge time.Duration // the interval between two purges of expired items
 	}
 	// count is the begin of the time in which requests are counted.
 	count struct{}
@@ -260,7 +256,6 @@ const (
 	restCost     = "cost"
 	restHandled  = "handled"
 	restPlanned  = "only planned moves"
-	restExpired  = "expired"
 	restFree     = "free"
 )
 
@@ -270,38 +265,6 @@ const (
 	useOpen  = "open"
 	useBatch = "batch"
 	usePage  = "page" // by a foreign host
-)
-
-// These are the facts of estimators and readers.
-type (
-	// measurement lasts while an estimator measures.
-	measurement struct {
-		got   estimator.Report
-		err   error
-		state state
-	}
-	// readerPage is a page that a reader returns, for a range of keys.
-	readerPage struct {
-		keys, prefix feed.Range
-		changes      []feed.Change
-	}
-	// readerMoves says that a reader starts, or resumes, or skips changes, with everything
-	// read up to the LSNs of its parts.
-	readerMoves struct{ done tiles }
-	// readerEnds is the end of a reader that has read everything.
-	readerEnds struct {
-		prefix feed.Range
-		err    error
-	}
-)
-
-// state says what happens while an estimator measures.
-type state int
-
-const (
-	underway state = iota // hosts work
-	idle                  // hosts have handled everything
-	stopped               // all hosts have left
 )
 
 // failure is an error of an operation that must not fail, such as a write of the run.

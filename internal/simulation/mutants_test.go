@@ -37,7 +37,7 @@ func testOf(mutants, name string) string {
 // else. Otherwise nothing proves that the feature finds bugs.
 func TestEveryFeatureHasAMutantThatItFinds(t *testing.T) {
 	all := mutants(t)
-	for _, f := range features {
+	for _, f := range allFeatures {
 		want := "./internal/simulation -run ^TestSimulation$ -sim.feature=" + f.name
 		if got, _, _ := strings.Cut(testOf(all, f.mutant), " -sim.rule="); got != want {
 			t.Errorf("the mutant %q of the feature %q has the test %q; want %q", f.mutant, f.name, got, want)
@@ -49,7 +49,7 @@ func TestEveryFeatureHasAMutantThatItFinds(t *testing.T) {
 // because a rule that no planted bug breaks may judge nothing.
 func TestEveryRuleHasAMutant(t *testing.T) {
 	all, named := mutants(t), map[string]bool{}
-	for _, r := range rules {
+	for _, r := range allRules {
 		if r.text == "" || named[r.name] {
 			t.Errorf("the rule %q has the sentence %q, or its name is used twice", r.name, r.text)
 		}

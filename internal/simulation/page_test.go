@@ -44,12 +44,12 @@ func featureTable() string {
 	const seeds = 10_000
 	have := map[string]int{}
 	for seed := range uint64(seeds) {
-		for name := range newScenario(plan{seed: seed + 1}).features {
+		for name := range newScenario(planOf(seed + 1)).features {
 			have[name]++
 		}
 	}
 	b.WriteString("| feature | content | needs | of all seeds | mutant |\n|---|---|---|---|---|\n")
-	for _, f := range features {
+	for _, f := range allFeatures {
 		var needs []string
 		for _, n := range f.needs {
 			needs = append(needs, n.text)
@@ -64,7 +64,7 @@ func featureTable() string {
 func ruleTable() string {
 	var b strings.Builder
 	b.WriteString("| rule | guarantee | facts that exempt | mutant |\n|---|---|---|---|\n")
-	for _, r := range rules {
+	for _, r := range allRules {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.name, r.text, strings.Join(r.exempt, "<br>"), r.mutant)
 	}
 	return b.String()

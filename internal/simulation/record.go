@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -209,23 +208,4 @@ func (w *world) exists(i itemWrite) bool {
 	w.present.mu.Lock()
 	defer w.present.mu.Unlock()
 	return w.present.changes.exists(i)
-}
-
-// dropped reports whether the source has dropped changes of range r after an LSN. It returns
-// the LSN of the oldest position from which the range can be read.
-func (w *world) dropped(r feed.Range, from int64) (oldest int64, lost bool) {
-	w.present.mu.Lock()
-	defer w.present.mu.Unlock()
-	return w.present.changes.dropped(r, from, w.engine.now().Add(-w.retention))
-}
-
-// view returns what follows from the facts so far.
-func (w *world) view() *view {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	v := newView(w)
-	for v.advance() {
-		v.step()
-	}
-	return v
 }

@@ -1,9 +1,26 @@
 package simulation
 
 import (
+	"context"
 	"testing"
 	"time"
 )
+
+// refuseDeletes makes the lease store refuse deletes, or allow them.
+func (w *world) refuseDeletes(refused bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deletesRefused = refused
+}
+
+// grantDeletes checks the leases after the faults have ended, while deletes are still
+// refused. Then it allows them, and waits until everything has come to rest.
+func (r *run) grantDeletes(context.Context) {
+	r.world.rests(restParents, time.Now())
+	r.world.trace.add("operator", "grant", "delete", "", 0)
+	r.world.refuseDeletes(false)
+	r.sleep(r.world.times.recovery())
+}
 
 // While the lease store refuses deletes, the parent of a split stays, and no host reads
 // its children. When deletes are allowed, the children continue at the position of the

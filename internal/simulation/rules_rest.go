@@ -4,11 +4,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/changefeed-go/changefeed"
-	"github.com/changefeed-go/changefeed/estimator"
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -54,7 +51,7 @@ func (v *view) ownerOf(l lease.Lease) *host {
 }
 
 func judgeStable(v *view, r *rest, breach report) {
-	breach(v.changedAt > r.since, "an owner, a hand-over request, a document or a worker changed %s after rest began", v.changedAt-r.since)
+	breach(v.changedAt > r.since, "the owner of a lease, the host that wants one, a document or a worker changed %s after rest began", v.changedAt-r.since)
 }
 
 // judgeBalance judges the numbers of leases of the hosts. A host's share is the number of
@@ -64,7 +61,7 @@ func judgeBalance(v *view, _ *rest, breach report) {
 	hosts, leases, have := v.alive(), v.usable(), map[string]int{}
 	for _, l := range leases {
 		have[l.Owner]++
-		breach(l.Wanted() != "", "lease %s still has a hand-over request from %q", l.Token, l.Wanted())
+		breach(l.Wanted() != "", "lease %s is still wanted by %q", l.Token, l.Wanted())
 	}
 	bounded := slices.ContainsFunc(hosts, func(h *host) bool { return h.settings.minLeases > 0 || h.settings.maxLeases > 0 })
 	for _, h := range hosts {
@@ -94,9 +91,6 @@ func (s settings) within(n int) int {
 	}
 	return n
 }
-
-// isFull reports whether a host with n leases may acquire no more.
-func (s settings) isFull(n int) bool { return s.maxLeases > 0 && n >= s.maxLeases }
 
 // judgeCost judges the requests since they are counted. A host lists the leases once per
 // interval, and a lease has one write per checkpoint and one per renewal. Both intervals have
@@ -152,84 +146,5 @@ func judgeReturned(v *view, f *returned, breach report) {
 func judgeFree(v *view, _ *rest, breach report) {
 	for _, l := range v.usable() {
 		breach(l.Owner != "", "lease %s is still owned by %q after all hosts left", l.Token, l.Owner)
-	}
-}
-
-func judgeEstimates(v *view, r *measurement, breach report) {
-	if r.err != nil {
-		breach(r.state != underway, "cannot measure the lag at rest: %v", r.err)
-		return
-	}
-	largest := map[string]int64{} // the largest lag of the leases of each partition
-	for _, l := range r.got.Lags {
-		judgeLag(v, r, l, breach)
-		for _, p := range v.live {
-			if l.Known() && !l.Shadowed && p.Range.Contains(l.Range) {
-				largest[p.ID] = max(largest[p.ID], v.measured[l.LeaseToken].lag())
-			}
-		}
-	}
-	want := int64(estimator.Unknown)
-	for _, n := range largest {
-		want = max(want, 0) + n
-	}
-	t, sum := r.got.Total, estimator.Sum(r.got.Lags)
-	// With manual checkpoints, the user may not have checkpointed the last changes.
-	behind := (t.LSNs != 0 || t.Age != 0) && !v.checkpoint.Manual
-	breach(r.state != underway && (sum.LSNs != t.LSNs || sum.Leases != t.Leases), "the total is %+v; the sum of the lags is %+v", t, sum)
-	breach(r.state == idle && (behind || t.Owned != t.Leases || t.Splitting != 0), "the total at rest is %+v", t)
-	breach(r.state == stopped && (t.LSNs != want || t.Owned != 0), "the total without hosts is %+v; want %d transactions", t, want)
-}
-
-// judgeLag judges the lag of one lease. A lease whose read was answered with a GoneError has
-// no partition in the report.
-func judgeLag(v *view, r *measurement, l estimator.Lag, breach report) {
-	m, atRest := v.measured[l.LeaseToken], r.state != underway
-	d, stored := v.docs[l.LeaseToken]
-	breach(atRest && l.Shadowed != (stored && v.shadowed(d)), "wrong is whether the lease is shadowed: %+v", l)
-	// The user has not checkpointed the lease, and the source has lost the changes after its
-	// position, or refuses its start time.
-	_, lost := errors.AsType[*feed.HistoryLostError](l.Err)
-	refused := l.Continuation == "" && errors.Is(l.Err, feed.ErrUnsupported) && v.refuses
-	unmeasurable := v.checkpoint.Manual && (lost || refused)
-	switch {
-	case l.Err != nil || !l.Known() && (l.Unstarted || l.Splitting && l.Partition == ""):
-		breach(atRest && !l.Shadowed && !unmeasurable, "unknown at rest: %+v", l)
-		return
-	case m == nil || m.from.Continuation() != l.Continuation:
-		breach(true, "nobody read the lease from this position: %+v", l)
-		return
-	case !m.told:
-		return
-	case m.page.End < 0 && len(m.page.Changes) > 0:
-		breach(l.Known(), "known, though the source has not returned the end of the feed: %+v", l)
-	case l.LSNs < m.unread.transactions:
-		breach(true, "too low: %+v; unread is %+v", l, m.unread)
-	case m.from.Kind() == feed.StartTime:
-		return // on a merged partition, older changes may follow the start
-	default:
-		breach(l.LSNs != m.lag(), "not %d: %+v; unread is %+v", m.lag(), l, m.unread)
-	}
-	// Without a clock of the store, the age is a difference between two clocks. With one,
-	// the estimator adds the time since the listing by its own clock, which drifts.
-	age, none := m.now.Sub(m.unread.at)-2*time.Second, m.unread.transactions == 0
-	young := !none && !v.clockless && l.Age < age
-	breach(!l.Oldest.Equal(m.unread.at) || young || atRest && none && l.Age != 0, "the age is not %s or more: %+v; unread is %+v", age, l, m.unread)
-}
-
-func judgeReaderPage(v *view, p *readerPage, breach report) {
-	from, found := v.tiles.at(p.keys)
-	if begun := found && from >= 0; len(p.changes) > 0 {
-		breach(!begun, "the reader returns changes of %s, which it has not begun to read", p.keys)
-		m := v.journal.match(p.keys.Intersect(p.prefix), from, p.changes, v.journal.contains)
-		breach(begun && m.wrong != "", "the reader, in %s after %d: the page %s", p.keys, from, m.wrong)
-	}
-}
-
-func judgeReaderEnds(v *view, f *readerEnds, breach report) {
-	breach(f.err != nil, "the reader has not reached the end of the feed: %v", f.err)
-	for _, t := range v.tiles {
-		left := v.journal.unread(t.keys.Intersect(f.prefix), feed.After(continuation(t.lsn)))
-		breach(left.transactions > 0, "the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
 	}
 }

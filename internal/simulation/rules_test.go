@@ -163,7 +163,7 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	}, partitions(1))
 }
 
-// A host requests a lease by a hand-over request, and crashes. One interval after the
+// A host wants a lease of another one, and crashes. One interval after the
 // owner has released the lease, another host acquires it, even if that host already has
 // its share.
 func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -25,55 +24,35 @@ type run struct {
 	items    map[string][]itemWrite // existing items, by partition key
 	nextItem int
 	crashed  int
-	visitors map[int]*host // foreign hosts, by their number in the plan
-	survey   *survey       // nil without an estimator
-	follower *follower     // nil without a reader
-	setBack  time.Duration // by how much the store's clock was set back
-	limited  int           // number of writes of items that may expire
-	// endExpiry ends the recording of expired items. It is nil if no item
-	// expires in the run.
-	endExpiry func()
+	restsIn  time.Duration // by how much longer everything takes to come to rest
+	// amend changes the writes of a transaction. If nil, they stay as they are.
+	amend func(itemWrite) itemWrite
 
 	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
 	awayUntil              time.Time     // the end of the last absence of all hosts
 	topology               int           // number of splits and merges
 	recent                 feed.Range    // keys of a split or merge, which later ones concern; zero if there was none
-	opensDown              time.Duration // the end of a time in which most attempts to open an observer fail
 	started                time.Time     // the marker whose first start is over; see settled
-	discarding             bool          // the leases are to be discarded, so no other host may join
+	barred                 bool          // a feature has ended all hosts, so no other one may join
 }
 
 // simulate runs a scenario in the current bubble and returns its statistics.
 func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
 	w := s.world(ctx, e, keepTrace)
-	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes"), items: map[string][]itemWrite{}, visitors: map[int]*host{}}
+	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes"), items: map[string][]itemWrite{}}
 	r.calmAt = time.Now().Add(s.active)
 	w.faults, w.handle, w.observer, w.configure = r.faults, r.handle, s.observer, r.configure
-	w.opening, w.atClose = r.opens, r.atClose
-	if s.has(tornListings) {
-		w.torn = r.torn
-	}
-	w.refuseDeletes(s.has(refusedDeletes))
-	if s.has(startMoves) {
-		w.arrived = r.startMoves
-	}
 	if err := r.open(ctx); err != nil {
 		w.fails("cannot open the leases: %v", err)
 	}
-	if s.has(timeToLive) {
-		r.watchExpiry() //nolint:contextcheck // end stops it
-	}
+	r.reaches(ctx, whenOpened)
 	r.prepare(ctx)
-	if s.has(estimates) {
-		r.startSurvey() //nolint:contextcheck // end stops it
-	}
-	if s.has(readers) || s.has(prefixReaders) {
-		r.follow(ctx)
-	}
+	r.reaches(ctx, whenPrepared)
 	r.act(ctx)
+	r.reaches(ctx, whenActed)
 	r.rest(ctx)
-	r.end()
+	r.end(ctx)
 	return r.summary()
 }
 
@@ -98,7 +77,7 @@ func (r *run) prepare(ctx context.Context) {
 func (r *run) act(ctx context.Context) {
 	for _, e := range r.scenario.events {
 		r.sleepUntil(r.world.trace.origin.Add(e.at))
-		r.happen(ctx, e)
+		e.kind.happens(ctx, r, e)
 	}
 	r.sleepUntil(r.calmAt)
 }
@@ -107,150 +86,6 @@ func (r *run) sleepUntil(t time.Time) { r.sleep(time.Until(t)) }
 
 // sleep makes the run's own goroutine wait for about d.
 func (r *run) sleep(d time.Duration) { r.world.sleep("run", d) }
-
-// happen executes one event.
-func (r *run) happen(ctx context.Context, e event) {
-	w := r.world
-	switch e.kind {
-	case eventWrite:
-		r.write(ctx)
-	case eventJoin:
-		if r.away() {
-			return
-		}
-		r.join(e.n) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
-	case eventLeave:
-		if hosts := w.living(); len(hosts) > 1 {
-			hosts[e.n%len(hosts)].leave()
-		}
-	case eventCrash, eventCrashWrite, eventCrashAnswer:
-		r.crash(e) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
-	case eventPause:
-		if hosts := w.living(); len(hosts) > 0 {
-			h := hosts[e.n%len(hosts)]
-			w.inject()
-			w.occurs(pauses)
-			h.trace("pause", "", "", int64(e.d))
-			h.pause()
-			w.later(operatorParty, "resume "+h.id, e.d, h.resume)
-		}
-	case eventSplit:
-		r.changePartitions(ctx, changeSplit, e.n)
-	case eventSplitForeign:
-		r.splitForeign(ctx, e.n)
-	case eventMerge:
-		r.changePartitions(ctx, changeMerge, e.n)
-	case eventChange:
-		r.changePartitions(ctx, change(e.d), e.n)
-	case eventStoreClock:
-		r.setBack += max(0, -e.d)
-		r.world.jumpStoreClock(e.d)
-	case eventHostClock:
-		r.stepHostClock(e)
-	case eventSuspend:
-		r.suspendHost(e)
-	case eventAbsence:
-		r.empty(e) //nolint:contextcheck // as for a crash
-	case eventDiscard:
-		r.discard(e) //nolint:contextcheck // as for a crash
-	case eventDeleteLease:
-		r.deleteLease(ctx, e.n)
-	case eventRedrive:
-		r.redrive(ctx, e.n%5-1)
-	case eventDropLetter:
-		r.dropLetters(ctx, e.n)
-	case eventEdit:
-		r.editLease(ctx, e.n)
-	case eventVisit:
-		p := r.scenario.foreign[e.n]
-		r.visitors[e.n] = w.visit(p.java, p.habits).host //nolint:contextcheck // as for a join
-		w.occurs(foreignHosts)
-	case eventDismiss:
-		if f := r.visitors[e.n]; f != nil {
-			r.dismiss(f, r.scenario.foreign[e.n].crash)
-		}
-	case eventLeaseOutage:
-		r.fallsOut(&r.leasesDown, e.at+e.d)
-		w.occurs(leaseOutages)
-	case eventSourceOutage:
-		r.fallsOut(&r.sourceDown, e.at+e.d)
-		w.occurs(sourceOutages)
-	case eventOpenOutage:
-		r.fallsOut(&r.opensDown, e.at+e.d)
-	case eventPowerLoss:
-		if err := w.engine.powerLoss(ctx); err != nil {
-			w.fails("%v", err)
-		}
-		w.occurs(powerLosses)
-		w.trace.add("operator", "power loss", "", "", 0)
-	}
-}
-
-// dismiss ends a foreign host. It crashes, or it stops and releases its leases.
-func (r *run) dismiss(f *host, crash bool) {
-	if crash {
-		r.crashed++
-		f.crash()
-		return
-	}
-	f.trace("leave", "", "", 0)
-	f.cancel()
-}
-
-// stopForeignHosts stops the foreign hosts before everything comes to rest.
-func (r *run) stopForeignHosts() {
-	for _, f := range r.world.everyForeignHost() {
-		f.resume()
-		f.cancel()
-		<-f.done
-	}
-}
-
-// fallsOut begins an outage.
-func (r *run) fallsOut(what *time.Duration, until time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	*what = until
-}
-
-// join starts a host. Some hosts have the same name.
-func (r *run) join(n int) {
-	name := fmt.Sprintf("host-%d", len(r.world.everyHost())+1)
-	if n%5 == 0 {
-		name = "host"
-	}
-	r.world.join(name)
-}
-
-// crash crashes a host: now or at one of its next writes. Often another host joins later.
-// It always does if the host was the only one, so that a host is left at the end.
-func (r *run) crash(e event) {
-	hosts := r.world.living()
-	if len(hosts) == 0 {
-		return
-	}
-	h := hosts[e.n%len(hosts)]
-	r.crashed++
-	switch e.kind {
-	case eventCrashWrite, eventCrashAnswer:
-		at := crashBefore
-		if e.kind == eventCrashAnswer {
-			at = crashAfter
-		}
-		h.crashesIn(1+e.n%12, at)
-	default:
-		h.crash()
-	}
-	back := e.d / 2
-	if e.at+back < r.scenario.active*95/100 && (e.n%3 > 0 || len(hosts) == 1) {
-		name := h.instance
-		r.world.later(operatorParty, "back "+h.id, back, func() {
-			if !r.away() {
-				r.world.join(name)
-			}
-		})
-	}
-}
 
 // userHandler returns the user's handler of a host.
 func (r *run) userHandler(h *host) changefeed.Handler {
@@ -265,38 +100,19 @@ func (r *run) userHandler(h *host) changefeed.Handler {
 	return r.handlers[h]
 }
 
-// longestRetryDelay is the longest time between two attempts to open an observer: 30 s
-// and a fifth.
-const longestRetryDelay = 36 * time.Second
-
 // rest waits until everything has come to rest, and observes it.
 func (r *run) rest(ctx context.Context) {
 	w := r.world
-	r.stopForeignHosts()
 	w.calm()
 	r.sleep(w.times.timeout) // a host may still crash at a write in progress
 	r.resumeLeases(ctx)
-	r.redrive(ctx, allKeys)
+	r.reaches(ctx, whenCalm)
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
 	}
-	r.sleep(w.times.recovery() + r.setBack)
-	if r.scenario.has(failingOpens) {
-		r.sleep(longestRetryDelay)
-	}
-	if r.redrive(ctx, allKeys) { // some leases may have been deleted, and healed meanwhile
-		r.sleep(w.times.recovery())
-	}
-	if r.scenario.has(stoppedLeases) { // some may have been replaced by stopped children meanwhile
-		r.resumeLeases(ctx)
-		r.sleep(w.times.recovery())
-	}
-	if r.scenario.has(leaseLimits) && r.isShort() {
-		w.occurs(leaseLimits)
-		w.join("host-last") //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
-		r.sleep(w.times.recovery())
-	}
-	r.grantDeletes()
+	r.sleep(w.times.recovery() + r.restsIn)
+	r.reaches(ctx, whenRecovered)
+	r.reaches(ctx, whenMended)
 	w.rests(restCovered, time.Now())
 	since := time.Now()
 	r.sleep(w.times.expiration + time.Second)
@@ -315,54 +131,22 @@ func (r *run) rest(ctx context.Context) {
 	w.rests(restCost, since)
 	w.rests(restStable, since)
 	w.rests(restCovered, time.Now())
-	r.expiredAtRest()
 	w.rests(restHandled, since)
-	if r.scenario.faultLevel == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
+	if r.scenario.faultLevel == calm && !w.checkpoint.Manual {
 		w.rests(restPlanned, since)
 	}
-	if r.follower != nil {
-		r.follower.finish(ctx)
-	}
-	r.surveyIdle(ctx)
+	r.reaches(ctx, whenHandled)
 	for _, h := range w.living() {
 		h.leave()
 	}
 	r.await()
 	w.rests(restFree, since)
-	r.surveyStopped(ctx)
-}
-
-// isShort reports whether the live hosts may not own all leases, because each of them has as
-// many as it may.
-func (r *run) isShort() bool {
-	w := r.world
-	w.rests(restShort, time.Now())
-	have, leases := map[string]int{}, usable(w.documents())
-	for _, l := range leases {
-		age := w.engine.now().Truncate(time.Second).Sub(l.Modified)
-		if w.clockless {
-			age = time.Since(w.stored(l.Token).at)
-		}
-		if age < w.times.takeover() {
-			have[l.Owner]++
-		}
-	}
-	free := len(leases)
-	for _, h := range w.living() {
-		free -= have[h.text()]
-	}
-	return free > 0
+	r.reaches(ctx, whenLeft)
 }
 
 // end stops all hosts and waits for every goroutine. A goroutine may start another host
 // meanwhile.
-func (r *run) end() {
-	if r.survey != nil {
-		r.survey.end()
-	}
-	if r.follower != nil {
-		r.follower.end()
-	}
+func (r *run) end(ctx context.Context) {
 	for ended := -1; ended < len(r.world.everyHost()); {
 		ended = len(r.world.everyHost())
 		for _, h := range r.world.everyHost() {
@@ -370,16 +154,9 @@ func (r *run) end() {
 			h.cancel()
 		}
 		r.await()
-		for _, f := range r.world.everyForeignHost() {
-			f.crash()
-			f.resume()
-			<-f.done
-		}
 		r.world.pending.Wait()
 	}
-	if r.endExpiry != nil {
-		r.endExpiry()
-	}
+	r.reaches(ctx, whenEnded)
 	if err := r.world.engine.close(); err != nil {
 		r.world.fails("cannot close the engine: %v", err)
 	}
@@ -405,10 +182,10 @@ func (r *run) summary() summary {
 		writes: v.journal.writes, topology: r.topology, crashes: r.crashed,
 		simulated: r.world.since(), hash: r.world.trace.hash(), violations: found,
 	}
-	s.moves, s.visits = r.world.statistics()
+	s.moves = r.world.leaseMoves()
 	r.world.mu.Lock()
-	s.faults, s.features = r.world.injected, map[string]int{}
-	for _, f := range features {
+	s.faults, s.occurred, s.features = r.world.injected, r.world.occurred, map[string]int{}
+	for _, f := range r.scenario.plan.features {
 		switch {
 		case !r.scenario.has(f.name):
 		case f.counted:
@@ -430,8 +207,8 @@ type summary struct {
 	hosts, partitions, topology int
 	crashes, faults, moves      int
 	writes                      writes
-	visits                      visits
 	features                    map[string]int // how often each feature of the seed occurred, by name
+	occurred                    map[string]int // what else the run has counted, by name
 	simulated                   time.Duration
 	hash                        uint64
 	violations                  []violation

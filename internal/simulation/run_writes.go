@@ -24,7 +24,10 @@ func (r *run) write(ctx context.Context) {
 	for range n {
 		w := r.operation(d, key, taken)
 		taken[w.id] = true
-		writes = append(writes, r.setLifetime(w))
+		if r.amend != nil {
+			w = r.amend(w)
+		}
+		writes = append(writes, w)
 	}
 	if err := r.world.write(ctx, writes...); err != nil {
 		r.world.fails("cannot write: %v", err)

@@ -27,7 +27,6 @@ type scenario struct {
 	startKind  feed.StartKind
 	startAfter time.Duration // for a start time: the time from the start of the run to it
 	startLSN   int64         // for a continuation
-	lifetimes  lifetimes
 	// cuts are the first and the last of the feedCuts parts of the keys that the processor
 	// covers, in seeds with a feed range.
 	cuts [2]int
@@ -38,9 +37,7 @@ type scenario struct {
 	faultLevel faultLevel
 	still      time.Duration   // how long the rest is observed
 	features   map[string]bool // by name
-	// foreign contains the hosts of other implementations, in the order in which they
-	// join.
-	foreign []visit
+	states     states
 
 	// Functions of a user: the documents to write, and the handler of each host or the
 	// observer of each worker.
@@ -52,57 +49,17 @@ type scenario struct {
 // odds contains the probabilities of faults, per call or per batch.
 type odds struct {
 	request        float64 // a fault of a request to the source or the lease store
+	late           float64 // the create of a lease or of the marker arrives late
 	torn           float64
 	fails          float64
 	panics         float64
 	slow           float64
-	open           float64 // an attempt to create or to open an observer fails
 	ignoresContext float64 // a slow handler ignores its context
 	part           float64 // the handler handles a part of a batch
 	stop           float64 // the handler stops its lease
 	poison         float64 // the handler can never handle an item
 	manual         float64 // the handler checkpoints a batch, with manual checkpoints
 }
-
-// event is an event at a moment of the run.
-type event struct {
-	id   int // the event's index among the events of the seed
-	at   time.Duration
-	kind eventKind
-	n    int
-	d    time.Duration
-}
-
-type eventKind int
-
-const (
-	eventWrite eventKind = iota
-	eventJoin
-	eventLeave
-	eventCrash       // at once
-	eventCrashWrite  // at the n-th lease write from now, before it is applied
-	eventCrashAnswer // at the n-th lease write from now, after it is applied
-	eventPause
-	eventSplit
-	eventMerge
-	eventDeleteLease
-	eventEdit    // another tool writes a property
-	eventRedrive // an operator redrives the letters of the n-th key, or all
-	eventDropLetter
-	eventLeaseOutage
-	eventSourceOutage
-	eventAbsence      // all hosts end, and one joins later
-	eventPowerLoss    // the engine loses everything that is not synced
-	eventVisit        // the n-th foreign host joins
-	eventDismiss      // the n-th foreign host leaves
-	eventSplitForeign // the partition of a lease that a host of .NET owns
-	eventChange       // the change d of the partitions
-	eventOpenOutage   // most attempts to open an observer fail for a time
-	eventStoreClock   // the store's clock jumps
-	eventHostClock    // a host's wall clock jumps
-	eventSuspend      // a host and its monotonic clock are suspended
-	eventDiscard      // all hosts end, and one discards the leases
-)
 
 // faultLevel is the kind of faults in a run.
 type faultLevel int
@@ -113,41 +70,25 @@ const (
 	rough                     // all faults
 )
 
-// visit is the plan of a foreign host.
-type visit struct {
-	from, to time.Duration
-	crash    bool // at the end; otherwise it leaves
-	java     bool // otherwise it is one of .NET
-	habits   habits
-}
-
-// place is where a scenario runs: its engine, and what may happen there.
-type place int
-
-const (
-	inProcess place = iota // in this module's tests, on the engine in memory or on the store
-	overHTTP               // in this module's tests, on servers over the store
-	forUser                // with a user's handler, in memory
-)
-
-// plan determines a scenario: by a seed and, for a run that is made smaller, by the parts
-// of the seed to leave out.
+// plan determines a scenario: by a seed, by what a seed may have, and, for a run that is made
+// smaller, by the events to leave out.
 type plan struct {
-	seed    uint64
-	where   place
-	without map[string]bool // features, by name
-	drop    map[int]bool    // events, by their index among the scenario's events
+	seed     uint64
+	features []feature    // those that the seed may have
+	rules    []rule       // those that judge the run
+	drop     map[int]bool // events, by their index among the scenario's events
+	// overHTTP reports whether the hosts reach the engine over HTTP, on servers with this
+	// machine's clock.
+	overHTTP bool
 	// disturbed reports whether goroutines run in an unusual order. It changes nothing in a
 	// run.
 	disturbed bool
-	// rule is the name of the only rule that judges the run. All rules do if it is empty.
-	rule string
 }
 
 // newScenario draws the scenario of a plan.
 func newScenario(p plan) *scenario {
 	d := newDraw(p.seed, 0, "scenario")
-	s := &scenario{plan: p, worldConfig: worldConfig{seed: p.seed, disturbed: p.disturbed, rule: p.rule, times: drawTimes(&d)}}
+	s := &scenario{plan: p, worldConfig: worldConfig{seed: p.seed, disturbed: p.disturbed, rules: p.rules, times: drawTimes(&d)}}
 	switch p := d.float(); {
 	case p < 0.08:
 		s.faultLevel = calm
@@ -169,8 +110,8 @@ func newScenario(p plan) *scenario {
 	s.odds.manual = 0.3 + 0.6*d.float()
 	s.drawEvents(&d)
 	s.drawFeatures()
-	if s.plan.where == overHTTP {
-		s.offset, s.rate = 0, 0 // the servers have this machine's clock
+	if s.plan.overHTTP {
+		s.offset, s.rate = 0, 0
 	}
 	slices.SortStableFunc(s.events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	for i := range s.events {
@@ -183,11 +124,6 @@ func newScenario(p plan) *scenario {
 // drawPages draws the sizes of pages and of the pages that are read ahead.
 func drawPages(d *draw) (maxItems, readAhead int) {
 	return []int{0, 1, 5, 20, 100}[d.intn(5)], []int{-1, 0, 200, 2000}[d.intn(4)]
-}
-
-// drawDeferred draws after how many changes or how much time the processor checkpoints.
-func drawDeferred(d *draw) changefeed.Checkpointing {
-	return changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
 }
 
 func drawTimes(d *draw) times {
@@ -218,45 +154,6 @@ func (s *scenario) drawEvents(d *draw) {
 	}
 }
 
-// add draws n events of a kind. from and to are parts of the active time.
-func (s *scenario) add(d *draw, n int, k eventKind, from, to float64) {
-	for range n {
-		span := float64(s.active)
-		s.events = append(s.events, event{
-			at:   d.span(time.Duration(from*span), time.Duration(to*span)+1),
-			kind: k, n: int(d.next() >> 33), d: d.span(s.times.expiration/10, 2*s.times.expiration),
-		})
-	}
-}
-
-// remove removes all events of a kind.
-func (s *scenario) remove(k eventKind) {
-	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == k })
-}
-
-// drawLarge draws up to 32 partitions, and up to 16 hosts that run at the same time.
-func (s *scenario) drawLarge(d *draw) {
-	s.partitions = d.between(16, 32)
-	s.add(d, d.between(9, 13), eventJoin, 0, 0.3)
-}
-
-// transactions is the number of transactions in a seed with many of them.
-const transactions = 5000
-
-// drawManyTransactions draws 5,000 transactions. There are few partitions, so each has
-// thousands of transactions. A handler that gets one or five changes at a time would not
-// handle all of them before the end of the run.
-func (s *scenario) drawManyTransactions(d *draw) {
-	s.partitions = d.between(1, 3)
-	if s.maxItems == 1 || s.maxItems == 5 {
-		s.maxItems = 20
-	}
-	s.add(d, transactions, eventWrite, 0, 1)
-}
-
-// storeEvery is the number of seeds of which one runs on the embedded store.
-const storeEvery = 20
-
 // memory returns the scenario's engine in memory.
 func (s *scenario) memory() *memEngine {
 	return newMemEngine(newStoreClock(s.offset, s.rate), memory.Options{Partitions: s.partitions, KeyPaths: s.paths()})
@@ -266,7 +163,6 @@ func (s *scenario) memory() *memEngine {
 func (s *scenario) world(ctx context.Context, e engine, keepTrace bool) *world {
 	c := s.worldConfig
 	c.engine, c.keepTrace, c.keyPaths = e, keepTrace, s.paths()
-	c.letters = memory.NewLetters()
 	c.clean = s.faultLevel != rough
 	switch s.startKind {
 	case feed.StartNow:
@@ -306,7 +202,7 @@ func (s *scenario) cut(ctx context.Context, e engine) (feed.Range, error) {
 // String describes the configuration of a seed.
 func (s *scenario) String() string {
 	var has []string
-	for _, f := range features {
+	for _, f := range s.plan.features {
 		if s.has(f.name) {
 			has = append(has, f.name)
 		}

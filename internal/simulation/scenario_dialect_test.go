@@ -11,7 +11,7 @@ func TestSomeSeedsUseJavasDialects(t *testing.T) {
 	count, splits := map[lease.Dialect]int{}, map[lease.Dialect]int{}
 	onStore := 0
 	for seed := range uint64(1000) {
-		s := newScenario(plan{seed: seed})
+		s := newScenario(planOf(seed))
 		count[s.dialect]++
 		for _, e := range s.events {
 			if e.kind == eventSplit {

@@ -164,7 +164,7 @@ func (s *scene) judge() {
 func (s *scene) finish() {
 	s.t.Helper()
 	for _, f := range s.everyForeignHost() {
-		s.dismiss(f)
+		s.dismiss(f.host)
 	}
 	s.calm()
 	if len(s.living()) == 0 {
@@ -352,4 +352,15 @@ func nth(n int) func() bool {
 		calls++
 		return calls == n
 	}
+}
+
+// view returns what follows from the facts so far.
+func (w *world) view() *view {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	v := newView(w)
+	for v.advance() {
+		v.step()
+	}
+	return v
 }

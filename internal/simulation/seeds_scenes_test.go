@@ -75,7 +75,7 @@ func (s *scene) shadow(l lease.Lease) {
 	s.t.Fatalf("lease %s lies in no partition", l.Token)
 }
 
-// marked returns the leases with a hand-over request.
+// marked returns the leases that are wanted.
 func (s *scene) marked() []lease.Lease {
 	return slices.DeleteFunc(s.list().Leases, func(l lease.Lease) bool { return l.Wanted() == "" })
 }
@@ -253,13 +253,13 @@ func TestOpenThatASuspensionDelaysBeyondTrustDeliversNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		var attempt, opened time.Time
 		first := nth(1)
-		s.opening = func(_ *host, _ lease.Lease, what string) opening {
+		s.failsOpens(func(_ *host, _ lease.Lease, what string) opening {
 			if what != "open" {
 				return opening{}
 			}
 			opened = time.Now()
 			return opening{takes: time.Hour}
-		}
+		})
 		s.setFaults(func(c call, _ *draw, f *fault) {
 			if c.op == opUpdate && first() {
 				// The suspension begins while the answer is on its way, so that the timers of
@@ -285,8 +285,6 @@ func TestOpenThatASuspensionDelaysBeyondTrustDeliversNothing(t *testing.T) {
 		if n := s.missing(); n != 10 {
 			s.t.Errorf("%d changes of 10 wait for the next owner", n)
 		}
-		s.mu.Lock()
-		s.opening = nil
-		s.mu.Unlock()
+		s.failsOpens(func(*host, lease.Lease, string) opening { return opening{} })
 	}, partitions(1))
 }

@@ -30,20 +30,18 @@ func shrink(t *testing.T, p plan, rule string) plan {
 
 // smallest leaves out features and events of a plan while it still fails.
 func smallest(p plan, fails func(plan) bool) plan {
-	p.without = map[string]bool{}
-	whole := newScenario(p)
-	for _, f := range features {
-		// Without its other features, the seed could have features that it lacks.
-		p.without[f.name] = !whole.has(f.name)
+	without := func(p plan, not func(f feature) bool) plan {
+		p.features = slices.DeleteFunc(slices.Clone(p.features), not)
+		return p
 	}
-	for _, f := range slices.Backward(features) {
-		if !newScenario(p).has(f.name) {
+	// Without its other features, the seed could have features that it lacks.
+	whole := newScenario(p)
+	p = without(p, func(f feature) bool { return !whole.has(f.name) })
+	for _, has := range slices.Backward(p.features) {
+		if !newScenario(p).has(has.name) {
 			continue
 		}
-		smaller := p
-		smaller.without = maps.Clone(p.without)
-		smaller.without[f.name] = true
-		if fails(smaller) {
+		if smaller := without(p, func(f feature) bool { return f.name == has.name }); fails(smaller) {
 			p = smaller
 		}
 	}
@@ -77,7 +75,7 @@ func dropEvents(p plan, fails func(plan) bool) plan {
 
 // A failure that needs two events and one feature must become a plan with these alone.
 func TestSmallestKeepsOnlyTheCause(t *testing.T) {
-	p := plan{seed: 1}
+	p := planOf(1)
 	for !newScenario(p).has(pauses) || !newScenario(p).has(filters) {
 		p.seed++
 	}

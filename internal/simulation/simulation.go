@@ -37,7 +37,7 @@ type Report struct {
 // processor violates a guarantee, the test fails with the seed and a trace of the run.
 func Run(t *testing.T, o Options) Report {
 	t.Helper()
-	sc := newScenario(plan{seed: o.Seed, where: forUser})
+	sc := newScenario(plan{seed: o.Seed, features: features, rules: rules})
 	sc.mode, sc.startKind, sc.checkpoint = o.Mode, feed.StartBeginning, o.Checkpoint
 	if o.Mode == feed.AllVersionsAndDeletes {
 		sc.dialect = lease.DotNet // handleLatestVersion and handleChanges have no leases for this mode

@@ -234,20 +234,3 @@ func (s *scenario) drawUnattended(d *draw) {
 		s.addChange(d, at, change(d.between(int(changeMerge), int(changeMergeBeyond))))
 	}
 }
-
-// drawRefusedMoves draws a start time up to 40 s after the start of the run. Until some
-// time after it, hosts join and end, and partitions change. So the leases get other owners
-// and children while their positions are before the start time.
-func (s *scenario) drawRefusedMoves(d *draw) {
-	s.startAfter = d.span(5*time.Second, 40*time.Second)
-	end := float64(s.startAfter+20*time.Second) / float64(s.active)
-	s.add(d, d.between(1, 3), eventJoin, 0, end)
-	s.add(d, d.between(1, 3), eventLeave, 0, end)
-	s.add(d, d.between(1, 3), eventSplit, 0, end)
-	s.add(d, d.between(0, 2), eventMerge, 0, end)
-	s.add(d, 60, eventWrite, 0, end)
-	if s.faultLevel != calm {
-		s.add(d, d.between(0, 2), eventCrash, 0, end)
-		s.add(d, d.between(0, 2), eventCrashWrite, 0, end)
-	}
-}

@@ -29,7 +29,7 @@ type view struct {
 	order    []*host // ours, in the order in which they joined
 	foreign  bool    // whether a foreign host has joined
 	counting int     // the entry from which requests are counted
-	tiles    tiles
+	states   states
 
 	docs      map[string]lease.Lease // the stored lease documents, by token
 	leases    map[string]*leaseView
@@ -38,7 +38,7 @@ type view struct {
 	double    []doubling
 	discard   int           // the entry in which a lease was last discarded
 	deleted   int           // the entry in which somebody last deleted a lease that was not gone
-	changedAt time.Duration // when an owner or a hand-over request last changed, or a worker last started
+	changedAt time.Duration // when the owner of a lease or the host that wants it last changed, or a worker last started
 
 	marker   bool
 	astray   []feed.Range // keys without a lease that may start again from now, so that versions are lost
@@ -56,9 +56,6 @@ type view struct {
 
 	letters, formerLetters []*letterView       // those that exist, and those that were deleted
 	sentLetters            map[*letter]*tenure // the tenure in which each was sent
-
-	measured map[string]*surveyed
-	jumped   time.Duration // the forward jumps of the store's clock before the measurement
 }
 
 // leaseView is what is known of a lease that exists or existed.
@@ -167,7 +164,7 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 	case *topology:
 		v.live = f.live
 	case *join:
-		v.hosts[f.host] = &hostView{joined: v.now, left: -1, discarding: f.host.discard != nil}
+		v.hosts[f.host] = &hostView{joined: v.now, left: -1, discarding: f.host.settings.discards}
 		if v.foreign = v.foreign || f.host.foreign; !f.host.foreign {
 			v.order = append(v.order, f.host)
 		}
@@ -242,11 +239,15 @@ func (v *view) step() { //nolint:gocyclo // one case for each kind of fact
 		}
 	case *count:
 		v.counting = v.n
-	case *measurement:
-		v.measured, v.jumped = map[string]*surveyed{}, v.forward
-	case *readerMoves:
-		v.tiles = f.done
+	case observation:
+		f.concludes(v, e.ends)
 	}
+}
+
+// observation is a fact of a feature that says itself what follows from it.
+type observation interface {
+	// concludes moves the view behind the begin or the end of the fact.
+	concludes(v *view, ends bool)
 }
 
 // change returns 1 when a fact begins, and -1 when it ends.

@@ -3,7 +3,6 @@ package simulation
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 )
 
 // This file concludes which changes have been delivered, from the calls of the user's code
-// and the reads of workers and estimators.
+// and the reads of workers.
 
 // workerView is what follows for one run of one lease on a host.
 type workerView struct {
@@ -193,7 +192,7 @@ func (w *laneView) settle() {
 func (w *laneView) again(b *batch) (m matching) {
 	n := min(len(b.changes), len(w.failed))
 	m.records = w.failed[:n:n]
-	exact := b.host.settings.attempts == 0
+	exact := b.host.settings.failure.Attempts == 0
 	if len(m.of(b.changes[:n])) != n || exact && (n != len(w.failed) || n != len(b.changes)) {
 		m.wrong = fmt.Sprintf("has %d changes and is not the %d changes that failed", len(b.changes), len(w.failed))
 	}
@@ -319,10 +318,6 @@ func (v *view) pageReceived(r *read, last *paging) *paging {
 
 // serves records that the source serves a read.
 func (v *view) serves(s *served) {
-	if s.estimates {
-		v.surveys(s)
-		return
-	}
 	if v.mode != feed.LatestVersion || !v.journal.limited || len(s.page.Changes) == 0 {
 		return
 	}
@@ -332,41 +327,6 @@ func (v *view) serves(s *served) {
 			v.limited[s.read] = append(v.limited[s.read], r)
 		}
 	}
-}
-
-// surveyed is the lag of a lease by the journal at the last read of one measurement.
-type surveyed struct {
-	from   feed.Start // of the measurement's first read
-	unread unread
-	page   feed.Page // the page that the estimator received
-	// told reports whether the page shows how far the feed goes. An empty page does not if it
-	// lacks an LSN, has not advanced, or is before the end but has reached firstEnd.
-	told     bool
-	firstEnd int64     // the end that the first page showed
-	end      int64     // the last LSN of the partition
-	now      time.Time // by the service's clock, without its forward jumps during the measurement
-}
-
-// lag returns the lag in transactions by the formula of package estimator.
-func (m *surveyed) lag() int64 {
-	if m == nil || m.unread.transactions == 0 {
-		return 0
-	}
-	return m.end - m.unread.first + 1
-}
-
-// surveys records the lag by the journal when the source serves a read of an estimator.
-func (v *view) surveys(s *served) {
-	if v.measured[s.token] == nil {
-		v.measured[s.token] = &surveyed{from: s.req.From, firstEnd: s.page.End}
-	}
-	m := v.measured[s.token]
-	m.unread = v.journal.unread(keysOf(v.live, s.req), m.from)
-	// The estimator takes the time from its listing of the leases, before this read. If the
-	// clock has jumped forward since, the report's ages do not contain the jump.
-	m.page, m.end, m.now = s.page, s.end, v.store().Add(v.jumped-v.forward)
-	advanced := s.page.Continuation != s.req.From.Continuation()
-	m.told = len(s.page.Changes) > 0 || s.page.LSN >= 0 && s.page.End >= 0 && (s.page.LSN >= s.page.End || advanced && s.page.LSN < m.firstEnd)
 }
 
 // visible reports whether a reader of the whole feed would now receive the change.
@@ -450,29 +410,4 @@ func bringForward(changes []feed.Change, e *record, all []*record) bool {
 		}
 	}
 	return false
-}
-
-// unread describes the changes that follow a position and that the change feed contains.
-type unread struct {
-	transactions int64 // number of different LSNs
-	first        int64 // LSN of the first change
-	at           time.Time
-}
-
-// unread returns the unread changes of range r after the start of a read.
-func (j *journal) unread(r feed.Range, from feed.Start) (u unread) {
-	last := lsnAt(from.Continuation())
-	for _, e := range j.between(r, last, math.MaxInt64) {
-		if e.at.Before(from.Time()) || e.at.Before(from.Since()) || !j.contains(e) {
-			continue
-		}
-		if u.transactions == 0 {
-			u.first, u.at = e.lsn, e.at
-		}
-		if e.lsn != last {
-			u.transactions++
-		}
-		last = e.lsn
-	}
-	return u
 }

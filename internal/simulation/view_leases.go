@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -190,7 +191,7 @@ type tenure struct {
 	// inferred is true if the host concluded from a conflict that its acquire was applied.
 	// Its next successful write then begins the tenure, however late it is.
 	inferred bool
-	askedAt  time.Duration // when the host first saw a hand-over request in the lease, or -1
+	wantedAt time.Duration // when the host first saw that the lease is wanted, or -1
 	// previousWrite is when the previous owner, a live foreign host, last wrote the lease
 	// that this host stole, or -1 if the lease was not stolen.
 	previousWrite time.Duration
@@ -305,7 +306,7 @@ func (v *view) begun(w *leaseWrite, first moment, answer lease.Lease) *tenure {
 	l := lease.Lease{Token: w.lease.Token, PartitionID: w.lease.PartitionID, Range: w.lease.Range.OrFull()}
 	return &tenure{
 		moment: first, host: w.host, lease: l, known: v.lease(answer.Token).versions[answer.ETag],
-		askedAt: -1, previousWrite: v.on(w.host, l.Token).stolen,
+		wantedAt: -1, previousWrite: v.on(w.host, l.Token).stolen,
 	}
 }
 
@@ -409,14 +410,14 @@ func (v *view) succeeded(w *leaseWrite, t *tenure) {
 	case w.frees():
 		delete(v.tenures, w.key())
 	case !w.mine():
-		// A hand-over request, a child or a freed lease changes nobody's trust.
+		// That a host wants a lease, a child or a freed lease changes nobody's trust.
 	case w.op == opUpdate && (s.before.Owner != owner || s.age >= v.times.takeover() || s.acquires && !v.clockless), t == nil || t.givenUp || t.inferred:
 		v.tenures[w.key()] = v.begun(w, s.moment, w.answer)
 	case v.trusted(t):
 		t.moment, t.known = s.moment, v.lease(w.lease.Token).versions[w.answer.ETag]
 	}
 	if w.answer.Owner == owner {
-		v.sawRequest(v.tenures[w.key()], w.answer)
+		v.sawWanted(v.tenures[w.key()], w.answer)
 	}
 }
 
@@ -439,7 +440,7 @@ func (v *view) failed(w *leaseWrite, t *tenure, on *holding) {
 				t.inferred = true
 				v.tenures[w.key()] = t
 			}
-			v.sawRequest(t, current)
+			v.sawWanted(t, current)
 			return
 		}
 		if v.owners(w) {
@@ -453,14 +454,22 @@ func (v *view) failed(w *leaseWrite, t *tenure, on *holding) {
 	}
 }
 
-// sawRequest records when the host first saw a hand-over request in its lease. A lease that
-// was deleted by hand and put back has no request any more.
-func (v *view) sawRequest(t *tenure, l lease.Lease) {
+// sawWanted records when the host first saw that its lease is wanted. A lease that
+// was deleted by hand and put back is not wanted any more.
+func (v *view) sawWanted(t *tenure, l lease.Lease) {
 	switch {
 	case t == nil:
 	case l.Wanted() == "":
-		t.askedAt = -1
-	case t.askedAt < 0:
-		t.askedAt = v.now
+		t.wantedAt = -1
+	case t.wantedAt < 0:
+		t.wantedAt = v.now
 	}
+}
+
+// conflictWith returns the document that a write has met, if err is a conflict.
+func conflictWith(err error) (lease.Lease, bool) {
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
+		return conflict.Current, true
+	}
+	return lease.Lease{}, false
 }

@@ -144,7 +144,7 @@ func (v *view) recordOf(m mail) *record {
 // handsOut returns the letter that a batch hands out, or nil if its changes come from the feed. A
 // worker hands one letter out at a time, when nothing of its key waits for a retry.
 func (v *view) handsOut(b *batch, lane *laneView) *record {
-	if len(b.changes) != 1 || b.epk == "" || b.host.settings.attempts == 0 {
+	if len(b.changes) != 1 || b.epk == "" || b.host.settings.failure.Attempts == 0 {
 		return nil
 	}
 	c := b.changes[0]
@@ -159,14 +159,6 @@ func (v *view) handsOut(b *batch, lane *laneView) *record {
 // parks it.
 func (v *view) delivers(r *record) bool {
 	return v.journal.visible(r) && !r.lettered && len(v.before(r)) == 0
-}
-
-// parkedBy reports whether a letter parks, or has parked since worker w read those of its range, a
-// change: the letter may have been deleted meanwhile.
-func (v *view) parkedBy(w *worker, r *record) bool {
-	read := v.entries[v.began[w]].at - v.times.timeout
-	return slices.ContainsFunc(v.letters, func(l *letterView) bool { return v.parks(l, r) }) ||
-		slices.ContainsFunc(v.formerLetters, func(l *letterView) bool { return l.gone >= read && v.parks(l, r) })
 }
 
 // before returns the letters that a change must not overtake.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
-	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/seeded"
 	"github.com/changefeed-go/changefeed/lease"
@@ -54,21 +54,18 @@ type worldConfig struct {
 	dialect       lease.Dialect
 	checkpoint    changefeed.Checkpointing
 	keyPaths      []string // of the container
-	letters       *memory.Letters
 	park          changefeed.Park
 	maxItems      int
 	readAhead     int
 	waits         bool                 // reads of the source may wait for changes
 	retention     time.Duration        // of changes in the source; zero keeps them all
 	drops         bool                 // the engine itself drops changes after the retention
-	pages         pageOdds             // unusual pages of the source
-	overwrites    bool                 // hosts of .NET write the leases that they created without a condition
 	clockless     bool                 // the lease store does not return its time
 	passes        func(id string) bool // the filter; nil accepts everything
 	keepTrace     bool
 	strictForeign bool   // foreign hosts act so that exclusive use holds between them and ours, too
 	disturbed     bool   // the scheduler is disturbed; see world.disturb
-	rule          string // the only rule that judges; all do if it is empty
+	rules         []rule // those that judge
 	clean         bool   // hosts crash but have no other faults
 }
 
@@ -81,14 +78,13 @@ type world struct {
 	present  *present
 	instants *instants
 	pending  sync.WaitGroup // late requests and handlers, which outlive their callers
+	states   states
 
-	mu    sync.Mutex // guards the fields below
-	hosts []*host
-	// foreignHosts are the hosts of other implementations.
-	foreignHosts []*host
-	calmFrom     time.Time // when the faults ended; zero while there are faults
-	injected     int
-	occurred     map[string]int // how often each feature occurred, by name
+	mu       sync.Mutex // guards the fields below
+	hosts    []*host
+	calmFrom time.Time // when the faults ended; zero while there are faults
+	injected int
+	occurred map[string]int // how often each feature occurred, by name
 	// faults adds faults to a call, besides the planned crash of its host. If nil, calls
 	// only have their base delays.
 	faults func(c call, d *draw, f *fault)
@@ -102,15 +98,12 @@ type world struct {
 	// handle returns what the handler does with a batch. If nil, the handler takes a few
 	// milliseconds.
 	handle func(o *simObserver, b *changefeed.Batch, attempt int) handling
-	// opening returns the fault of an attempt to create or to open the observer of a
+	// opening executes the fault of an attempt to create or to open the observer of a
 	// lease. If nil, there are no such faults.
-	opening func(h *host, l lease.Lease, what string) opening
+	opening func(ctx context.Context, h *host, l lease.Lease, what string) error
 	// atClose reports whether the observer's Close checkpoints the last batch. If nil, it
 	// does not.
 	atClose func(o *simObserver) bool
-	// foreignTakes returns how long a foreign host's handler takes. If nil, it takes
-	// milliseconds and sometimes longer.
-	foreignTakes func(f *host, token string) time.Duration
 	// torn reports whether a listing is combined from two listings, and the time between
 	// them.
 	torn func(host string, n int) (time.Duration, bool)
@@ -138,7 +131,7 @@ func (w *world) joinPrepared(instance string, prepare func(h *host)) *host {
 	w.mu.Lock()
 	h := &host{
 		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), party: partyOfHost(1 + len(w.hosts)), instance: instance, joined: time.Now(), clock: newHostClock(),
-		settings: w.settings(), cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
+		settings: w.settings(), source: w.engine.source(), cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 	}
 	prepare(h)
 	w.hosts = append(w.hosts, h)
@@ -174,13 +167,6 @@ func (w *world) everyHost() []*host {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.hosts)
-}
-
-// everyForeignHost returns all foreign hosts that ever joined.
-func (w *world) everyForeignHost() []*host {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.foreignHosts)
 }
 
 // living returns the hosts that run and were not stopped.
@@ -254,6 +240,20 @@ func (w *world) occurs(feature string) {
 	w.mu.Lock()
 	w.occurred[feature]++
 	w.mu.Unlock()
+}
+
+// errForbidden is the answer of a lease store to a role without the right to delete.
+var errForbidden = errors.New("forbidden (403)")
+
+// refusesDelete reports whether the lease store refuses a delete, and counts it.
+func (w *world) refusesDelete() bool {
+	w.mu.Lock()
+	refused := w.deletesRefused
+	w.mu.Unlock()
+	if refused {
+		w.occurs(refusedDeletes)
+	}
+	return refused
 }
 
 // lister returns the function that lists the leases for a host. If torn reports so, the

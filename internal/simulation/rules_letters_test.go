@@ -23,9 +23,17 @@ func judgeLetter(v *view, l *letter, breach report) {
 		return
 	}
 	if lane := w.lanes[l.mail.epk]; lane != nil {
-		breach(!slices.Contains(lane.unit, r) || lane.tries < l.host.settings.attempts,
-			"the handler has failed with the change %d times; it has %d attempts", lane.tries, l.host.settings.attempts)
+		breach(!slices.Contains(lane.unit, r) || lane.tries < l.host.settings.failure.Attempts,
+			"the handler has failed with the change %d times; it has %d attempts", lane.tries, l.host.settings.failure.Attempts)
 	}
+}
+
+// parkedBy reports whether a letter parks, or has parked since worker w read those of its range, a
+// change: the letter may have been deleted meanwhile.
+func (v *view) parkedBy(w *worker, r *record) bool {
+	read := v.entries[v.began[w]].at - v.times.timeout
+	return slices.ContainsFunc(v.letters, func(l *letterView) bool { return v.parks(l, r) }) ||
+		slices.ContainsFunc(v.formerLetters, func(l *letterView) bool { return l.gone >= read && v.parks(l, r) })
 }
 
 // judgeMailed judges a letter that a host gives up again or deletes.
@@ -44,13 +52,13 @@ func judgeMailed(v *view, m *mailed, breach report) {
 			failures = max(failures, n)
 		}
 	}
-	breach(failures < m.host.settings.attempts, "the handler has failed with the letter %d times; it has %d attempts", failures, m.host.settings.attempts)
+	breach(failures < m.host.settings.failure.Attempts, "the handler has failed with the letter %d times; it has %d attempts", failures, m.host.settings.failure.Attempts)
 }
 
 // judgeParked judges a batch: none of its changes may overtake a letter.
 func judgeParked(v *view, u *use, _ *tenure, breach report) {
 	b := u.batch
-	if b == nil || b.host.foreign || b.host.settings.attempts == 0 {
+	if b == nil || b.host.foreign || b.host.settings.failure.Attempts == 0 {
 		return
 	}
 	m := v.matched[b]

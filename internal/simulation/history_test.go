@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -11,6 +12,26 @@ import (
 // answers a read from an older position with a [feed.HistoryLostError]. The changes that
 // it has dropped are lost if no host has handled them, and if Config.OnHistoryLost lets
 // the lease skip them.
+
+// forgetfulSource is a source that drops changes after the retention.
+type forgetfulSource struct {
+	feed.Source
+	world *world
+}
+
+// Read implements [feed.Source].
+func (s forgetfulSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	if err := s.world.historyLost(r); err != nil {
+		return feed.Page{}, err
+	}
+	return s.Source.Read(ctx, r)
+}
+
+// forget makes the source of a host drop changes.
+func (r *run) forget(h *host) {
+	h.source = forgetfulSource{h.source, r.world}
+	h.settings.onHistoryLost = r.world.onHistoryLost(h)
+}
 
 // historyLost returns the error of a read if changes after its position are older than the
 // retention. On a merged partition, the error may drop younger changes, too: those whose
@@ -46,41 +67,6 @@ func (w *world) onHistoryLost(h *host) func(lease.Lease, *feed.HistoryLostError)
 	}
 }
 
-// empty ends all hosts, by a crash or regularly, and starts one when the absence is over.
-func (r *run) empty(e event) {
-	r.mu.Lock()
-	if until := time.Now().Add(e.d); until.After(r.awayUntil) {
-		r.awayUntil = until
-	}
-	r.mu.Unlock()
-	r.endHosts(e.n)
-	r.world.trace.add("operator", "absence", "", "", int64(e.d))
-	r.world.later(operatorParty, "back", e.d, func() {
-		if !r.discards() {
-			r.world.join("host-back")
-		}
-	})
-}
-
-// endHosts ends all hosts. n selects the hosts that crash, while the others leave.
-func (r *run) endHosts(n int) {
-	for i, h := range r.world.living() {
-		if (n+i)%3 == 0 || r.scenario.faultLevel == calm {
-			h.leave()
-			continue
-		}
-		r.crashed++
-		h.crash()
-	}
-}
-
-// away reports whether no host may join, because all hosts are absent.
-func (r *run) away() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.discarding || time.Now().Before(r.awayUntil)
-}
-
 // dropChanges makes the source drop changes, and all hosts absent for longer than its
 // retention.
 func (s *scenario) dropChanges(d *draw) {
@@ -88,8 +74,8 @@ func (s *scenario) dropChanges(d *draw) {
 	s.retention = d.span(e, 3*e/2)
 	if s.drops = s.has(onStore); s.drops {
 		s.retention = s.retention.Truncate(time.Second) // the store counts in seconds
-		if s.lifetimes.purge == 0 {
-			s.lifetimes.purge = d.span(time.Second, e/2).Truncate(latticePeriod)
+		if s.lifetimes().purge == 0 {
+			s.lifetimes().purge = d.span(time.Second, e/2).Truncate(latticePeriod)
 		}
 	}
 	n := len(s.events)
@@ -97,4 +83,20 @@ func (s *scenario) dropChanges(d *draw) {
 	for i := range s.events[n:] {
 		s.events[n+i].d = s.retention + d.span(e/10, e)
 	}
+}
+
+// dropped reports whether the source has dropped changes of range r after an LSN. It returns
+// the LSN of the oldest position from which the range can be read.
+func (w *world) dropped(r feed.Range, from int64) (oldest int64, lost bool) {
+	w.present.mu.Lock()
+	defer w.present.mu.Unlock()
+	return w.present.changes.dropped(r, from, w.engine.now().Add(-w.retention))
+}
+
+// dropped returns the LSN of the oldest position from which range r can be read, if the
+// source has dropped changes before cut. lost reports whether it has dropped changes
+// after the position from.
+func (j *journal) dropped(r feed.Range, from int64, cut time.Time) (oldest int64, lost bool) {
+	oldest = j.before(cut, r)
+	return oldest, len(j.between(r, from, oldest)) > 0
 }

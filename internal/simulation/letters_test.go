@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/letters"
@@ -125,13 +126,18 @@ func mailOf(l letters.Letter) mail {
 	return mail{l.Hash, changeName{l.ItemID, l.LSN, l.Operation == feed.Delete}, l.State}
 }
 
-// failure returns how the host's processor treats changes that its handler cannot process.
-func (h *host) failure() changefeed.Failure {
-	if h.settings.attempts == 0 {
-		return changefeed.Failure{}
-	}
-	return changefeed.Failure{
-		Attempts: h.settings.attempts, Letters: hostLetters{h, h.world.letters}, Park: h.world.park,
+// mailbox is the container for letters of a run.
+type mailbox struct{ *memory.Letters }
+
+func (w *world) mailbox() *mailbox { return stateOf[mailbox](&w.states) }
+
+func (r *run) openLetters(context.Context) { r.world.mailbox().Letters = memory.NewLetters() }
+
+// writesLetters draws after how many attempts a host gives a change up and writes a letter.
+func (r *run) writesLetters(h *host) {
+	d := newDraw(r.scenario.seed, 0, "attempts", h.id)
+	h.settings.failure = changefeed.Failure{
+		Attempts: d.between(1, 5), Letters: hostLetters{h, r.world.mailbox()}, Park: r.world.park,
 		Delay: 100 * time.Millisecond, MaxDelay: 5 * time.Second,
 	}
 }
@@ -144,6 +150,23 @@ func (r *run) redrive(ctx context.Context, n int) bool {
 		_, err := s.Update(ctx, l)
 		return err
 	}, false)
+}
+
+// These are the kinds of events of letters: an operator redrives or drops some.
+var (
+	eventRedrive    = &eventKind{func(ctx context.Context, r *run, e event) { r.redrive(ctx, e.n%5-1) }} // all, or those of a key
+	eventDropLetter = &eventKind{func(ctx context.Context, r *run, e event) { r.dropLetters(ctx, e.n) }}
+)
+
+// redriveAll redrives all letters.
+func (r *run) redriveAll(ctx context.Context) { r.redrive(ctx, allKeys) }
+
+// redriveAgain redrives the letters that are left, since some leases may have been deleted, and
+// healed meanwhile.
+func (r *run) redriveAgain(ctx context.Context) {
+	if r.redrive(ctx, allKeys) {
+		r.sleep(r.world.times.recovery())
+	}
 }
 
 // allKeys stands for the number of a key.
@@ -168,7 +191,7 @@ var errSpared = errors.New("the letter is spared")
 // there are letters.
 func (r *run) correspond(ctx context.Context, n int, change func(context.Context, letters.Store, letters.Letter) error, drops bool) bool {
 	w := r.world
-	s, err := w.letters.Open(ctx, letters.Key{})
+	s, err := w.mailbox().Open(ctx, letters.Key{})
 	if err != nil {
 		w.fails("cannot open the letters: %v", err)
 		return false

@@ -185,11 +185,12 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	if d.chance(0.05) && !world.isCalm() {
 		takes = d.span(time.Second, world.times.expiration)
 	}
-	world.mu.Lock()
-	foreignTakes := world.foreignTakes
-	world.mu.Unlock()
-	if foreignTakes != nil {
-		takes = foreignTakes(f.host, w.token)
+	v := world.visitors()
+	v.mu.Lock()
+	chosen := v.takes
+	v.mu.Unlock()
+	if chosen != nil {
+		takes = chosen(f.host, w.token)
 	}
 	ctx := w.ctx
 	if f.java || w.own != nil && d.chance(ignoresCancellation) {
@@ -373,12 +374,4 @@ func (f *foreign) write(ctx context.Context, op string, l lease.Lease,
 	})
 	f.world.answers(sent, answer, err)
 	return answer, err
-}
-
-// conflictWith returns the document that a write has met, if err is a conflict.
-func conflictWith(err error) (lease.Lease, bool) {
-	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
-		return conflict.Current, true
-	}
-	return lease.Lease{}, false
 }

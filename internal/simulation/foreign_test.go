@@ -21,7 +21,7 @@ import (
 //	        their share, they steal one and work on it at once. They have no trust: they
 //	        work until a write fails. They start the children of a gone lease at once,
 //	        and delete the gone lease unconditionally.
-//	.NET    It keeps properties and copies them to children, even hand-over requests. If
+//	.NET    It keeps properties and copies them to children, even the host that wants the lease. If
 //	        an acquire fails, it clears the Owner that it listed. It waits for its
 //	        handler before it releases a lease.
 //	Java    It drops properties. Its timestamp is null for a while. It releases a lease
@@ -61,19 +61,81 @@ type habits struct {
 	rewind                       float64 // per renewal or release: writes back the position at which its work began
 }
 
+// visit is the plan of a foreign host.
+type visit struct {
+	from, to time.Duration
+	crash    bool // at the end; otherwise it leaves
+	java     bool // otherwise it is one of .NET
+	habits   habits
+}
+
+// visitors are the foreign hosts of a world.
+type visitors struct {
+	// overwrite reports whether hosts of .NET write the leases that they created without a
+	// condition. It is set before the first of them joins.
+	overwrite bool
+
+	mu    sync.Mutex // guards the fields below
+	hosts []*foreign
+	// takes returns how long a foreign host's handler takes. If nil, it takes milliseconds
+	// and sometimes longer.
+	takes func(f *host, token string) time.Duration
+}
+
+func (w *world) visitors() *visitors { return stateOf[visitors](&w.states) }
+
+// everyForeignHost returns all foreign hosts that ever joined.
+func (w *world) everyForeignHost() []*foreign {
+	v := w.visitors()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.hosts)
+}
+
 // drawForeign draws when foreign hosts join and leave a scenario and how they behave.
 func (s *scenario) drawForeign(d *draw) {
+	var all []visit
 	for range 1 + d.intn(3) {
 		p := visit{java: d.chance(0.6), from: d.span(0, s.active*7/10), crash: d.chance(0.5)}
 		p.to = min(p.from+d.span(s.active/10, s.active), s.active*97/100)
 		if d.chance(0.8) {
 			p.habits = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float(), rewind: 0.2 * d.float()}
 		}
-		s.foreign = append(s.foreign, p)
+		all = append(all, p)
 	}
-	slices.SortFunc(s.foreign, func(a, b visit) int { return cmp.Compare(a.from, b.from) })
-	for i, p := range s.foreign {
-		s.events = append(s.events, event{at: p.from, kind: eventVisit, n: i}, event{at: p.to, kind: eventDismiss, n: i})
+	slices.SortFunc(all, func(a, b visit) int { return cmp.Compare(a.from, b.from) })
+	for _, v := range all {
+		s.visits(v)
+	}
+}
+
+// visits adds the events at which a foreign host joins, and crashes or leaves.
+func (s *scenario) visits(v visit) {
+	var f *foreign
+	joins := func(_ context.Context, r *run, _ event) {
+		f = r.world.visit(v.java, v.habits) //nolint:contextcheck // a host ends by a crash or a leave, not with the context that started it
+		r.world.occurs(foreignHosts)
+	}
+	ends := func(_ context.Context, r *run, _ event) {
+		switch {
+		case f == nil:
+		case v.crash:
+			r.crashed++
+			f.crash()
+		default:
+			f.trace("leave", "", "", 0)
+			f.cancel()
+		}
+	}
+	s.events = append(s.events, event{at: v.from, kind: &eventKind{joins}}, event{at: v.to, kind: &eventKind{ends}})
+}
+
+// stopForeignHosts stops the foreign hosts before everything comes to rest.
+func (r *run) stopForeignHosts(context.Context) {
+	for _, f := range r.world.everyForeignHost() {
+		f.resume()
+		f.cancel()
+		<-f.done
 	}
 }
 
@@ -81,18 +143,19 @@ func (s *scenario) drawForeign(d *draw) {
 // .NET's otherwise.
 func (w *world) visit(java bool, h habits) *foreign {
 	ctx, cancel := context.WithCancel(context.Background())
-	w.mu.Lock()
-	n := len(w.foreignHosts) + 1
+	v := w.visitors()
+	v.mu.Lock()
+	n := len(v.hosts) + 1
 	f := &foreign{
 		host: &host{
 			world: w, id: fmt.Sprintf("f%d", n), party: foreignParty + n, foreign: true, instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(), clock: newHostClock(),
 			cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
 		},
-		java: java, habits: h, overwrites: w.overwrites && !java, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
+		java: java, habits: h, overwrites: v.overwrite && !java, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
 	}
 	f.owner = f.instance
-	w.foreignHosts = append(w.foreignHosts, f.host)
-	w.mu.Unlock()
+	v.hosts = append(v.hosts, f)
+	v.mu.Unlock()
 	w.ledger.add(&join{f.host})
 	f.trace("visit", f.instance, "", 0)
 	go f.run(ctx)

@@ -24,15 +24,18 @@ const ignoresCancellation = 0.5
 // addOverwriter adds a host of .NET to the scenario, and splits of the partitions that it
 // reads. All hosts of .NET then write their leases without a condition.
 func (s *scenario) addOverwriter(d *draw) {
-	s.overwrites = true
 	v := visit{
 		from: d.span(s.active/20, s.active/4), to: d.span(s.active*3/4, s.active*97/100), crash: d.chance(0.3),
 		habits: habits{steal: 0.2 + 0.4*d.float(), pause: 0.2 * d.float(), release: 0.1 * d.float()},
 	}
-	s.events = append(s.events, event{at: v.from, kind: eventVisit, n: len(s.foreign)}, event{at: v.to, kind: eventDismiss, n: len(s.foreign)})
-	s.foreign = append(s.foreign, v)
+	s.visits(v)
 	s.add(d, d.between(2, 5), eventSplitForeign, float64(v.from)/float64(s.active), float64(v.to)/float64(s.active))
 }
+
+func (r *run) overwrite(context.Context) { r.world.visitors().overwrite = true }
+
+// eventSplitForeign is the split of a partition that a host of .NET reads.
+var eventSplitForeign = &eventKind{func(ctx context.Context, r *run, e event) { r.splitForeign(ctx, e.n) }}
 
 // splitForeign splits a partition that a host of .NET reads. It does nothing if there is
 // none.
@@ -40,7 +43,7 @@ func (r *run) splitForeign(ctx context.Context, n int) {
 	var read []feed.Partition
 	for _, p := range r.world.engine.partitions() {
 		for _, l := range r.world.documents() {
-			if l.PartitionID == p.ID && r.dotNetOwner(l.Owner) {
+			if l.PartitionID == p.ID && r.world.isDotNet(l.Owner) {
 				read = append(read, p)
 			}
 		}
@@ -51,14 +54,9 @@ func (r *run) splitForeign(ctx context.Context, n int) {
 	}
 }
 
-// dotNetOwner reports whether owner is the owner text of a host of .NET.
-func (r *run) dotNetOwner(owner string) bool {
-	for n, f := range r.visitors {
-		if f.instance == owner && !r.scenario.foreign[n].java {
-			return true
-		}
-	}
-	return false
+// isDotNet reports whether owner is the owner text of a host of .NET.
+func (w *world) isDotNet(owner string) bool {
+	return slices.ContainsFunc(w.everyForeignHost(), func(f *foreign) bool { return f.instance == owner && !f.java })
 }
 
 // overwrite replaces the current document of a lease without comparing ETags.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type follower struct {
 	// Only the follower's own goroutine uses these fields, and after its end the run's.
 	reader *feed.Reader
 	saved  bookmark
+	ended  bool
 
 	mu   sync.Mutex // guards done
 	done tiles
@@ -70,8 +72,14 @@ func (t tiles) at(r feed.Range) (lsn int64, found bool) {
 	return t[i].lsn, true
 }
 
-// follow starts a follower.
+// follower returns the follower of a run. It is nil if there is none.
+func (r *run) follower() **follower { return stateOf[*follower](&r.world.states) }
+
+// follow starts a follower, unless there is one.
 func (r *run) follow(ctx context.Context) {
+	if *r.follower() != nil {
+		return
+	}
 	w, d := r.world, newDraw(r.scenario.seed, 0, "follower")
 	h := &host{world: w, id: "reader", party: readerParty, joined: time.Now(), dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{}}
 	f := &follower{hostSource: &hostSource{host: h, inner: w.engine.source(), waits: w.waits}, keys: feed.Full(), prefix: feed.Full(), start: feed.Beginning()}
@@ -102,7 +110,7 @@ func (r *run) follow(ctx context.Context) {
 	f.resume()
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.cancel = cancel
-	r.follower = f
+	*r.follower() = f
 	go f.run(life)
 }
 
@@ -241,8 +249,16 @@ func (f *follower) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 			f.moves(keys, page.LSN)
 			return page, nil
 		}
-		return f.alter(page, r, keys.String()), nil
+		return f.host.alter(page, r, keys.String()), nil
 	})
+}
+
+// finishFollowing ends the follower, if it has not ended yet.
+func (r *run) finishFollowing(ctx context.Context) {
+	if f := *r.follower(); f != nil && !f.ended {
+		f.ended = true
+		f.finish(ctx)
+	}
 }
 
 // finish ends the follower, and reads the rest of the feed. The reader may be drained since a
@@ -277,4 +293,72 @@ func (f *follower) finish(ctx context.Context) {
 func (f *follower) end() {
 	f.cancel()
 	<-f.host.done
+}
+
+// These are the facts of readers.
+type (
+	// readerPage is a page that a reader returns, for a range of keys.
+	readerPage struct {
+		keys, prefix feed.Range
+		changes      []feed.Change
+	}
+	// readerMoves says that a reader starts, or resumes, or skips changes, with everything
+	// read up to the LSNs of its parts.
+	readerMoves struct{ done tiles }
+	// readerEnds is the end of a reader that has read everything.
+	readerEnds struct {
+		prefix feed.Range
+		err    error
+	}
+)
+
+// concludes implements [observation].
+func (m *readerMoves) concludes(v *view, _ bool) { *stateOf[tiles](&v.states) = m.done }
+
+// unread describes the changes that follow a position and that the change feed contains.
+type unread struct {
+	transactions int64 // number of different LSNs
+	first        int64 // LSN of the first change
+	at           time.Time
+}
+
+// unread returns the unread changes of range r after the start of a read.
+func (j *journal) unread(r feed.Range, from feed.Start) (u unread) {
+	last := lsnAt(from.Continuation())
+	for _, e := range j.between(r, last, math.MaxInt64) {
+		if e.at.Before(from.Time()) || e.at.Before(from.Since()) || !j.contains(e) {
+			continue
+		}
+		if u.transactions == 0 {
+			u.first, u.at = e.lsn, e.at
+		}
+		if e.lsn != last {
+			u.transactions++
+		}
+		last = e.lsn
+	}
+	return u
+}
+
+func judgeReaderPage(v *view, p *readerPage, breach report) {
+	from, found := stateOf[tiles](&v.states).at(p.keys)
+	if begun := found && from >= 0; len(p.changes) > 0 {
+		breach(!begun, "the reader returns changes of %s, which it has not begun to read", p.keys)
+		m := v.journal.match(p.keys.Intersect(p.prefix), from, p.changes, v.journal.contains)
+		breach(begun && m.wrong != "", "the reader, in %s after %d: the page %s", p.keys, from, m.wrong)
+	}
+}
+
+func judgeReaderEnds(v *view, f *readerEnds, breach report) {
+	breach(f.err != nil, "the reader has not reached the end of the feed: %v", f.err)
+	for _, t := range *stateOf[tiles](&v.states) {
+		left := v.journal.unread(t.keys.Intersect(f.prefix), feed.After(continuation(t.lsn)))
+		breach(left.transactions > 0, "the reader has not returned %d transactions of %s, from %d on", left.transactions, t.keys, left.first)
+	}
+}
+
+// prefix returns the range of the keys that begin with the given components.
+func (w *world) prefix(components feed.PartitionKey) feed.Range {
+	low := w.engine.epk(components)
+	return feed.Range{Min: low, Max: low + feed.MaxEPK}
 }
