@@ -64,7 +64,7 @@ func loseAndRestore(t *testing.T) {
 	}
 	checkStore(t, backup, func(db *store.DB) { upsertTo(t, db, "ada", "new") })
 	code, out, errOut = command(t, tailOf(backup, "--position", position)...)
-	if code != exitFailed || strings.Contains(out, "new") || !strings.Contains(errOut, "an older copy of the store was restored") {
+	if code != exitFailed || strings.Contains(out, "new") || !strings.Contains(errOut, "as after the restore of an older copy") {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 	// The lease container knows the source by its path, so the copy must take its place.
@@ -72,7 +72,7 @@ func loseAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut = replicate(dir)
-	if code != exitFailed || !strings.Contains(errOut, "an older copy of the store was restored") {
+	if code != exitFailed || !strings.Contains(errOut, "as after the restore of an older copy") {
 		t.Errorf("replicate: status %d: %s%s", code, out, errOut)
 	}
 	if code, out, errOut := command(t, tailOf(dir)...); code != exitOK || !strings.Contains(out, `"new"`) {
