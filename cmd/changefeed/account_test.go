@@ -276,7 +276,7 @@ func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 		args []string
 		want string
 	}{
-		{append([]string{"leases", "ls", "--leases", "expiring", "--endpoint", a.endpoint, "--key", a.key}, container...), "lets items expire after 60 s"},
+		{append([]string{"leases", "ls", "--leases", "expiring", "--endpoint", a.endpoint, "--key", a.key}, container...), "there are no leases of shop/orders in shop/expiring"},
 		{[]string{"tail", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
 		{[]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "container shop/order does not exist; the existing ones are shop/"},
 		{append([]string{"leases", "ls", "--leases", "lease", "--endpoint", a.endpoint, "--key", a.key}, container...), "lease container shop/lease does not exist; name it with --leases"},

@@ -78,11 +78,10 @@ func (c *Container) properties(ctx context.Context) error {
 		return fmt.Errorf("read the lease container %s: %w", c.Name, connect.Plain(err))
 	}
 	c.system = p.PartitionKey.SystemKey
-	ttl := 0
-	if p.DefaultTTL != nil {
-		c.TTL, ttl = true, *p.DefaultTTL
-	}
-	c.Keyed, err = lease.CheckContainer(c.Name, p.PartitionKey.Paths, c.system, ttl)
+	c.TTL = p.DefaultTTL != nil
+	// Hosts refuse a container in which leases expire, but a command must be able to show and save
+	// those that hosts of .NET or Java keep there.
+	c.Keyed, err = lease.CheckContainer(c.Name, p.PartitionKey.Paths, c.system, 0)
 	return err
 }
 
