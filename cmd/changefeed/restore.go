@@ -29,8 +29,8 @@ opens it. It checks the whole store. Then it moves every counter on, so that the
 what the lost part may have used: LSNs, ETags, session tokens, resource ids and partition ids.
 
 Each partition goes on above a hole of at least 2^32 LSNs, at an LSN that depends on the clock. A
-reader whose position is beyond the copy gets an error (over REST 404 with the sub-status 1002), instead
-of missing changes without a word. This command's readers name the restore. Other positions stay valid.
+reader whose position is beyond the copy gets an error (over REST 404 with the sub-status 1002) and does
+not miss changes without a word. Other positions stay valid.
 
 The change is atomic. To run restore a second time makes a second hole, which does no harm. The same
 copy may be restored again later, with restore after each time.`,

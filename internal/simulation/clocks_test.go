@@ -30,8 +30,8 @@ func (w *world) jumpStoreClock(d time.Duration) {
 }
 
 // stepHostClock sets the wall clock of a host forward or back. It leaves out a paused host,
-// which may have begun a batch at the time before. It does not set back the clock of a host
-// that suspendHost would leave out.
+// because that may have begun a batch when its clock showed another time. Nor does it set back
+// the clock of a host that suspendHost would leave out.
 func (r *run) stepHostClock(e event) {
 	hosts := r.world.living()
 	if len(hosts) == 0 {

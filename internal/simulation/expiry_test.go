@@ -172,8 +172,8 @@ func judgeExpired(v *view, p *purged, breach report) {
 	breach(len(late) > 0, "the store has not deleted the expired items of %v", late)
 }
 
-// expired returns the last changes of the items that expired before cut, and that nobody
-// has deleted or written again, in order of time.
+// expired returns the last change of each item that expired before cut, unless somebody has
+// deleted the item or written it again. They are in order of time.
 func (j *journal) expired(cut time.Time) (all []*record) {
 	for _, r := range j.newest {
 		if r.hasExpired(cut) {

@@ -410,7 +410,7 @@ func (v *view) succeeded(w *leaseWrite, t *tenure) {
 	case w.frees():
 		delete(v.tenures, w.key())
 	case !w.mine():
-		// That a host wants a lease, a child or a freed lease changes nobody's trust.
+		// Nobody's trust changes when a host asks for a lease, creates a child or frees a lease.
 	case w.op == opUpdate && (s.before.Owner != owner || s.age >= v.times.takeover() || s.acquires && !v.clockless), t == nil || t.givenUp || t.inferred:
 		v.tenures[w.key()] = v.begun(w, s.moment, w.answer)
 	case v.trusted(t):
