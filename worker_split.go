@@ -143,7 +143,7 @@ func (h *host) leftovers(ctx context.Context, gone lease.Lease, pieces []lease.L
 	var left []lease.Lease
 	for _, l := range listing.Leases {
 		isPiece := slices.ContainsFunc(pieces, func(p lease.Lease) bool { return p.Token == l.Token })
-		if gone.AncestorOf(l) && !isPiece && !h.held(l, listing) {
+		if protocol.IsAncestor(gone, l) && !isPiece && !h.held(l, listing) {
 			left = append(left, l)
 		}
 	}

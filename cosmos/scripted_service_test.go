@@ -351,7 +351,7 @@ func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
 		{"nameless", "https://a.test/", "https://a.test/", "", "", true},
 		{"nameless elsewhere", "https://a.test/", "https://b.test/", "", "", false},
 	} {
-		if same, err := protocol.SameContainer(t.Context(), at(c.a, c.an), at(c.b, c.bn)); err != nil || same != c.same {
+		if same, err := protocol.SameContainer(t.Context(), at(c.a, c.an).(feed.Identifier), at(c.b, c.bn).(feed.Identifier)); err != nil || same != c.same {
 			t.Errorf("%s: one container: %t, %v; want %t", c.name, same, err, c.same)
 		}
 	}

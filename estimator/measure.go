@@ -23,8 +23,8 @@ func (m *measurement) prepare() {
 			LeaseToken: l.Token, Range: l.Range, Partition: m.partitionOf(l), Owner: l.Owner,
 			Continuation: l.Continuation, Start: l.Start(feed.Now()), Modified: l.Modified, LSNs: Unknown, Age: Unknown, Letters: Unknown, ParkedKeys: Unknown,
 			Stopped:   protocol.StopOf(l).Reason,
-			Splitting: slices.ContainsFunc(m.leases, l.AncestorOf),
-			Shadowed:  slices.ContainsFunc(m.leases, func(a lease.Lease) bool { return a.AncestorOf(l) }),
+			Splitting: slices.ContainsFunc(m.leases, func(x lease.Lease) bool { return protocol.IsAncestor(l, x) }),
+			Shadowed:  slices.ContainsFunc(m.leases, func(a lease.Lease) bool { return protocol.IsAncestor(a, l) }),
 		})
 	}
 }

@@ -62,21 +62,6 @@ const (
 // Wanted returns the owner text of the host that wants the lease, or an empty text.
 func (l Lease) Wanted() string { return l.Properties[PropertyWanted] }
 
-// AncestorOf reports whether l, from the same listing, is an ancestor of x: its range
-// strictly contains x's, or it is a PK-range lease and x an EPK lease with the same
-// range. While an ancestor exists, x is neither acquired nor run, because the ancestor's
-// holder has not finished its split. A lease with an unknown range has no ancestors and
-// is none.
-func (l Lease) AncestorOf(x Lease) bool {
-	switch {
-	case l.Range.IsZero() || x.Range.IsZero():
-		return false
-	case l.Range == x.Range:
-		return l.PartitionID != "" && x.PartitionID == ""
-	}
-	return l.Range.Contains(x.Range)
-}
-
 // Child returns piece, a new lease, with what it inherits when it replaces l: the
 // position, the start, the mode, and the properties except [PropertyWanted], because only
 // l is wanted.

@@ -316,11 +316,11 @@ type version struct {
 	Metadata metadata        `json:"metadata"`
 }
 
-// metadata is the metadata of a change, with the same field names as in the protocol.
+// metadata is the metadata of a change, with the names and the order of the protocol.
 type metadata struct {
-	Operation string         `json:"operationType"`
 	LSN       int64          `json:"lsn"`
 	Time      int64          `json:"crts"`
+	Operation string         `json:"operationType"`
 	Expired   bool           `json:"timeToLiveExpired,omitempty"`
 	ID        string         `json:"id,omitempty"`
 	Key       map[string]any `json:"partitionKey,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -250,7 +251,7 @@ func TestCoverageOfRandomListings(t *testing.T) {
 		}
 		memory = p.Memory()
 		for _, l := range leases {
-			want := slices.ContainsFunc(leases, func(a lease.Lease) bool { return a.AncestorOf(l) })
+			want := slices.ContainsFunc(leases, func(a lease.Lease) bool { return protocol.IsAncestor(a, l) })
 			if p.Shadowed(l.ID) != want {
 				t.Fatalf("seed %d: %s in %s: shadowed is %t", seed, l.Token, describe(leases), !want)
 			}

@@ -44,7 +44,7 @@ func (d *literal) runs(id string) bool {
 // another lease.
 func (d *literal) inUse(l lease.Lease) bool {
 	return slices.ContainsFunc(d.leases, func(x lease.Lease) bool {
-		return l.AncestorOf(x) && (d.runs(x.ID) || d.live(x) && x.Owner != d.host.Owner && protocol.Ours(x.Owner))
+		return protocol.IsAncestor(l, x) && (d.runs(x.ID) || d.live(x) && x.Owner != d.host.Owner && protocol.Ours(x.Owner))
 	})
 }
 
@@ -312,7 +312,7 @@ func randomListing(rnd *rand.Rand) *literal {
 	}
 	for _, x := range d.leases {
 		for _, a := range d.leases {
-			if a.AncestorOf(x) {
+			if protocol.IsAncestor(a, x) {
 				d.barred[x.ID] = true
 			}
 		}

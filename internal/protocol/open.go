@@ -63,7 +63,9 @@ func Open(
 	store, err := leases.Open(limited, key)
 	same := false
 	if err == nil {
-		same, err = SameContainer(limited, source, store)
+		monitored, _ := source.(feed.Identifier)
+		opened, _ := store.(feed.Identifier)
+		same, err = SameContainer(limited, monitored, opened)
 	}
 	switch {
 	case err != nil:
@@ -75,22 +77,18 @@ func Open(
 	return store, identity, nil
 }
 
-// SameContainer reports whether a and b, sources or stores of leases, use the same container.
-// It returns false if one of them is not a [feed.Identifier]. It returns the error of ContainerID.
-func SameContainer(ctx context.Context, a, b any) (bool, error) {
-	one, ok := a.(feed.Identifier)
-	if !ok {
+// SameContainer reports whether a and b use the same container. It returns false if one of them
+// is nil, as for a source or a store that cannot identify its container, and the error of
+// ContainerID.
+func SameContainer(ctx context.Context, a, b feed.Identifier) (bool, error) {
+	if a == nil || b == nil {
 		return false, nil
 	}
-	other, ok := b.(feed.Identifier)
-	if !ok {
-		return false, nil
-	}
-	id, err := one.ContainerID(ctx)
+	id, err := a.ContainerID(ctx)
 	if err != nil {
 		return false, fmt.Errorf("identify the container: %w", err)
 	}
-	otherID, err := other.ContainerID(ctx)
+	otherID, err := b.ContainerID(ctx)
 	if err != nil {
 		return false, fmt.Errorf("identify the container: %w", err)
 	}

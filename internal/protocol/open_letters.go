@@ -32,9 +32,10 @@ func openLetters(
 	key := letters.Key{
 		Processor: processor, Source: feed.ContainerID{RID: identity.ContainerRID}, Database: identity.Database, Container: identity.Container,
 	}
-	if s, can := source.(feed.Identifier); can {
+	monitored, can := source.(feed.Identifier)
+	if can {
 		var err error
-		if key.Source, err = s.ContainerID(ctx); err != nil {
+		if key.Source, err = monitored.ContainerID(ctx); err != nil {
 			return nil, fmt.Errorf("identify the monitored container: %w", err)
 		}
 	}
@@ -42,11 +43,13 @@ func openLetters(
 	if err != nil {
 		return nil, err
 	}
+	opened, _ := store.(feed.Identifier)
+	leased, _ := leases.(feed.Identifier)
 	for _, other := range []struct {
 		what string
-		of   any
-	}{{"monitored", source}, {"lease", leases}} {
-		same, err := SameContainer(ctx, other.of, store)
+		of   feed.Identifier
+	}{{"monitored", monitored}, {"lease", leased}} {
+		same, err := SameContainer(ctx, other.of, opened)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -336,7 +337,9 @@ func (v *view) usable() []lease.Lease { return usable(v.without("")) }
 
 // hasChild reports whether a lease within the range of l exists. A split that has begun goes
 // on, even if the partitions have merged again.
-func (v *view) hasChild(l lease.Lease) bool { return slices.ContainsFunc(v.without(""), l.AncestorOf) }
+func (v *view) hasChild(l lease.Lease) bool {
+	return slices.ContainsFunc(v.without(""), func(x lease.Lease) bool { return protocol.IsAncestor(l, x) })
+}
 
 // uncoveredIn returns the parts of r that no lease covers, except for the lease but.
 func (v *view) uncoveredIn(r feed.Range, but string) (gaps []feed.Range) {

@@ -122,7 +122,7 @@ func TestContainersOfTwoAccountsDiffer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if same, err := protocol.SameContainer(t.Context(), a.source, opened); err != nil || same {
+				if same, err := protocol.SameContainer(t.Context(), a.source.(feed.Identifier), opened.(feed.Identifier)); err != nil || same {
 					t.Errorf("they are taken for one: %t, %v", same, err)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/balance"
+	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -85,7 +86,7 @@ func (f *finder) families() {
 		var tokens []string
 		var youngest time.Duration = 1 << 62
 		for _, i := range f.items {
-			if parent.AncestorOf(i.Lease) {
+			if protocol.IsAncestor(parent.Lease, i.Lease) {
 				tokens = append(tokens, i.Token)
 				if !i.created {
 					youngest = min(youngest, f.survey.Age(i.Lease))
@@ -114,7 +115,7 @@ func (f *finder) overlaps() {
 		again = false
 		for n, a := range f.items {
 			for _, b := range f.items[n+1:] {
-				if !a.Range.Overlaps(b.Range) || a.AncestorOf(b.Lease) || b.AncestorOf(a.Lease) || f.reported(a, b) {
+				if !a.Range.Overlaps(b.Range) || protocol.IsAncestor(a.Lease, b.Lease) || protocol.IsAncestor(b.Lease, a.Lease) || f.reported(a, b) {
 					continue
 				}
 				shared := a.Range.Intersect(b.Range)

@@ -137,7 +137,7 @@ func (s Survey) named(name string) (Item, bool) {
 // is deleted, hosts do not run l.
 func (s Survey) ancestor(l lease.Lease) (lease.Lease, bool) {
 	for _, i := range s.Items {
-		if i.AncestorOf(l) {
+		if protocol.IsAncestor(i.Lease, l) {
 			return i.Lease, true
 		}
 	}

@@ -181,7 +181,7 @@ func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *d
 // sameContainer reports whether a and b are one container, even if their accounts have
 // different endpoints.
 func sameContainer(ctx context.Context, a, b Container) (bool, error) {
-	source := func(p Container) feed.Source {
+	source := func(p Container) feed.Identifier {
 		return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{})
 	}
 	return protocol.SameContainer(ctx, source(a), source(b))
