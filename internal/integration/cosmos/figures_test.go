@@ -315,7 +315,9 @@ func TestFigureThousandChanges(t *testing.T) {
 		}
 		pages := figurePartitions * 3 // three pages of at most 100 changes in each partition
 		t.Logf("1,000 changes of 1 KB at once, %d pages: feed reads %s; checkpoints %s (.NET: %d requests)", pages, burst["feed reads"], burst["lease writes"], 3*pages)
-		costs(t, "a burst of 1,000 changes", burst["feed reads"].ru+burst["lease writes"].ru, 284)
+		// Zero to four renewals may fall into these seconds. They are no part of the figure.
+		checkpoint := burst["lease writes"].ru / float64(burst["lease writes"].n)
+		costs(t, "a burst of 1,000 changes", burst["feed reads"].ru+float64(pages)*checkpoint, 266)
 		within(t, "checkpoints of a burst", burst["lease writes"].n, float64(pages), float64(pages+figurePartitions))
 		within(t, "reads of a burst", burst["feed reads"].n, float64(pages), float64(pages+figurePartitions*12))
 
