@@ -165,7 +165,8 @@ func (h *host) worked(p party, token string) {
 }
 
 // report notifies the user of a problem that the host does not retry, because somebody
-// else must act. token names the lease that it concerns, or is empty.
+// else must act, or because it was the last call of an observer. token names the lease that
+// it concerns, or is empty.
 func (h *host) report(token string, err error) {
 	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err, final: true})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/protocol"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -48,7 +47,7 @@ func (h *host) discardOnce(ctx context.Context) error {
 		return protocol.Refusal(listing, h.dialect)
 	}
 	for _, l := range listing.Leases {
-		if h.held(l, listing) {
+		if h.terms.Live(l.Owner, l.Modified, listing.Now) {
 			return &inUseError{l.Owner}
 		}
 	}
@@ -66,21 +65,15 @@ func (h *host) discardOnce(ctx context.Context) error {
 	return nil
 }
 
-// held reports whether another host may be working on the lease. Without a clock of the
-// store, any owner counts, because a dead one cannot be recognised.
-func (h *host) held(l lease.Lease, listing lease.Listing) bool {
-	return l.Owner != "" && (listing.Now.IsZero() || listing.Now.Sub(l.Modified) < h.terms.Takeover())
-}
-
 func (h *host) discardLease(ctx context.Context, l lease.Lease) error {
 	ctx, cancel := h.requestContext(ctx)
 	defer cancel()
 	err := h.store.Delete(ctx, l)
-	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Owner != "" {
-		return &inUseError{conflict.Current.Owner}
-	}
-	if errors.Is(err, feed.ErrNotFound) {
+	switch verdict, current := protocol.Judge(err, "", "", ""); {
+	case verdict == protocol.Absent:
 		return nil
+	case current.Owner != "":
+		return &inUseError{current.Owner}
 	}
 	return err
 }

@@ -55,7 +55,8 @@ const (
 	// Released: work on the lease has ended, for Reason, which shows whether other hosts can
 	// take the lease at once.
 	Released
-	// Failed: an operation failed with Err. It is retried.
+	// Failed: an operation failed with Err. It is retried, unless it was an observer's Close or
+	// only an operator can mend it.
 	Failed
 	// Stopped: the handler has stopped the lease with Err; see [Stop]. It is also notified,
 	// with the reason that the lease document holds, when work on a stopped lease begins.
@@ -75,6 +76,8 @@ const (
 // String returns the name of the event for messages.
 func (e Event) String() string {
 	switch e {
+	case 0:
+		return "none"
 	case Acquired:
 		return "acquired"
 	case Released:

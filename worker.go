@@ -24,6 +24,9 @@ import (
 //	splitter     creates the children of a partition that is gone    worker_split.go
 //	ending       stops the work and releases the lease               worker_end.go
 //
+// The window and parking hold what is worked on, so the other parts call them directly. Whatever
+// else a part has to say to another one goes through the methods of worker_events.go.
+//
 // Its phase says which steps may be due at all. The wait after a steal is a phase, too
 // (worker_claim.go).
 //
@@ -250,7 +253,7 @@ func (w *worker) step() bool {
 	w.now = w.clock()
 	w.alarm = never
 	w.ending.observe(w.writer.wanted())
-	w.parking.step(w.writer.doc)
+	w.parking.step(w.writer.doc, &w.reader)
 	w.deliver.step(w.writer.doc, w.writer.bound)
 	w.findGaps()
 	w.ending.step(w.deliver.calls > 0, w.writer.settled())

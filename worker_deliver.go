@@ -412,7 +412,7 @@ func (d *deliverer) close(r Reason) {
 		return func() {
 			d.opened = false
 			if err != nil {
-				w.fail(w.token, err)
+				w.report(w.token, err) // it is not repeated
 			}
 		}
 	})

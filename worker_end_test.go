@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,35 @@ func TestObserverIsOpenedBeforeAndClosedAfterItsBatches(t *testing.T) {
 		}
 		if leases.doc("0").Owner != "" {
 			t.Error("not released")
+		}
+	})
+}
+
+// Close is called once, so the log must not say that it is retried.
+func TestFailedCloseIsNotLoggedAsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		leases := newFakeStore()
+		d := &diary{leases: leases, fail: func(entry string) error {
+			if strings.HasPrefix(entry, "close") {
+				panic("cannot flush")
+			}
+			return nil
+		}}
+		r, said := idle(t, leases, Config{
+			Source: onePartition(1), Observer: func(lease.Lease) (Observer, error) { return d, nil }, Start: fromBeginning,
+			Logger: slog.New(slog.NewTextHandler(&out, nil)),
+		})
+		pause(20 * time.Second)
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		failure, is := errors.AsType[*HandlerError](said.of(Failed)[0].Err)
+		if !is || failure.Op != "close" || len(failure.Stack) == 0 {
+			t.Errorf("%v", said.of(Failed))
+		}
+		if text := out.String(); strings.Contains(text, "retrying") || !strings.Contains(text, "cannot flush") || !strings.Contains(text, "TestFailedCloseIsNotLoggedAsRetried") {
+			t.Error(text)
 		}
 	})
 }
@@ -375,6 +405,9 @@ func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing
 // A notification that releases nothing has the zero Reason, which must print as "none"
 // and not as "shutdown".
 func TestNotificationThatReleasesNothingHasNoReason(t *testing.T) {
+	if n := (Notification{}); n.Event.String() != "none" || n.Event == Acquired {
+		t.Errorf("the zero Event is %q", n.Event)
+	}
 	if n := (Notification{Event: Acquired}); n.Reason.String() != "none" || n.Reason == Shutdown {
 		t.Errorf("%v", n)
 	}

@@ -92,8 +92,8 @@ func newParking(w *worker, a acquisition) parking {
 func (h *host) parks() bool { return h.letters != nil && h.cfg.Failure.Park != ParkNone }
 
 // step reads the letters if that is due, and puts the units that are to be handed out into the
-// window, as many at a time as there are calls of the handler.
-func (p *parking) step(doc lease.Lease) {
+// window, as many at a time as there are calls of the handler. read says how far the feed was read.
+func (p *parking) step(doc lease.Lease, read *reader) {
 	w := p.w
 	if w.letters == nil || w.phase != phaseWorking || !w.trust.holds(w.now) {
 		return
@@ -104,7 +104,7 @@ func (p *parking) step(doc lease.Lease) {
 		w.joinSession(session)
 	}
 	p.waiting = slices.DeleteFunc(p.waiting, func(r *redrive) bool {
-		inWindow := p.mayRedrive() && w.reader.passed(r.from) && w.window.redrive(r, w.reader.read)
+		inWindow := p.mayRedrive() && read.passed(r.from) && w.window.redrive(r, read.read)
 		if inWindow {
 			p.active[r.unit] = r
 		}

@@ -2,7 +2,6 @@ package changefeed
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -143,7 +142,7 @@ func (h *host) leftovers(ctx context.Context, gone lease.Lease, pieces []lease.L
 	var left []lease.Lease
 	for _, l := range listing.Leases {
 		isPiece := slices.ContainsFunc(pieces, func(p lease.Lease) bool { return p.Token == l.Token })
-		if protocol.IsAncestor(gone, l) && !isPiece && !h.held(l, listing) {
+		if protocol.IsAncestor(gone, l) && !isPiece && !h.terms.Live(l.Owner, l.Modified, listing.Now) {
 			left = append(left, l)
 		}
 	}
@@ -223,8 +222,7 @@ func (s *splitter) create() {
 		ctx, cancel := w.requestContext(w.base)
 		defer cancel()
 		_, err := w.store.Create(ctx, child)
-		if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && conflict.Current.Owner == "" {
-			exists := conflict.Current
+		if verdict, exists := protocol.Judge(err, w.owner, "", ""); verdict == protocol.Lost && exists.Owner == "" {
 			exists.Timestamp = child.Timestamp
 			_, err = w.store.Update(ctx, exists)
 		}

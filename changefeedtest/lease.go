@@ -42,7 +42,7 @@ func NewLease(t testing.TB) *Lease {
 // document cannot be encoded, the test ends.
 func (l *Lease) Batch(documents ...any) *changefeed.Batch {
 	l.t.Helper()
-	b := &changefeed.Batch{LeaseToken: "0", Range: feed.Full()}
+	b := &changefeed.Batch{LeaseToken: "0", Range: feed.Full(), Attempt: 1}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range documents {

@@ -39,6 +39,9 @@ func TestAHandlerWithManualCheckpointsIsTestedWithoutAProcessor(t *testing.T) {
 	if err := l.Handle(handler, payment{"3", -1}); !errors.Is(err, errBroke) || l.Position() != 0 {
 		t.Errorf("%v; the position is %d", err, l.Position())
 	}
+	if kept.Attempt != 1 {
+		t.Errorf("the first delivery is attempt %d", kept.Attempt)
+	}
 	if err := l.Handle(handler, payment{"4", 5}); err != nil || l.Position() != 4 || sum != 12 {
 		t.Errorf("%v; the position is %d, and the sum %d", err, l.Position(), sum)
 	}

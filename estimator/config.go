@@ -40,7 +40,8 @@ type Config struct {
 	Interval time.Duration
 	// Handler receives each of Run's reports, and the next measurement waits until it has
 	// returned. If it returns an error, OnError gets the error and the report isn't
-	// repeated.
+	// repeated. Run calls Handler and OnError on its own goroutine, so a panic of either
+	// passes through Run to its caller, unlike one of a processor's handler.
 	Handler func(ctx context.Context, r Report) error
 	// OnError receives what goes wrong in Run, which then continues with the next
 	// measurement. An error in reading one lease is not passed here, but is in its [Lag].

@@ -46,5 +46,12 @@ func (t Terms) Takeover() time.Duration {
 	return min(t.Expiration, most) + time.Second
 }
 
+// Live reports whether a lease may have a host that works on it. The lease was last written at
+// written, and the store's clock shows now. If the store has no clock, so that now is zero, any
+// owner counts, because a dead one cannot be recognised.
+func (t Terms) Live(owner string, written, now time.Time) bool {
+	return owner != "" && (now.IsZero() || now.Sub(written) < t.Takeover())
+}
+
 // Young returns the age below which another host may want a live lease: E / 2.
 func (t Terms) Young() time.Duration { return t.Expiration / 2 }

@@ -57,6 +57,26 @@ func TestTrustEndsBeforeAnotherHostMayAcquireTheLease(t *testing.T) {
 	}
 }
 
+func TestLeaseIsLiveUntilItIsExpiredByTheStoresClock(t *testing.T) {
+	terms := Terms{Expiration: time.Minute}
+	for _, c := range []struct {
+		name, owner string
+		now         time.Time
+		live        bool
+	}{
+		{"owned", "host", noon, true},
+		{"owned for E and almost a second more", "host", noon.Add(time.Minute + time.Second - 1), true},
+		{"expired", "host", noon.Add(time.Minute + time.Second), false},
+		{"free", "", noon, false},
+		{"owned, in a store without a clock", "host", time.Time{}, true},
+		{"written after the listing", "host", noon.Add(-time.Hour), true},
+	} {
+		if terms.Live(c.owner, noon, c.now) != c.live {
+			t.Errorf("%s: live is %t", c.name, !c.live)
+		}
+	}
+}
+
 // With the longest expiration, the sum in Takeover must not overflow. Otherwise every
 // lease would count as expired, and hosts would acquire leases that others hold.
 func TestTheLongestExpirationExpiresNoLease(t *testing.T) {

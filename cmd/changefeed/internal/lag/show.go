@@ -46,7 +46,7 @@ func (c Config) show(r estimator.Report) error {
 
 // state returns the state that a lease had when the report was made.
 func (c Config) state(l *estimator.Lag, r estimator.Report) leases.State {
-	return leases.StateOf(l.Owner, r.Time.Sub(l.Modified), protocol.Terms{Expiration: c.Expiration, Acquire: c.Expiration})
+	return leases.StateOf(l.Owner, l.Modified, r.Time, protocol.Terms{Expiration: c.Expiration, Acquire: c.Expiration})
 }
 
 // states returns the number of leases in each state.

@@ -84,15 +84,15 @@ const (
 )
 
 // State returns the state of l by the store's clock.
-func (s Survey) State(l lease.Lease) State { return StateOf(l.Owner, s.Age(l), s.Terms) }
+func (s Survey) State(l lease.Lease) State { return StateOf(l.Owner, l.Modified, s.Now, s.Terms) }
 
-// StateOf returns the state of a lease that its owner wrote age ago. The intervals are in
-// terms, because documents do not store them.
-func StateOf(owner string, age time.Duration, terms protocol.Terms) State {
+// StateOf returns the state of a lease that was last written at written, when the store's clock
+// shows now. The intervals are in terms, because documents do not store them.
+func StateOf(owner string, written, now time.Time, terms protocol.Terms) State {
 	switch {
 	case owner == "":
 		return Free
-	case age < terms.Takeover():
+	case terms.Live(owner, written, now):
 		return Live
 	}
 	return Expired

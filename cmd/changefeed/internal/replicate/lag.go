@@ -63,7 +63,7 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 	listing = protocol.WithRanges(listing, partitions)
 	for _, x := range listing.Leases {
 		s.leases++
-		if l.live(x, listing.Now) {
+		if l.terms.Live(x.Owner, x.Modified, listing.Now) {
 			s.owned++
 		}
 		r := protocol.ReadOf(x, l.mode, x.Start(l.start))
@@ -109,18 +109,13 @@ func (l *lag) passed(rng feed.Range, first int64) bool {
 	return known
 }
 
-// live reports whether a lease has a live owner.
-func (l *lag) live(x lease.Lease, now time.Time) bool {
-	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.terms.Takeover())
-}
-
 // idle reports whether all of the processor's leases are free or expired.
 func (l *lag) idle(ctx context.Context) (bool, error) {
 	listing, err := l.store.List(ctx)
 	if err != nil {
 		return false, fmt.Errorf("list the leases: %w", err)
 	}
-	return !slices.ContainsFunc(listing.Leases, func(x lease.Lease) bool { return l.live(x, listing.Now) }), nil
+	return !slices.ContainsFunc(listing.Leases, func(x lease.Lease) bool { return l.terms.Live(x.Owner, x.Modified, listing.Now) }), nil
 }
 
 // made reports whether the processor's hosts have created its leases.
