@@ -36,7 +36,7 @@ func TestHierarchicalKeysNeedAVersionThatHasThem(t *testing.T) {
 
 func TestAStrongerConsistencyThanTheAccountsIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	for level, status := range map[string]int{"Strong": 400, "BoundedStaleness": 400, "Session": 200, "Eventual": 200} {
+	for level, status := range map[string]int{"Strong": 400, "BoundedStaleness": 400, "Session": 200, "Eventual": 200, "consistentprefix": 200, "Weak": 400} {
 		ts.do("GET", orders+"/docs", headers{wire.HeaderConsistency: level}, "").want(status)
 	}
 }

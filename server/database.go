@@ -19,7 +19,7 @@ import (
 // units, as recorded of the service. They do not use up any provisioned throughput. They
 // only appear in the answer.
 const (
-	metadataReadCharge   = 2 // also of a list, and of a missing resource except for writes of items
+	metadataReadCharge   = 2 // also of a list, and of a read of a missing resource
 	metadataWriteCharge  = 1
 	metadataDropCharge   = 104.0 / 21
 	metadataFailedCharge = 26.0 / 21

@@ -203,7 +203,7 @@ func TestMissingOwnersHaveNoSubStatus(t *testing.T) {
 	ts.do("GET", "/dbs/none/colls", nil, "").want(404, 0)
 }
 
-// A write of an item costs the same whether its container or the item itself is missing.
+// A write costs the same whether its container or the item itself is missing.
 func TestWritesToAMissingOwnerCostWhatFailedWritesCost(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	h := pk(`["p"]`)
@@ -218,6 +218,7 @@ func TestWritesToAMissingOwnerCostWhatFailedWritesCost(t *testing.T) {
 		if owner == orders {
 			continue
 		}
+		ts.do("DELETE", owner, nil, "").want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")
 		ts.do("POST", owner+"/docs", h, body).want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")
 		ts.do("POST", owner+"/docs", h.with(wire.HeaderUpsert, "true"), body).want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")
 		ts.do("POST", owner+"/docs", batch, `[{"operationType":"Create","resourceBody":`+body+`}]`).want(404, 0).wantHeader(wire.HeaderRequestCharge, "1.24")

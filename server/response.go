@@ -121,8 +121,8 @@ func (x *request) refusedCharge(a statusError) float64 {
 	switch {
 	case a.substatus == wire.SubThroughput:
 		return engine.ThrottledShare * x.s.costs.of(x)
-	case a.status == http.StatusNotFound && a.by == byBackend && x.onItem() && !reads:
-		return metadataFailedCharge // as any other write of an item that fails
+	case a.status == http.StatusNotFound && a.by == byBackend && !reads:
+		return metadataFailedCharge // as any other write that fails
 	case a.status == http.StatusNotFound && a.by == byBackend:
 		return metadataReadCharge
 	case !x.onItem() && (a.status == http.StatusConflict || a.status == http.StatusPreconditionFailed):

@@ -297,9 +297,13 @@ func (s *Server) serve(x *request) error {
 	if err := grant.permits(x, route); err != nil {
 		return err
 	}
-	if level := x.header(wire.HeaderConsistency); strings.EqualFold(level, "Strong") || strings.EqualFold(level, "BoundedStaleness") {
+	switch level := x.header(wire.HeaderConsistency); strings.ToLower(level) {
+	case "", "session", "consistentprefix", "eventual":
+	case "strong", "boundedstaleness":
 		return badRequest("ConsistencyLevel %s specified in the request is invalid when service is configured with consistency level Session. "+
 			"Ensure the request consistency level is not stronger than the service consistency level.", level)
+	default:
+		return badRequest("the header %s has %q, which is no consistency level", wire.HeaderConsistency, level)
 	}
 	return x.checkOwner(s.applyFaults(x, route.serve))
 }

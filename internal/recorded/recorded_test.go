@@ -143,11 +143,21 @@ func TestAnAccountIsAskedOnceAndLeftAsItWas(t *testing.T) {
 			}
 			databases(0)
 		}
+		// The list of offers has those of the account's other databases, too.
+		if _, err := db.CreateDatabase(t.Context(), storetype.DatabaseProperties{ID: "own", Throughput: 500}); err != nil {
+			t.Fatal(err)
+		}
 		out, err := ask("y\n")
 		if err != nil {
 			t.Fatal(err)
 		}
-		databases(0)
+		databases(1)
+		if strings.Contains(out, "164 differs") {
+			t.Errorf("the offers of another database are a difference:\n%s", out)
+		}
+		if err := db.DeleteDatabase(t.Context(), "own"); err != nil {
+			t.Fatal(err)
+		}
 		for _, want := range []string{"157 differs", "status : 400", "Of 147 cases"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("the output lacks %q", want)
