@@ -226,9 +226,8 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 
 	var page strings.Builder
 	page.WriteString("# Metrics\n\nSet `Config.Metrics`, and a processor exports the OpenTelemetry instruments below. So do estimators\n" +
-		"and servers, and the command's long-running subcommands with `--metrics`; `changefeed serve` answers\n" +
-		"/metrics without a flag. To be told when a processor falls behind, alert on\n" +
-		"`changefeed.estimator.age`.\n\n" +
+		"and servers, and the command's long-running subcommands with `--metrics`. To be told when a\n" +
+		"processor falls behind, alert on `changefeed.estimator.age`.\n\n" +
 		"`make pages` writes this page from the instruments and their values' attributes.\n\n" +
 		"A Prometheus endpoint shows the attributes as labels, but changes an instrument's name:\n" +
 		"dots become underscores, the unit is appended, and counters end in `_total`. Every counter\n" +
