@@ -19,8 +19,8 @@ import (
 )
 
 // Config configures a Processor. A zero field means its default, and -1 switches off ReadAhead,
-// DrainTimeout and (as Failure.Breaker.Letters) the breaker. No duration may be longer than 365 days. New copies the
-// Config.
+// DrainTimeout and (as Failure.Breaker.Letters) the breaker. No duration may be longer than 365
+// days. New copies the Config.
 type Config struct {
 	// Processor names the deployment unit. Hosts with the same name share the work, while
 	// processors with different names each get every change. Required.
@@ -77,12 +77,12 @@ type Config struct {
 	// the handler is free.
 	ReadAhead int
 
-	// Concurrency is how many calls of the handler may be under way at once for one lease. If zero, 1 is used. With more, a batch has changes of one partition key only (see
-	// Order), and different keys' batches are handled at the same time. The lease's position
-	// never passes a change that is not done, so after a crash what is done behind it
-	// is delivered again: at most ReadAhead bytes of changes, where a change that is done
-	// counts 32. Raise Concurrency for a handler that waits, for instance for a database. At
-	// most 1024.
+	// Concurrency is how many calls of the handler may be under way at once for one lease. If
+	// zero, 1 is used. With more, a batch has changes of one partition key only (see Order),
+	// and different keys' batches are handled at the same time. The lease's position never
+	// passes a change that is not done, so after a crash what is done behind it is delivered
+	// again: at most ReadAhead bytes of changes, where a change that is done counts 32. Raise
+	// Concurrency for a handler that waits, for instance for a database. At most 1024.
 	//
 	// A handler that waits for [Batch.Checkpoint] does not count, since what it waits for may be
 	// a change that no call has begun with. If it goes on in the meantime, because another
@@ -99,7 +99,8 @@ type Config struct {
 	// AcquireInterval is the time between two balance cycles, plus or minus 10 %, and must
 	// be the same on all hosts. If zero, 17 s is used.
 	AcquireInterval time.Duration
-	// RenewInterval is how often an owned lease is written, shortened at random by up to 10 %. If zero, 13 s is used.
+	// RenewInterval is how often an owned lease is written, shortened at random by up to 10 %.
+	// If zero, 13 s is used.
 	RenewInterval time.Duration
 	// ExpirationInterval is how long after its last write a lease expires, and must be the
 	// same on all hosts. A shorter one lets others take over sooner after a crash. If zero,
@@ -126,9 +127,8 @@ type Config struct {
 	Failure Failure
 	// Filter selects the changes that the handler receives; checkpoints advance over the
 	// others. It is called concurrently for several leases, and with Concurrency above 1 for
-	// several keys of one. A panic in it, as in any
-	// function of yours, is recovered, logged with its stack, and notified as a
-	// [HandlerError].
+	// several keys of one. A panic in it, as in any function of yours, is recovered, logged
+	// with its stack, and notified as a [HandlerError].
 	Filter func(feed.Change) bool
 	// OnHistoryLost decides what happens when the feed no longer reaches back to a lease's
 	// position, or ends before it because an older copy of the container was restored. If it

@@ -24,12 +24,11 @@
 // their LSNs. When the handler returns nil, the batch is acknowledged, and the
 // position after it is written to the lease: a checkpoint.
 //
-// If the handler returns an error or panics, the batch is delivered again after a delay,
-// until the handler succeeds. The lease's later changes wait meanwhile, so that the order
-// is kept. After a crash the next owner starts at the last checkpoint, but a planned move
-// to another host redelivers nothing, unless the handler had failed with a part of a batch
-// ([BatchError]). A handler that must not act twice stores the last
-// change's LSN together with its results.
+// If the handler returns an error or panics, the batch is delivered again after a delay, until
+// the handler succeeds. The lease's later changes wait meanwhile, so that the order is kept.
+// After a crash the next owner starts at the last checkpoint, but a planned move to another
+// host redelivers nothing, unless the handler had failed with a part of a batch ([BatchError]).
+// A handler that must not act twice stores the last change's LSN together with its results.
 //
 // By default a lease's handler is called once at a time. With [Config.Concurrency], several calls
 // are under way at once, each with changes of one partition key, so that a slow key delays no

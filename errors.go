@@ -74,9 +74,9 @@ func (e *HandlerError) Error() string {
 // Unwrap returns Err.
 func (e *HandlerError) Unwrap() error { return e.Err }
 
-// SourceError says that a request to the monitored container failed. Err may be a feed.ThrottledError,
-// a feed.HistoryLostError, feed.ErrNotFound and so on. The operation is retried in place,
-// and the lease is kept.
+// SourceError says that a request to the monitored container failed. Err may be a
+// feed.ThrottledError, a feed.HistoryLostError, feed.ErrNotFound and so on. The operation is
+// retried in place, and the lease is kept.
 type SourceError struct {
 	// Op names the operation that failed, for messages.
 	Op  string
@@ -89,8 +89,8 @@ func (e *SourceError) Error() string { return "source: " + e.Op + ": " + e.Err.E
 // Unwrap returns Err.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// LeaseStoreError says that a request to the lease container failed. The operation is retried while the
-// host may trust its lease.
+// LeaseStoreError says that a request to the lease container failed. The operation is retried
+// while the host may trust its lease.
 type LeaseStoreError struct {
 	// Op names the operation that failed, for messages.
 	Op  string
@@ -103,8 +103,8 @@ func (e *LeaseStoreError) Error() string { return "lease store: " + e.Op + ": " 
 // Unwrap returns Err.
 func (e *LeaseStoreError) Unwrap() error { return e.Err }
 
-// LettersError says that a request to the letters container failed. The operation is retried, and the
-// changes that it concerns wait.
+// LettersError says that a request to the letters container failed. The operation is retried,
+// and the changes that it concerns wait.
 type LettersError struct {
 	// Op names the operation that failed, for messages.
 	Op  string

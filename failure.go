@@ -177,8 +177,8 @@ func (e *BatchError) Unwrap() []error {
 // Stop marks err as an error after which the lease must not go on before somebody has acted.
 // The handler is not called again. The lease keeps its position and its owner, and the host
 // notifies [Stopped]. When an operator resumes the lease, with `changefeed leases resume`,
-// what had failed is delivered again. The error's text remains err's, and errors.Is
-// and errors.As find err. Stop returns nil if err is nil.
+// what had failed is delivered again. The result has err's text, and errors.Is and
+// errors.As find err. Stop returns nil if err is nil.
 //
 // The lease document records the stop, so it outlives a restart, a hand-over and a split.
 // Hosts of .NET and Java do not know of it: if one acquires the lease, it goes on.

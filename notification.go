@@ -108,11 +108,11 @@ type Notification struct {
 	// if the handler had not returned, and a *LeaseStoreError otherwise. If Event is Stopped,
 	// Err stopped the lease, and if Event is GivenUp, Err is the handler's last error.
 	Err error
-	// Attempt is set if Event is Failed, Stopped or GivenUp and the handler failed with a batch: the
-	// number of times that this host has delivered it. See [Batch].
+	// Attempt is set if Event is Failed, Stopped or GivenUp and the handler failed with a
+	// batch: the number of times that this host has delivered it. See [Batch].
 	Attempt int
-	// Delay is set if Event is Failed and the handler, or an observer's Open, failed: the time
-	// until it is called again.
+	// Delay is set if Event is Failed because the handler failed, or because the observer could
+	// not be opened: the time until the call is repeated.
 	Delay time.Duration
 
 	// takeover is for the log, if Event is Acquired. final reports, if Event is Failed, that

@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/letters"
 )
 
-// Estimator measures how far one processor lags. Create it with [New], and share it between
-// goroutines as you like.
+// Estimator measures how far one processor lags. Create it with [New]. Its methods are safe for
+// concurrent use.
 type Estimator struct {
 	cfg     Config
 	used    atomic.Bool

@@ -69,8 +69,8 @@ type Selection struct {
 	Range feed.Range
 	// PK selects one logical partition, and ID the documents with that id.
 	PK, ID string
-	// PartsOf selects the parts that belong to the letter with that id. If empty, letters are selected,
-	// and no parts.
+	// PartsOf selects the parts that belong to the letter with that id. If empty, letters are
+	// selected, and no parts.
 	PartsOf string
 }
 

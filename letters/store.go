@@ -40,8 +40,8 @@ type Store interface {
 	// [feed.ErrNotFound].
 	Get(ctx context.Context, group, id string) (Letter, error)
 	// Update stores a letter that Read or Get returned, but only its State, Error, Stack,
-	// Attempts, Host, Lease and Last; all else remains as it is stored. The result has the new ETag. The
-	// error is a *[ConflictError] if the letter's ETag is no longer l.ETag, and wraps
+	// Attempts, Host, Lease and Last; all else remains as it is stored. The result has the new
+	// ETag. The error is a *[ConflictError] if the letter's ETag is no longer l.ETag, and wraps
 	// [feed.ErrNotFound] if there is no such letter.
 	Update(ctx context.Context, l Letter) (Letter, error)
 	// Delete deletes a letter that Read or Get returned. The error is a *[ConflictError] if
