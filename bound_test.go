@@ -82,7 +82,7 @@ func TestRefusedStartTimeBoundsEveryLaterOwner(t *testing.T) {
 		{"the same host", nothing, nothing},
 		{"a restart", nothing, func(r *reread) { r.restart(r.cfg.Start) }},
 		{"a restart with another start", nothing, func(r *reread) { r.restart(feed.Now()) }},
-		{"a hand-over", nothing, func(r *reread) { r.leases.edit("0", askForLease) }},
+		{"a hand-over", nothing, func(r *reread) { r.leases.edit("0", wantLease) }},
 		{"a crash", nothing, func(r *reread) {
 			r.leases.edit("0", func(l *lease.Lease) { l.Owner = "" })
 		}},

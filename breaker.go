@@ -8,9 +8,9 @@ import (
 
 // Breaker tells poison from an outage. If the handler fails with everything, because what it
 // writes to is down, every change would become a letter. So after more than Letters of them
-// within Window, a host gives no more up: it repeats what fails, with growing delays, until a change
-// was handled and the window has room again. Changes of keys that are parked already still become
-// letters, and do not count. [Paused] and [Unpaused] are notified, and meanwhile
+// within Window, a host gives no more up: it repeats what fails, with growing delays, until a
+// change was handled and the window has room again. If a key is parked already, its changes
+// still become letters, and do not count. [Paused] and [Unpaused] are notified, and meanwhile
 // [Processor.Healthy] returns an error.
 type Breaker struct {
 	// Letters is how many letters a host may write within Window. If zero, 100 is used. -1

@@ -18,9 +18,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config configures a Processor. A zero field means its default, and -1 switches off
-// ReadAhead, DrainTimeout and the letters of Failure.Breaker. No duration may be longer than 365 days. New copies the
-// Config.
+// Config configures a Processor. A zero field means its default, and -1 switches off ReadAhead,
+// DrainTimeout and (as Failure.Breaker.Letters) the breaker. No duration may be longer than 365
+// days. New copies the Config.
 type Config struct {
 	// Processor names the deployment unit. Hosts with the same name share the work, while
 	// processors with different names each get every change. Required.
@@ -34,7 +34,7 @@ type Config struct {
 	// Leases is the lease container. Required.
 	Leases lease.Container
 
-	// Handler receives the changes of all leases. Use [Each] for one typed change at a time,
+	// Handler receives every lease's changes. Use [Each] for one typed change at a time,
 	// [Batches] for typed batches, and [HandlerFunc] for raw ones. Either Handler or
 	// Observer is required.
 	Handler Handler
@@ -50,22 +50,22 @@ type Config struct {
 	//
 	// If Azure Cosmos DB refuses a start time on merged partitions, the processor reads the
 	// feed from the beginning and drops the older changes. For that it stores the start time
-	// in the lease as a bound; if a host of another implementation drops the bound, the
-	// older changes are delivered.
+	// in the lease as a bound, but if another implementation's host drops the bound, the older
+	// changes are delivered.
 	Start feed.Start
 	// Mode is latest version (the default) or all versions and deletes. It cannot change
 	// while the leases exist.
 	Mode feed.Mode
 	// Range limits the leases that are created to a part of the container, and must be the
 	// same on all hosts. If zero, it is the whole container. Because existing leases outside
-	// of it are still processed, change Processor or set DiscardLeases to change the range.
+	// it are still processed, change Processor or set DiscardLeases to change the range.
 	Range feed.Range
 	// MaxItems is how many changes a page and a batch have. Both may exceed it, because a
 	// transaction is never cut. If zero, 100 is used. Since pages that wait while the
 	// handler is busy are delivered together, raise it for a handler that takes long for
 	// every call.
 	MaxItems int
-	// PollInterval is the longest time between an empty read of a lease and the next read.
+	// PollInterval is how long after an empty read a lease is read again at the latest.
 	// The delay is a quarter of the time since the last change, but at least a twentieth of
 	// the interval. If zero, 5 s is used: a change then waits for at most 250 ms while
 	// changes come, and an idle lease costs 720 reads an hour. A source that can wait for
@@ -77,17 +77,16 @@ type Config struct {
 	// the handler is free.
 	ReadAhead int
 
-	// Concurrency is how many calls of the handler may be under way for one lease at the same
-	// time. If zero, 1 is used. With more, a batch has changes of one partition key only (see
-	// Order), and the batches of different keys are handled at the same time. The position of
-	// the lease never passes a change that is not done, so after a crash what is done behind it
-	// is delivered again: at most ReadAhead bytes of changes, where a change that is done
-	// counts 32. Raise Concurrency for a handler that waits, for instance for a database. At
-	// most 1024.
+	// Concurrency is how many calls of the handler may be under way at once for one lease. If
+	// zero, 1 is used. With more, a batch has changes of one partition key only (see Order),
+	// and different keys' batches are handled at the same time. The lease's position never
+	// passes a change that is not done, so after a crash what is done behind it is delivered
+	// again: at most ReadAhead bytes of changes, where a change that is done counts 32. Raise
+	// Concurrency for a handler that waits, for instance for a database. At most 1024.
 	//
 	// A handler that waits for [Batch.Checkpoint] does not count, since what it waits for may be
 	// a change that no call has begun with. If it goes on in the meantime, because another
-	// goroutine waits or the context of that call has ended, more calls are under way.
+	// goroutine waits or that call's context has ended, more calls are under way.
 	//
 	// When a lease moves, its owner first finishes what it has begun: every page from which a
 	// call has started. That takes long if a slow key lags far behind the others. If a stop's
@@ -100,8 +99,8 @@ type Config struct {
 	// AcquireInterval is the time between two balance cycles, plus or minus 10 %, and must
 	// be the same on all hosts. If zero, 17 s is used.
 	AcquireInterval time.Duration
-	// RenewInterval is the time from one write of an owned lease to the next, shortened at
-	// random by up to 10 %. If zero, 13 s is used.
+	// RenewInterval is how often an owned lease is written, shortened at random by up to 10 %.
+	// If zero, 13 s is used.
 	RenewInterval time.Duration
 	// ExpirationInterval is how long after its last write a lease expires, and must be the
 	// same on all hosts. A shorter one lets others take over sooner after a crash. If zero,
@@ -128,9 +127,8 @@ type Config struct {
 	Failure Failure
 	// Filter selects the changes that the handler receives; checkpoints advance over the
 	// others. It is called concurrently for several leases, and with Concurrency above 1 for
-	// several keys of one. A panic in it, as in any
-	// function of yours, is recovered, logged with its stack, and notified as a
-	// [HandlerError].
+	// several keys of one. A panic in it, as in any function of yours, is recovered, logged
+	// with its stack, and notified as a [HandlerError].
 	Filter func(feed.Change) bool
 	// OnHistoryLost decides what happens when the feed no longer reaches back to a lease's
 	// position, or ends before it because an older copy of the container was restored. If it
@@ -149,14 +147,14 @@ type Config struct {
 	// Metrics provides the instruments for the processor's metrics, which docs/metrics.md
 	// lists. If nil, there are no metrics.
 	Metrics metric.MeterProvider
-	// Traces provides the tracer for spans of reads, calls of the handler, and checkpoints,
-	// which docs/traces.md describes. The handler's context carries the span of its call. If
+	// Traces provides the tracer for spans about reads, handler calls and checkpoints, which
+	// docs/traces.md describes. The handler's context carries the span of its call. If
 	// nil, there are no spans.
 	Traces trace.TracerProvider
-	// TraceParent is the path of the W3C traceparent in a document, such as /traceparent or
-	// /trace/traceparent, in the form of a partition key path. The tracestate is looked for in
-	// the member "tracestate" beside it. The span of a call then has links to the spans that
-	// wrote its changes. If empty, there are no links.
+	// TraceParent is where documents have the W3C traceparent, written like a partition key's
+	// path: /traceparent or /trace/traceparent, for instance. The tracestate is looked for in the
+	// member "tracestate" beside it. A call's span then links to the spans that wrote its
+	// changes. If empty, there are no links.
 	TraceParent string
 	// seed makes jitter and the suffix of the instance name reproducible. Package hook
 	// sets it. If zero, the seed is random.

@@ -4,7 +4,7 @@
 // feed without leases.
 //
 //	p, err := changefeed.New(changefeed.Config{
-//		Processor: "projector",   // hosts of this name share the work
+//		Processor: "projector",   // hosts with this name share the work
 //		Source:    source,        // the monitored container
 //		Leases:    leases,        // the lease container
 //		Handler:   changefeed.Each(func(ctx context.Context, c changefeed.Change[Order]) error {
@@ -20,19 +20,18 @@
 //
 // # Delivery
 //
-// Every change is delivered at least once, and the changes of one partition key in the
-// order of their LSNs. When the handler returns nil, the batch is acknowledged, and the
+// Every change is delivered at least once, and a partition key's changes in the order of
+// their LSNs. When the handler returns nil, the batch is acknowledged, and the
 // position after it is written to the lease: a checkpoint.
 //
-// If the handler returns an error or panics, the batch is delivered again after a delay,
-// until the handler succeeds. The lease's later changes wait meanwhile, so that the order
-// is kept. After a crash the next owner starts at the last checkpoint, but a planned move
-// to another host redelivers nothing, unless the handler had failed with a part of a batch
-// ([BatchError]). A handler that must not act twice stores the last
-// change's LSN together with its results.
+// If the handler returns an error or panics, the batch is delivered again after a delay, until
+// the handler succeeds. The lease's later changes wait meanwhile, so that the order is kept.
+// After a crash the next owner starts at the last checkpoint, but a planned move to another
+// host redelivers nothing, unless the handler had failed with a part of a batch ([BatchError]).
+// A handler that must not act twice stores the last change's LSN together with its results.
 //
-// By default a lease has one call of its handler under way. [Config.Concurrency] makes up to so
-// many at the same time, each with the changes of one partition key, so that a slow key delays no
+// By default a lease's handler is called once at a time. With [Config.Concurrency], several calls
+// are under way at once, each with changes of one partition key, so that a slow key delays no
 // other. [Config.Failure] says how often a change is delivered before it is given up and kept as a
 // dead letter (package letters). Without it, nothing is ever given up.
 //
@@ -67,7 +66,7 @@
 //
 // [Config.Metrics] receives OpenTelemetry metrics: changes, redeliveries, how long
 // batches take, checkpoints, leases and their moves, errors by origin, and request units.
-// [Config.Traces] receives spans of reads, calls of the handler and checkpoints.
+// [Config.Traces] receives spans for reads, handler calls and checkpoints.
 // [HealthHandler] serves the probes /alive and /ready by [Processor.Healthy], and package
 // estimator reports how far the hosts lag.
 //

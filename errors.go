@@ -30,16 +30,15 @@ var errNoObserver = errors.New("Config.Observer returned no observer")
 
 // HandlerError is a failure in your code: the handler, or an observer's Open or Close,
 // returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The lease is
-// kept, and the call is repeated after a delay, with the changes of the batch that are not
-// handled yet, except for Close.
+// kept, and the call is repeated after a delay, with those of the batch's changes that are not
+// handled yet. Only Close is not repeated.
 type HandlerError struct {
 	// Op is the call that failed: "handle", "open", "close", "filter" or "history lost".
 	Op string
 	// Err is the returned error, or contains a panic's value (and wraps it, if it is an
 	// error).
 	Err error
-	// Stack is where the call panicked or called runtime.Goexit. It is nil if the call
-	// returned an error.
+	// Stack is where the call panicked or called runtime.Goexit, or nil if it returned an error.
 	Stack []byte
 	// FirstLSN and LastLSN are the batch's, or zero if the call had no batch.
 	FirstLSN, LastLSN int64
@@ -75,9 +74,9 @@ func (e *HandlerError) Error() string {
 // Unwrap returns Err.
 func (e *HandlerError) Unwrap() error { return e.Err }
 
-// SourceError is a failure of the monitored container. Err may be a feed.ThrottledError,
-// a feed.HistoryLostError, feed.ErrNotFound and so on. The operation is retried in place,
-// and the lease is kept.
+// SourceError says that a request to the monitored container failed. Err may be a
+// feed.ThrottledError, a feed.HistoryLostError, feed.ErrNotFound and so on. The operation is
+// retried in place, and the lease is kept.
 type SourceError struct {
 	// Op names the operation that failed, for messages.
 	Op  string
@@ -90,8 +89,8 @@ func (e *SourceError) Error() string { return "source: " + e.Op + ": " + e.Err.E
 // Unwrap returns Err.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// LeaseStoreError is a failure of the lease container. The operation is retried while the
-// host may trust its lease.
+// LeaseStoreError says that a request to the lease container failed. The operation is retried
+// while the host may trust its lease.
 type LeaseStoreError struct {
 	// Op names the operation that failed, for messages.
 	Op  string
@@ -104,8 +103,8 @@ func (e *LeaseStoreError) Error() string { return "lease store: " + e.Op + ": " 
 // Unwrap returns Err.
 func (e *LeaseStoreError) Unwrap() error { return e.Err }
 
-// LettersError is a failure of the container for letters. The operation is retried, and the
-// changes that it concerns wait.
+// LettersError says that a request to the letters container failed. The operation is retried,
+// and the changes that it concerns wait.
 type LettersError struct {
 	// Op names the operation that failed, for messages.
 	Op  string
@@ -122,7 +121,7 @@ func (e *LettersError) Unwrap() error { return e.Err }
 // for one that contradicts the stored leases. Package estimator returns it for its own
 // Config.
 type ConfigError struct {
-	// Field names a field in [Config], or one of those that contradict each other.
+	// Field names a field in [Config], or one that contradicts another.
 	Field string
 	// Problem describes the problem and its remedy.
 	Problem string

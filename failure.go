@@ -13,8 +13,8 @@ import (
 // its place meanwhile: the changes that failed are delivered again, and later ones wait. With
 // Letters, only what Park says waits.
 type Failure struct {
-	// Delay is the time from the first failure of a batch to its next delivery. It doubles
-	// with each further failure, up to MaxDelay, plus or minus 20 %. If a delivery handles
+	// Delay is how long after its first failure a batch is delivered again. It doubles with
+	// each further failure, up to MaxDelay, plus or minus 20 %. If a delivery handles
 	// some of the changes, the delays begin anew. If zero, 1 s is used, or MaxDelay if that
 	// is shorter.
 	Delay time.Duration
@@ -24,7 +24,7 @@ type Failure struct {
 	MaxDelay time.Duration
 	// Attempts is how often a host delivers a change before it gives the change up and writes a
 	// letter. If zero, only an error of [Permanent] and a [DecodeError] make a letter, at the
-	// first attempt, and all other failures are repeated without end. It needs Letters.
+	// first attempt, and all other failures are repeated without end. Attempts needs Letters.
 	//
 	// A batch that fails with a plain error is first divided, until the change or transaction
 	// that cannot be handled is found. Its attempts are counted from then on. A batch whose
@@ -43,19 +43,19 @@ type Failure struct {
 	Breaker Breaker
 }
 
-// Park is what happens to the later changes of a change that was given up; see [Failure.Park].
+// Park is what happens to the changes that come after one that was given up; see [Failure.Park].
 type Park int
 
 const (
-	// ParkKey makes all later changes of the same partition key letters, in order, so that none
+	// ParkKey makes all later changes with the same partition key letters, in order, so that none
 	// overtakes the one that failed. When that letter is redriven or dropped, they follow.
 	ParkKey Park = iota
-	// ParkItem does the same with the later changes of the same item only. Reach for it if the
-	// items of a key do not build on each other.
+	// ParkItem does the same with later changes to the same item only. Reach for it if a key's
+	// items do not build on each other.
 	ParkItem
 	// ParkNone lets later changes go on: the handler gets them, although it has not handled the
 	// one before. Reach for it if changes do not build on each other, for instance because each
-	// has all that is to be known of its item.
+	// has its whole item.
 	ParkNone
 )
 
@@ -81,15 +81,14 @@ var ErrNotHandled = errors.New("changefeed: the change was not handled, because 
 // others count as handled, so the next delivery holds the failed ones alone. A handler that
 // returns any other error has failed with the whole batch.
 //
-// The changes of one partition key should be handled in order. So a handler that goes on
+// Changes with the same partition key should be handled in order. So a handler that goes on
 // after a failure leaves later changes of that key out, and reports them as [ErrNotHandled].
 //
 // The error may be wrapped, as by fmt.Errorf with %w. But beside another error, as in
-// errors.Join, it counts as a failure of the whole batch, since the other error may concern
-// all changes.
+// errors.Join, it fails the whole batch, since the other error may concern all changes.
 //
 // After a crash, or when the lease moves to another host, the whole batch is delivered
-// again, because the position of a lease cannot lie within a batch.
+// again, because a lease's position cannot lie within a batch.
 type BatchError struct {
 	// Errors has the error of each change that failed, by its index in Batch.Changes. A nil
 	// error means that the change was handled, so a BatchError without errors means success.
@@ -178,8 +177,8 @@ func (e *BatchError) Unwrap() []error {
 // Stop marks err as an error after which the lease must not go on before somebody has acted.
 // The handler is not called again. The lease keeps its position and its owner, and the host
 // notifies [Stopped]. When an operator resumes the lease, with `changefeed leases resume`,
-// what had failed is delivered again. The text of the error remains that of err, and
-// errors.Is and errors.As find err. Stop returns nil if err is nil.
+// what had failed is delivered again. The result has err's text, and errors.Is and
+// errors.As find err. Stop returns nil if err is nil.
 //
 // The lease document records the stop, so it outlives a restart, a hand-over and a split.
 // Hosts of .NET and Java do not know of it: if one acquires the lease, it goes on.

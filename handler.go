@@ -13,10 +13,11 @@ import (
 // mean something else: a [BatchError] names the changes that failed, so that only these are
 // delivered again, and after [Stop] the lease waits for an operator.
 //
-// Handle is called concurrently for several leases, but one call at a time for each
-// lease, or with [Config.Concurrency] for each partition key. When the host may no longer trust the lease, so that another may process the
-// same changes, ctx ends with cause [lease.ErrLost]. ctx also ends when a stop's drain
-// timeout is over, but not when the stop begins. It carries the values of Run's context.
+// Handle is called concurrently for several leases, but one call at a time for each lease, or
+// with [Config.Concurrency] for each partition key. When the host may no longer trust the lease,
+// so that another may process the same changes, ctx ends with cause [lease.ErrLost]. ctx also
+// ends when a stop's drain timeout is over, but not when the stop begins. Its values are those of
+// Run's context.
 type Handler interface {
 	Handle(ctx context.Context, b *Batch) error
 }
@@ -51,7 +52,7 @@ type Batch struct {
 	// LeaseToken and Range identify the lease whose feed contains the changes.
 	LeaseToken string
 	Range      feed.Range
-	// Mode is the mode of the processor.
+	// Mode is the processor's.
 	Mode feed.Mode
 	// Attempt counts how often this host has delivered the batch, from 1. If it is greater,
 	// the handler has failed with the batch before, and Changes are those that are not
@@ -70,12 +71,11 @@ type Batch struct {
 
 // Checkpoint writes the position after this batch to the lease and returns when it is
 // stored. Call it if checkpoints are manual, because then nothing else moves the position
-// past delivered changes. It is safe for concurrent use, while the handler runs and
-// later.
+// past delivered changes. Any goroutine may call it, while the handler runs and later.
 //
 // If a later batch's position is already stored, Checkpoint does nothing and returns nil.
-// With [Config.Concurrency] above 1, Checkpoint acknowledges the changes of its own batch, and
-// returns when the position covers them. If an earlier batch has failed and waits for its retry,
+// With [Config.Concurrency] above 1, Checkpoint acknowledges its own batch's changes, and returns
+// when the position covers them. If an earlier batch has failed and waits for its retry,
 // it returns [ErrGap] at once. Checkpoint every batch then, since one that never is holds the
 // position.
 //

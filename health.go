@@ -179,8 +179,8 @@ func (p *Processor) ready() error {
 	return nil
 }
 
-// Healthy returns nil if the processor works as it should. It is for a health probe
-// ([HealthHandler] is one): it does no I/O and is safe for concurrent use.
+// Healthy returns nil if the processor works as it should. Since it does no I/O and is safe for
+// concurrent use, a health probe may call it ([HealthHandler] is one).
 //
 // The error names each of these that is true:
 //   - Run was not called, or has returned.
@@ -189,14 +189,14 @@ func (p *Processor) ready() error {
 //   - All reads of a lease's feed have failed or not returned for two expirations and
 //     the poll interval.
 //   - So many letters were written that no more are ([Failure.Breaker]).
-//   - The partition of a lease is gone, and the leases of its children could not be
-//     created for two expirations.
+//   - A lease's partition is gone, and its children's leases could not be created for two
+//     expirations.
 //
 // So a processor has two expirations to find its leases after its start, and a host
 // without leases can be healthy. Failures that a retry has overcome are not reported
 // here, but by [Config.Notify] and the metrics.
 //
-// Nor are failures of handlers, because a restart would deliver the same batch again.
+// Nor are handlers' failures, because a restart would deliver the same batch again.
 // Watch their errors and their lag (package estimator) instead.
 func (p *Processor) Healthy() error {
 	h := p.health

@@ -5,15 +5,15 @@ import (
 	"net/http"
 )
 
-// HealthHandler returns a handler for the probes of Kubernetes and its like. It answers
-// GET and HEAD for two paths:
+// HealthHandler returns a handler for probes such as Kubernetes'. Two paths answer GET and
+// HEAD:
 //
-//   - /alive has status 200 until Run has returned, and 503 from then on. It is for a
-//     liveness probe, after whose failure the program is restarted. It doesn't ask
-//     [Processor.Healthy], because a restart helps neither against an outage of the service
+//   - /alive has status 200 until Run has returned, and 503 from then on. Use it for a
+//     liveness probe, after whose failure the program is restarted. [Processor.Healthy] is not
+//     asked, because a restart helps neither against an outage of the service
 //     nor against a slow handler, and would only add a start to them.
 //   - /ready has status 200 while the processor is healthy and the leases exist, and 503
-//     otherwise. It is for a readiness probe, which holds up a rolling update while a new
+//     otherwise. Use it for a readiness probe, which holds up a rolling update while a new
 //     host cannot work, and for alerts.
 //
 // The body says why in one line. No answer takes any I/O, so probes cost no requests.

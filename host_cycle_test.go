@@ -14,15 +14,15 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// asks reports whether w is the request of the host instance for a lease of another host.
-func asks(w fakeWrite, instance string) bool {
+// wants reports whether by w the host instance says that it wants another host's lease.
+func wants(w fakeWrite, instance string) bool {
 	return strings.HasPrefix(w.lease.Wanted(), instance+"/") && !strings.HasPrefix(w.lease.Owner, instance+"/") && w.lease.Owner != ""
 }
 
-// A host joins another one that has all leases. Its requests arrive, but their answers are
-// lost. It must ask for its share only. If it asked for all leases, they would all be handed
+// A host joins another one that has all leases. Its writes arrive, but their answers are
+// lost. It must want its share only. If it wanted all leases, they would all be handed
 // over, and it would not acquire those above its share.
-func TestHostThatLosesItsAnswersAsksForItsShareOnly(t *testing.T) {
+func TestHostThatLosesItsAnswersWantsItsShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all, share = 6, 3
 		var ids []string
@@ -30,12 +30,12 @@ func TestHostThatLosesItsAnswersAsksForItsShareOnly(t *testing.T) {
 			ids = append(ids, fmt.Sprint(i))
 		}
 		source, leases := newFakeSource(ids...), newFakeStore()
-		var asked atomic.Int32
+		var wanted atomic.Int32
 		leases.after = func(w fakeWrite) error {
-			if !asks(w, "second") {
+			if !wants(w, "second") {
 				return nil
 			}
-			asked.Add(1)
+			wanted.Add(1)
 			return errors.New("connection reset")
 		}
 		start(t, Config{Instance: "first", Source: source, Leases: leases, Handler: &collector{}})
@@ -50,7 +50,7 @@ func TestHostThatLosesItsAnswersAsksForItsShareOnly(t *testing.T) {
 				}
 			}
 			if free > share {
-				t.Fatalf("%d leases of %d were asked for, and %d of them have no owner", asked.Load(), all, free)
+				t.Fatalf("%d leases of %d were wanted, and %d of them have no owner", wanted.Load(), all, free)
 			}
 		}
 		owned := 0
@@ -59,35 +59,35 @@ func TestHostThatLosesItsAnswersAsksForItsShareOnly(t *testing.T) {
 				owned++
 			}
 		}
-		if asked.Load() != share || owned != share {
-			t.Errorf("the second host asked %d times and owns %d of %d leases; want %d", asked.Load(), owned, all, share)
+		if wanted.Load() != share || owned != share {
+			t.Errorf("the second host wanted %d leases and owns %d of %d leases; want %d", wanted.Load(), owned, all, share)
 		}
 	})
 }
 
-// The answer to a request is lost, and the owner hands the lease over. Until the host that
-// asked acquires it, nobody reads its range. So that host must look again soon.
-func TestLeaseWhoseRequestHadNoAnswerIsAcquiredSoon(t *testing.T) {
+// The answer to the write that wants a lease is lost, and the owner hands the lease over. Until
+// the host that wanted it acquires it, nobody reads its range. So that host must look again soon.
+func TestLeaseThatWasWantedWithoutAnAnswerIsAcquiredSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
 		leases.marker = time.Now()
 		for _, p := range source.partitions {
 			leases.put(lease.Lease{ID: "lease-" + p.ID, Token: p.ID, PartitionID: p.ID, Range: p.Range, Owner: "other/0000beef", Continuation: "0"})
 		}
-		asked := make(chan string, 1)
+		wanted := make(chan string, 1)
 		leases.after = func(w fakeWrite) error {
-			if asks(w, "host") {
-				asked <- w.lease.Token
+			if wants(w, "host") {
+				wanted <- w.lease.Token
 				return errors.New("connection reset")
 			}
 			return nil
 		}
 		start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
-		token := <-asked
+		token := <-wanted
 		leases.edit(token, func(l *lease.Lease) { l.Owner = "" })
 		pause(4 * time.Second)
 		if leases.doc(token).Owner == "" {
-			t.Error("4 s after its release, the lease that was asked for has no owner")
+			t.Error("4 s after its release, the lease that was wanted has no owner")
 		}
 	})
 }

@@ -48,7 +48,7 @@ func (r Reason) String() string {
 // Event is what a [Notification] reports. The zero value is none.
 type Event int
 
-// The kinds of notifications.
+// What a [Notification] may report.
 const (
 	// Acquired: work on the lease begins.
 	Acquired Event = iota + 1
@@ -67,7 +67,7 @@ const (
 	// [Failure.Letters]. The position may pass it.
 	GivenUp
 	// Paused: so many letters were written that it means an outage ([Failure.Breaker]). The
-	// host writes none, and repeats what fails; Err is the last error of the handler.
+	// host writes none, and repeats what fails; Err is the handler's last error.
 	Paused
 	// Unpaused: the handler has handled a change, so the host writes letters again.
 	Unpaused
@@ -102,21 +102,20 @@ func (e Event) String() string {
 // given up, or an error. Losing a lease to balancing is not an error.
 type Notification struct {
 	Event Event
-	// LeaseToken names the lease. It is empty if the error concerns no lease.
+	// LeaseToken names the lease, or is empty if the error concerns no lease.
 	LeaseToken string
 	// Reason is set only if Event is Released.
 	Reason Reason
 	// Err is set if Event is Failed, to a *HandlerError, *SourceError, *LeaseStoreError or
-	// *LettersError, depending on what failed. It is also set if Reason is Abandoned, to a *HandlerError if
-	// a call of the handler had not returned, and to a *LeaseStoreError otherwise. If Event
-	// is Stopped, it is the error that stopped the lease, and if it is GivenUp, the last error
-	// of the handler.
+	// *LettersError, depending on what failed. If Reason is Abandoned, Err is a *HandlerError
+	// if the handler had not returned, and a *LeaseStoreError otherwise. If Event is Stopped,
+	// Err stopped the lease, and if Event is GivenUp, Err is the handler's last error.
 	Err error
-	// Attempt is set if Event is Failed, Stopped or GivenUp and the handler failed with a batch: the
-	// number of times that this host has delivered it. See [Batch].
+	// Attempt is set if Event is Failed, Stopped or GivenUp and the handler failed with a
+	// batch: the number of times that this host has delivered it. See [Batch].
 	Attempt int
-	// Delay is set if Event is Failed and the failed call was one of the handler, or opened
-	// the observer: the time until it is repeated.
+	// Delay is set if Event is Failed because the handler failed, or because the observer could
+	// not be opened: the time until the call is repeated.
 	Delay time.Duration
 
 	// takeover is for the log, if Event is Acquired. final reports, if Event is Failed, that

@@ -13,7 +13,7 @@ import (
 )
 
 // Processor is one host of a change feed processor, and shares the monitored container's
-// leases with the other hosts of its name. Create it with [New] and call [Processor.Run]
+// leases with the other hosts that have its name. Create it with [New] and call [Processor.Run]
 // once.
 type Processor struct {
 	cfg     Config

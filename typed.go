@@ -11,16 +11,16 @@ import (
 
 // Change is a change with documents decoded into T, as [Each] and [Batches] pass it on.
 type Change[T any] struct {
-	// Current is the item after the change. It is nil for a delete.
+	// Current is the item after the change, or nil for a delete.
 	Current *T
-	// Previous is the item before the change. It is nil in latest version mode, and if the
-	// engine does not keep it.
+	// Previous is the item before the change, but nil in latest version mode, and if the engine
+	// does not keep it.
 	Previous *T
 	// Op is the operation, always feed.Upsert in latest version mode.
 	Op feed.Op
-	// ID is the id of the item that changed.
+	// ID is the changed item's id.
 	ID string
-	// LSN is the position of the transaction that made the change. Store it with your
+	// LSN is the position of the change's transaction. Store it with your
 	// results to recognise a redelivery.
 	LSN int64
 	// Time is when the item was written, in whole seconds.
@@ -30,8 +30,8 @@ type Change[T any] struct {
 	Raw feed.Change
 }
 
-// DecodeError reports that a change could not be decoded. It comes inside a
-// [HandlerError] and, like any handler's error, keeps the lease where it is until the
+// DecodeError reports that a change could not be decoded. A notification has it inside a
+// [HandlerError] and, like any handler's error, it keeps the lease where it is until the
 // handler returns nil. With [Failure.Letters], the change becomes a letter at once. To skip
 // documents that cannot be decoded, take raw batches instead ([HandlerFunc]).
 type DecodeError struct {
@@ -82,13 +82,13 @@ func optionsOf(options []HandlerOption) handlerOptions {
 }
 
 // Each returns a [Handler] that calls handle with one change at a time, decoded by
-// encoding/json or the decoder of [DecodeWith]. If handle returns an error or a change
+// encoding/json or by what [DecodeWith] names. If handle returns an error or a change
 // cannot be decoded ([DecodeError]), the handler returns a [BatchError]: the next delivery
 // begins with that change, and those before it are not handled again. A panic counts as an
 // error, but runtime.Goexit ends the call, so the whole batch is delivered again. Errors and
 // panics name the change's item. If ctx ends, the remaining changes are not handled.
 //
-// If you wrap this handler in one that undoes all changes of a batch after an error, return
+// If you wrap this handler in one that undoes a whole batch after an error, return
 // an error that does not wrap this one's, because that says that some changes were handled.
 func Each[T any](handle func(ctx context.Context, c Change[T]) error, options ...HandlerOption) Handler {
 	o := optionsOf(options)
@@ -142,7 +142,7 @@ func itemOf(change *feed.Change) string {
 }
 
 // Batches returns a [Handler] that calls handle once for each batch, with its changes
-// decoded by encoding/json or the decoder of [DecodeWith], and the batch itself. Reach for
+// decoded by encoding/json or by what [DecodeWith] names, and the batch itself. Reach for
 // it rather than [Each] when several changes are cheaper together, as in a bulk write, or to
 // call [Batch.Checkpoint]. If changes cannot be decoded, handle is not called, and the
 // handler returns a [BatchError] with a [DecodeError] for each of them.

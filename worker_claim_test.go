@@ -127,7 +127,7 @@ func TestAskIsObeyedOnlyWhenAStolenLeaseMayBeUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
 		_, said, token, since := claiming(t, leases, Config{})
-		leases.edit(token, askForLease)
+		leases.edit(token, wantLease)
 		pause(time.Until(since.Add(61*time.Second)) - time.Millisecond)
 		if doc := leases.doc(token); doc.Owner == "" || doc.Owner == foreigner || doc.Wanted() == "" || len(said.of(Released)) != 0 {
 			t.Errorf("handed over while its victim may use it: %+v", doc)

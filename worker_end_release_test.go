@@ -32,7 +32,7 @@ func TestStopEndsAReleaseThatTheStoreRefuses(t *testing.T) {
 					refused <- true
 					return c.refusal
 				})
-				leases.edit("0", askForLease)
+				leases.edit("0", wantLease)
 				for range c.before {
 					<-refused
 				}
@@ -67,7 +67,7 @@ func TestStopShortensAReleaseThatIsUnderWay(t *testing.T) {
 			time.Sleep(timeout)
 			return context.DeadlineExceeded
 		})
-		leases.edit("0", askForLease)
+		leases.edit("0", wantLease)
 		<-sent
 		pause(time.Millisecond)
 		began := time.Now()
@@ -88,7 +88,7 @@ func TestHandOverAnswersTheCheckpointsThatItStores(t *testing.T) {
 		h := HandlerFunc(func(_ context.Context, b *Batch) error { delivered <- b; return nil })
 		_, said := idle(t, leases, Config{Source: onePartition(1), Handler: h, Start: fromBeginning, Checkpoint: Checkpointing{Manual: true}})
 		b, waiting := <-delivered, make(chan error, 1)
-		leases.edit("0", askForLease) // the checkpoint meets a conflict that shows the request
+		leases.edit("0", wantLease) // the checkpoint meets a conflict that shows the request
 		go func() { waiting <- b.Checkpoint(context.WithoutCancel(t.Context())) }()
 		if err := <-waiting; err != nil {
 			t.Errorf("the call that waited returned %v", err)

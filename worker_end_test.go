@@ -123,7 +123,7 @@ func TestObserverGetsTheReasonForItsClose(t *testing.T) {
 		"lost, held true": func(_ *fakeSource, leases *fakeStore) {
 			leases.edit("0", func(l *lease.Lease) { l.Owner = "thief" })
 		},
-		"handed over, held true": func(_ *fakeSource, leases *fakeStore) { leases.edit("0", askForLease) },
+		"handed over, held true": func(_ *fakeSource, leases *fakeStore) { leases.edit("0", wantLease) },
 		"gone, held true":        func(s *fakeSource, _ *fakeStore) { s.split("0", "1", "2") },
 		"shadowed, held true": func(_ *fakeSource, leases *fakeStore) {
 			leases.edit("0", func(l *lease.Lease) { l.PartitionID, l.Token = "", "-FF" })
@@ -347,7 +347,7 @@ func TestNotificationAndLogDistinguishAReleasedLeaseFromAnExpiringOne(t *testing
 	}{
 		"released": {log: `msg="lease released"`, reason: Shutdown},
 		"handed over": {
-			before: func(s *fakeStore) { s.edit("0", askForLease); pause(20 * time.Second) },
+			before: func(s *fakeStore) { s.edit("0", wantLease); pause(20 * time.Second) },
 			reason: HandedOver, log: `msg="lease released"`,
 		},
 		"lost": {

@@ -32,7 +32,7 @@ func idle(t *testing.T, leases *fakeStore, cfg Config) (*running, *notes) {
 	return r, said
 }
 
-func askForLease(l *lease.Lease) {
+func wantLease(l *lease.Lease) {
 	l.Properties = maps.Clone(l.Properties)
 	if l.Properties == nil {
 		l.Properties = map[string]string{}
@@ -114,8 +114,8 @@ func TestOwnerDetectsALostLeaseAtItsNextWrite(t *testing.T) {
 		"another owner":          func(l *lease.Lease) { l.Owner = "other" },
 		"owner cleared":          func(l *lease.Lease) { l.Owner = "" },
 		"position edited":        func(l *lease.Lease) { l.Continuation = "77" },
-		"edited, and asked for":  func(l *lease.Lease) { l.Continuation = "77"; askForLease(l) },
-		"another owner, wanted ": func(l *lease.Lease) { l.Owner = "other/00000000"; askForLease(l) },
+		"edited, and asked for":  func(l *lease.Lease) { l.Continuation = "77"; wantLease(l) },
+		"another owner, wanted ": func(l *lease.Lease) { l.Owner = "other/00000000"; wantLease(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -139,13 +139,13 @@ func TestOwnerDetectsALostLeaseAtItsNextWrite(t *testing.T) {
 	}
 }
 
-func TestAskedLeaseIsHandedOverWithItsPositionInOneWrite(t *testing.T) {
+func TestWantedLeaseIsHandedOverWithItsPositionInOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{took: 40 * time.Second}
 		_, said := idle(t, leases, Config{Source: source, Handler: h, PollInterval: time.Second, AcquireInterval: time.Hour, MaxItems: 2})
 		source.write("0", 4)
 		pause(2 * time.Second) // the handler works on 1 and 2 for 40 s
-		leases.edit("0", askForLease)
+		leases.edit("0", wantLease)
 		pause(30 * time.Second)
 		if doc := leases.doc("0"); doc.Owner == "" || doc.Wanted() == "" || len(said.of(Released)) != 0 {
 			t.Errorf("handed over during the batch: %+v", doc)

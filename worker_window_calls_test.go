@@ -157,7 +157,7 @@ func TestBatchOfAFrequentKeyDoesNotReachFarAhead(t *testing.T) {
 		_, said := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, Concurrency: 4})
 		pause(2 * time.Second)
 		before, _ := h.handled()
-		leases.edit("0", askForLease)
+		leases.edit("0", wantLease)
 		for len(said.of(Released)) == 0 {
 			pause(100 * time.Millisecond)
 		}

@@ -160,7 +160,7 @@ func TestPlannedMoveRedeliversNothing(t *testing.T) {
 				r, said := idle(t, leases, cfg)
 				pause(time.Duration(seed) * 150 * time.Millisecond)
 				if handOver {
-					leases.edit("0", askForLease)
+					leases.edit("0", wantLease)
 					for len(said.of(Released)) == 0 {
 						pause(time.Second)
 					}
@@ -202,7 +202,7 @@ func TestFailingKeyDelaysNeitherTheOthersNorTheHandOver(t *testing.T) {
 		if lsns, _ := h.handled(); len(lsns) != 49 {
 			t.Errorf("%d changes of other keys were handled", len(lsns))
 		}
-		leases.edit("0", askForLease)
+		leases.edit("0", wantLease)
 		pause(20 * time.Second)
 		if len(said.of(Released)) != 1 || leases.doc("0").Continuation != "20" {
 			t.Errorf("the releases are %+v, and the position is %s", said.of(Released), leases.doc("0").Continuation)

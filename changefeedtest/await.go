@@ -21,15 +21,15 @@ const (
 	awaitLongest  = time.Second
 )
 
-// Await waits until a processor has handled every change that its container has now, so
-// that a test may look at the result without sleeping. cfg is the configuration of the
-// processor, whose hosts run already or start soon. Changes that are written during the wait
-// are not waited for.
+// Await waits until a processor has handled every change that its container has now, so that a
+// test may look at the result without sleeping. cfg is the processor's configuration, and its
+// hosts run already or start soon. Changes that are written during the wait are not waited for.
 //
-// Await looks at the leases and returns once every stored position has passed the changes.
-// So it waits for checkpoints, too: with Checkpoint.Interval or Checkpoint.Manual that may
-// take longer than the handler. Changes that Config.Filter hides, or that are older than the leases' start, count as handled. It works
-// over any engine and across splits, and in a [testing/synctest] bubble it takes fake time.
+// Await looks at the leases and returns once every stored position has passed the changes. So it
+// waits for checkpoints, too: with Checkpoint.Interval or Checkpoint.Manual that may take longer
+// than the handler. Changes that Config.Filter hides, or that are older than the leases' start,
+// count as handled. Await works over any engine and across splits, and in a [testing/synctest]
+// bubble it takes fake time.
 //
 // If ctx ends first, Await returns an error that names a lease, its position and what it
 // waits for. If the handler has stopped a lease ([changefeed.Stop]), Await returns an error at

@@ -25,9 +25,9 @@ type Config struct {
 	// They are required.
 	Source feed.Source
 	Leases lease.Container
-	// Letters is the processor's letters container. If set, reports have the number of its
-	// letters and of the keys that are parked, for one query more, which reads every letter
-	// without its item.
+	// Letters is the processor's letters container. If set, reports count its letters
+	// and the keys that are parked. That costs one query more, which reads every letter without
+	// its item.
 	Letters letters.Container
 
 	// Concurrency is how many leases are read at a time. If zero, 8 is used.

@@ -11,21 +11,21 @@
 //	report, err := e.Report(ctx)                 // pull, with the total
 //	err = e.Run(ctx)                             // push, to Config.Handler and Config.Metrics
 //
-// A measurement costs one listing of the leases and, for each lease, a read of one item.
+// A measurement lists the leases once and, for each lease, reads one item.
 // The partitions are listed too, unless every lease covers a whole one.
 //
-// With Config.Letters, a report also counts the processor's letters, and the keys of which a
-// change waits behind a letter. That costs one query more, over all partitions of the letters
-// container, which returns every letter of the processor without its item.
+// With Config.Letters, a report also counts the processor's letters, and the keys in which a
+// change waits behind a letter. That costs one query more, over all the letters container's
+// partitions, which returns each of the processor's letters without its item.
 //
-// A [Lag] is the lag of one lease. A [Report] contains all of them and the [Total].
+// A [Lag] is how far one lease lags. A [Report] has all of them and the [Total].
 //
 // # Measures
 //
 // [Lag.LSNs] is the lag in transactions, by the .NET estimator's formula: the partition's
-// last LSN, less that of the oldest unread change, plus one, or 0 if nothing is unread.
+// last LSN, less the oldest unread change's, plus one, or 0 if nothing is unread.
 // So a bulk write of 100 documents counts as one, and transactions count even if another
-// lease of the same physical partition gets their documents.
+// lease in the same physical partition gets their documents.
 //
 // [Lag.Age] is the time since the oldest unread change was written. Alert on this one,
 // because it means the same whether ten or ten thousand changes are written per second.

@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/letters"
 )
 
-// Estimator measures how far one processor lags. Create it with [New]. It is safe for
+// Estimator measures how far one processor lags. Create it with [New]. Its methods are safe for
 // concurrent use.
 type Estimator struct {
 	cfg     Config
@@ -44,8 +44,8 @@ func New(cfg Config) (*Estimator, error) {
 
 // Current measures once and yields the lags one by one, for a caller that doesn't want to
 // wait for the slowest lease as [Estimator.Report] does. The leases are listed when the
-// loop begins, and their lags come in the order of their ranges. A lease that cannot be
-// read has [Lag.Err].
+// loop begins, and their lags come sorted by range. A lease that cannot be read
+// has [Lag.Err].
 //
 // An error ends the loop: [feed.ErrNotFound] if the processor has no leases or a
 // container does not exist, a [*lease.DialectError] if the leases are in another dialect,
@@ -68,8 +68,8 @@ func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 // Report measures once and returns every lease's lag with the total, for a scaler or a
 // command. The errors are those of [Estimator.Current].
 //
-// Only Report counts the letters of [Config.Letters], and an error of that is in
-// [Report.LettersErr].
+// Only Report counts the letters in [Config.Letters]. If that fails, [Report.LettersErr] says
+// why.
 //
 // If the processor has no leases, Report returns [feed.ErrNotFound] and a report with
 // Time but no Lags, whose Total.Reference is 1 so that a scaler starts the first host.

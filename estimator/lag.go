@@ -6,7 +6,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Unknown is the value of a number or duration that cannot be determined.
+// Unknown stands for a number or duration that cannot be determined.
 const Unknown = -1
 
 // Lag tells how far the processor is behind on one lease.
@@ -19,7 +19,7 @@ type Lag struct {
 	// Partition is the physical partition that holds the lease's range, or empty if there
 	// are several or it is unknown.
 	Partition string
-	// Owner is the owner text of the lease's host, or empty for a free lease.
+	// Owner is the lease's host, as it signs its leases, or empty for a free lease.
 	Owner string
 	// Continuation is the checkpointed position, or empty before the first checkpoint.
 	Continuation feed.Continuation
@@ -30,7 +30,7 @@ type Lag struct {
 	// Modified is when the lease was last written, by its container's clock.
 	Modified time.Time
 
-	// LSNs is the number of unread transactions in the partition, or [Unknown] if the source
+	// LSNs is how many transactions in the partition are unread, or [Unknown] if the source
 	// does not report where its feed ends. After a merge it may be too high or too low,
 	// because the merged partition goes on from its parents' higher LSN; it is right again
 	// once all positions from before the merge are passed. An empty page that does not
@@ -48,16 +48,15 @@ type Lag struct {
 	// replaced the lease yet.
 	Splitting bool
 	// Stopped is the reason for which the lease's handler has stopped it, or empty if it
-	// runs. The lag of a stopped lease grows until an operator resumes it; see
-	// changefeed.Stop.
+	// runs. A stopped lease's lag grows until an operator resumes it; see changefeed.Stop.
 	Stopped string
 	// Letters is how many letters the lease's range has, and ParkedKeys how many of its keys
 	// have a change that waits behind a letter. A key with dead letters only is not counted,
-	// although its later changes may have to wait, too. Both are [Unknown] except in a [Report]
-	// of letters, and there if Range is unknown. A shadowed lease has none, because the other
-	// one has them.
+	// although its later changes may have to wait, too. Both are [Unknown] unless a [Report]
+	// has counted letters, and even then if Range is unknown. A shadowed lease has none, because
+	// the other one has them.
 	Letters, ParkedKeys int
-	// Shadowed reports whether another lease contains the range of this one. No host uses a
+	// Shadowed reports whether another lease contains this one's range. No host uses a
 	// shadowed lease. If the other one is Splitting, this one is to replace it; otherwise it
 	// is left over, for instance from a create that arrived late, and since its lag grows
 	// for good, the totals leave it out.
@@ -66,7 +65,7 @@ type Lag struct {
 	// are lost or the feed ends before the position, and a *lease.DialectError if the
 	// container was recreated after the position was written.
 	Err error
-	// Charge is the cost of the read, in request units.
+	// Charge is what the read cost, in request units.
 	Charge float64
 }
 

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Report is the lag of all leases at one moment.
+// Report is how far all leases lag at one moment.
 type Report struct {
 	// Time is when the leases were listed, by the lease container's clock, or by this host's
 	// if it has none.
 	Time time.Time
-	// Lags holds a Lag for each lease, in the order of their ranges.
+	// Lags holds a Lag for each lease, sorted by range.
 	Lags []Lag
-	// Unreadable holds the ids of lease documents that cannot be decoded, and that count
+	// Unreadable holds the ids of the lease documents that cannot be decoded. They count
 	// nowhere.
 	Unreadable []string
-	// LettersErr tells why the letters of [Config.Letters] could not be counted.
+	// LettersErr tells why the letters in [Config.Letters] could not be counted.
 	LettersErr error
-	// Total is the sum of Lags.
+	// Total adds up the Lags.
 	Total Total
 }
 
-// Total is the lag of several leases together; see the package comment for how it is
+// Total is how far several leases lag together; see the package comment for how it is
 // added up.
 type Total struct {
 	// Leases counts the leases. Owned counts those that have an owner.
@@ -29,7 +29,7 @@ type Total struct {
 	// LeftOver counts the leases that are shadowed by a lease that is not being replaced;
 	// see [Lag.Shadowed]. Except for Charge, they count in no other number.
 	LeftOver int
-	// LSNs adds up the largest known lag in each physical partition. It is [Unknown] if no
+	// LSNs adds up the largest known lag in each physical partition, or is [Unknown] if no
 	// lease's lag is known.
 	LSNs int64
 	// Age is the largest age among the leases, or [Unknown] if no lease's age is known.
@@ -41,8 +41,8 @@ type Total struct {
 	Splitting int
 	// Stopped counts the leases that their handler has stopped.
 	Stopped int
-	// Letters and ParkedKeys are the sums of the leases', or [Unknown] if no lease's are known. In
-	// a [Report] they have every letter of the processor, also those that no lease's range holds.
+	// Letters and ParkedKeys add up the leases', or are [Unknown] if no lease's are known. In a
+	// [Report] they have all the processor's letters, also those that no lease's range holds.
 	Letters, ParkedKeys int
 	// Reference is the number that the .NET estimator pushes: all [Lag.Reference] together,
 	// or 1 without leases.

@@ -13,10 +13,10 @@
 //	}
 //
 // A [Letter] is a JSON document that any SDK can read; docs/letters.md lists its members. The
-// letters of one source key are one logical partition of the letters container and have an
-// order, which is the order of the changes. Each also has the hash of its key in the source
-// container, so that a lease's owner reads the letters of its range with one query, whatever
-// the partitions of either container, and no split or merge moves a letter.
+// letters that belong to one source key are one logical partition in the letters container, and
+// have the same order as their changes. Each also has its key's hash in the source container, so
+// that a lease's owner reads its range's letters with one query, whatever partitions either
+// container has, and no split or merge moves a letter.
 //
 // To support another engine, implement [Documents], which is little more than reading, writing
 // and finding documents, and let [NewStore] do the rest. Package letterstest is the conformance

@@ -10,8 +10,8 @@ import (
 )
 
 // Documents is what an engine does for the letters: it reads, writes and finds documents in a
-// container that is partitioned by [KeyPath]. An engine implements it and makes its [Store] of
-// it with [NewStore]. The methods are safe for concurrent use.
+// container that is partitioned by [KeyPath]. An engine implements it and makes it a [Store]
+// with [NewStore]. The methods are safe for concurrent use.
 //
 // If it is a [feed.Identifier], or has a method Charged() float64, the Store has that, too.
 type Documents interface {
@@ -24,7 +24,7 @@ type Documents interface {
 	// that [Selection.Members] returns.
 	Find(ctx context.Context, s Selection) iter.Seq2[json.RawMessage, error]
 	// Session merges a session token into the Documents' own, and returns the result. Every
-	// Read and Find uses the merged token, and every answer of the service, also a refusal,
+	// Read and Find uses the merged token, and every answer from the service, also a refusal,
 	// is merged into it. An engine without session tokens returns "".
 	Session(token string) string
 }
@@ -38,10 +38,10 @@ var (
 	ErrChanged = errors.New("the document was changed")
 )
 
-// Method is the kind of a [Write].
+// Method says what a [Write] does.
 type Method int
 
-// The kinds of writes.
+// What a [Write] may do.
 const (
 	Create Method = iota + 1
 	Upsert
@@ -54,7 +54,7 @@ type Write struct {
 	Method Method
 	// PK is the document's partition key, and ID its id.
 	PK, ID string
-	// ETag is the condition of a replace or a delete. If empty, there is none.
+	// ETag is what a replace or a delete requires the document to have. If empty, it may have any.
 	ETag string
 	// Document is the JSON text, unless the write is a delete.
 	Document []byte
@@ -63,14 +63,14 @@ type Write struct {
 // Selection says which documents [Documents].Find returns. A document has to meet every
 // condition; an empty field is none.
 type Selection struct {
-	// Key selects the letters of one processor and source, unless its RID is empty.
+	// Key selects one processor's and source's letters, unless its RID is empty.
 	Key Key
 	// Range selects letters by their hash.
 	Range feed.Range
 	// PK selects one logical partition, and ID the documents with that id.
 	PK, ID string
-	// PartsOf selects the parts of the letter with that id. If empty, letters are selected,
-	// and no parts.
+	// PartsOf selects the parts that belong to the letter with that id. If empty, letters are
+	// selected, and no parts.
 	PartsOf string
 }
 
@@ -87,7 +87,7 @@ func (s Selection) Members() []string {
 }
 
 // Conditions returns the members that a found document must have with the value that is given
-// here, beside the range of the member hash. It is for engines with queries.
+// here, beside the range of the member hash, for engines with queries.
 func (s Selection) Conditions() map[string]string {
 	all := map[string]string{"type": typeLetter}
 	if s.PartsOf != "" {

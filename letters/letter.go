@@ -29,14 +29,14 @@ const (
 // Letter is one change that waits in a letters container, with the reason. The writer of a new
 // letter leaves the fields up to Container zero, because [Store].Put sets them.
 type Letter struct {
-	// ID is a hash of the change: its container, processor, key, item, LSN and Place. A
-	// change that is put twice is therefore one letter.
+	// ID is a hash over the change's container, processor, key, item, LSN and Place, so that a
+	// change that is put twice is one letter.
 	ID string
-	// Group names the letters of one source key; see [Key.Group].
+	// Group names the letters that belong to one source key; see [Key.Group].
 	Group string
-	// Sequence is the letter's place among those of its key. It is compared as text.
+	// Sequence is the letter's place within its key, and is compared as text.
 	Sequence string
-	// ETag changes with every write of the letter.
+	// ETag changes whenever the letter is written.
 	ETag string
 	// Parts is how many further documents hold Current and Previous, or 0 if the letter's
 	// own document does.
@@ -50,23 +50,23 @@ type Letter struct {
 
 	// PartitionKey is the item's key in the source, or nil if nobody could read it.
 	PartitionKey feed.PartitionKey
-	// Hash is the effective partition key of PartitionKey in the source, in the form of a
-	// bound of [feed.Range]. Empty only if there is no PartitionKey.
+	// Hash is PartitionKey's effective partition key in the source, written like a bound of
+	// [feed.Range]. Empty only if there is no PartitionKey.
 	Hash string
 	// ItemID is the item's id.
 	ItemID string
-	// LSN is that of the change.
+	// LSN is the change's.
 	LSN int64
 	// Place tells several changes to one item in one transaction apart: how many precede
-	// this one. It is nearly always 0. Every delivery of the change must give the same.
+	// this one. That is nearly always 0, and must be the same each time the change is delivered.
 	Place int
-	// Index orders the letters of one transaction: how many of its changes were delivered
+	// Index orders the letters from one transaction: how many of its changes were delivered
 	// before this one. Unlike Place it need not be the same at the next delivery, because a
 	// change feed leaves out what was overwritten meanwhile.
 	Index int
 	// Time is when the item was written, in UTC.
 	Time time.Time
-	// Operation and Expired are those of the change.
+	// Operation and Expired are the change's.
 	Operation feed.Op
 	Expired   bool
 	// Current and Previous are the item after and before the change. [Store].Read leaves
@@ -75,13 +75,13 @@ type Letter struct {
 
 	// State is what the letter waits for.
 	State State
-	// Error is the text of the handler's last error, and Stack that of its goroutine if it
-	// panicked. Only the beginning of each is stored, about 8 KiB. A parked letter has none,
+	// Error is the handler's last error as text, and Stack its goroutine's stack if it panicked.
+	// Only about the first 8 KiB of each are stored. A parked letter has none,
 	// because no handler got it. Read leaves Stack out.
 	Error, Stack string
 	// Attempts is how often the handler failed with the change alone, or with its transaction.
 	Attempts int
-	// Host is the host that wrote the letter last, and Lease the token of its lease.
+	// Host is the host that wrote the letter last, and Lease its lease's token.
 	Host, Lease string
 	// First and Last are when the handler first and last failed, or for a parked letter when
 	// it was written, in UTC.
@@ -101,8 +101,8 @@ func (l Letter) Change() feed.Change {
 type Key struct {
 	// Processor is the processor's name.
 	Processor string
-	// Source identifies the monitored container. Without its RID, the Store has the letters
-	// of all processors and sources; it reads, updates and deletes them, but cannot put any.
+	// Source identifies the monitored container. Without its RID, the Store has every
+	// processor's and source's letters, and can read, update and delete them, but not put any.
 	Source feed.ContainerID
 	// Database and Container are the source's names, which letters show to people. They
 	// choose nothing.
@@ -112,8 +112,8 @@ type Key struct {
 // all reports whether the key means every letter.
 func (k Key) all() bool { return k.Source.RID == "" }
 
-// Group returns the name of the letters of one source key: the value of their logical partition
-// in the letters container. It depends on nothing but the processor, the source and the key.
+// Group returns the name that one source key's letters have in common, which is their partition
+// key in the letters container. Nothing but the processor, the source and the key decides it.
 func (k Key) Group(key feed.PartitionKey) string {
 	return strings.Join([]string{k.Processor, k.Source.RID, digest(k.Source.Account, k.Source.RID, k.Processor, key.String())}, ":")
 }

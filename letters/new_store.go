@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// NewStore returns the letters of k in the documents of an engine, which have at most limit
-// bytes each. It is for engines; a program calls [Container].Open.
+// NewStore returns k's letters in an engine's documents, which have at most limit bytes each.
+// Only engines need it; a program calls [Container].Open.
 func NewStore(k Key, d Documents, limit int) Store {
 	s := &store{key: k, documents: d, limit: limit}
 	if id, can := d.(feed.Identifier); can {

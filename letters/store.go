@@ -15,8 +15,7 @@ import (
 type Container interface {
 	// Open returns one processor's letters, or a *[ContainerError] if the container cannot
 	// hold letters. If the Store is a [feed.Identifier], the processor refuses it when it is
-	// in the monitored container or in that of the leases; without that, the check is not
-	// made.
+	// in the monitored container or in the one with the leases; otherwise nobody checks that.
 	Open(ctx context.Context, k Key) (Store, error)
 }
 
@@ -30,26 +29,26 @@ type Container interface {
 // request units.
 type Store interface {
 	// Put writes a new letter. If a letter with its ID exists, Put succeeds and changes
-	// nothing, whatever became of that letter meanwhile. Put writes a letter that is too large
-	// for one document in parts, and the letter exists once the last of them is written.
+	// nothing, whatever became of that letter meanwhile. If a letter is too large for
+	// one document, Put writes it in parts, and it exists once the last one is written.
 	Put(ctx context.Context, l Letter) error
 	// Read returns the letters that q selects, sorted by Hash, then Group, then Sequence,
-	// without Current, Previous and Stack. It reads all of them before it returns the first.
+	// without Current, Previous and Stack. All are read before the first is returned.
 	// An error ends the sequence.
 	Read(ctx context.Context, q Query) iter.Seq2[Letter, error]
 	// Get returns the whole letter with a Group and an ID, or an error that wraps
 	// [feed.ErrNotFound].
 	Get(ctx context.Context, group, id string) (Letter, error)
-	// Update stores State, Error, Stack, Attempts, Host, Lease and Last of a letter that Read
-	// or Get returned, and returns it with its new ETag. All else remains as it is stored. The
-	// error is a *[ConflictError] if the letter's ETag is no longer l.ETag, and wraps
+	// Update stores a letter that Read or Get returned, but only its State, Error, Stack,
+	// Attempts, Host, Lease and Last; all else remains as it is stored. The result has the new
+	// ETag. The error is a *[ConflictError] if the letter's ETag is no longer l.ETag, and wraps
 	// [feed.ErrNotFound] if there is no such letter.
 	Update(ctx context.Context, l Letter) (Letter, error)
 	// Delete deletes a letter that Read or Get returned. The error is a *[ConflictError] if
-	// its ETag is no longer l.ETag. A letter that does not exist counts as deleted. An update
-	// or a delete of a letter without an ETag applies to whatever is stored.
+	// its ETag is no longer l.ETag. A letter that does not exist counts as deleted. Without
+	// an ETag, an update or a delete applies to whatever is stored.
 	Delete(ctx context.Context, l Letter) error
-	// Session merges a token that the Session of another Store has returned, perhaps in another
+	// Session merges a token that another Store's Session has returned, perhaps in another
 	// process, into this Store's own, and returns the result. From then on this Store sees all
 	// that both have written or seen. An empty token merges nothing. The result is empty if
 	// the engine has no session tokens, because every read sees every write. Without a token,
@@ -57,11 +56,11 @@ type Store interface {
 	Session(token string) string
 }
 
-// Query selects letters. The zero value selects all letters of the Store.
+// Query selects letters. The zero value selects all that the Store has.
 type Query struct {
 	// Range selects the letters whose Hash it holds. If zero, every hash is in it.
 	Range feed.Range
-	// Group, if not empty, selects the letters of one source key, and ID those with one id.
+	// Group, if not empty, selects one source key's letters, and ID those with one id.
 	Group, ID string
 }
 

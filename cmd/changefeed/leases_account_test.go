@@ -75,7 +75,7 @@ func TestLeasesReleaseAsksTheOwnerAndWaitsUntilTheLeaseIsFree(t *testing.T) {
 	}
 	defer a.processing(nil)()
 	code, out, errOut := a.run("leases", "release", "0")
-	if code != exitOK || !strings.Contains(out, "lease 0: asked host-1 for it; it finishes its batch first\n") || !strings.Contains(out, "lease 0 is free, at LSN ") ||
+	if code != exitOK || !strings.Contains(out, "lease 0 is wanted; its owner host-1 finishes its batch first\n") || !strings.Contains(out, "lease 0 is free, at LSN ") ||
 		!strings.Contains(out, "any host may acquire it, including the same one") {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}

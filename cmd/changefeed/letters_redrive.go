@@ -43,9 +43,9 @@ letters of a chosen one's key, too, and the parked ones behind it follow. Once n
 is left, its newer changes follow. If the handler fails with a letter as often as Failure.Attempts says,
 the letter is dead again, and those behind it wait.
 
-The host that owns the key's lease hands the letters out. The command marks the dead letters as
-redriving, and then asks the owners by one write of each lease. An owner sees that at its own next write
-of the lease, within a renew interval (13 s by default), and a lease without an owner keeps the request
+The host that owns the key's lease hands the letters out. The command sets the dead letters to the
+state redriving, and then asks the owners by one write to each lease. An owner sees that when it next
+writes the lease itself, within a renew interval (13 s by default), and a lease without an owner keeps the request
 for the next one. The command does not wait. "changefeed letters ls" shows what is left. If an owner
 has not answered an earlier request yet, its lease is not written again.
 

@@ -49,7 +49,7 @@ func TestLettersRedriveHandsAKeysLettersOutInOrder(t *testing.T) {
 	}
 	first := m.letterOf("a1")
 	out, _ = m.letters(exitOK, "redrive", m.letterOf("a2"), "--yes")
-	for _, want := range []string{"the plan:\n", "letter " + first + " is marked\n", " follows the earlier letters of its key\n", "host-1, the owner of lease ", " is asked to hand them out, and does so after its next write of the lease\n"} {
+	for _, want := range []string{"the plan:\n", "letter " + first + " is redriving now\n", " follows the earlier letters of its key\n", "host-1, the owner of lease ", " is asked to hand them out, and does so after its next write of the lease\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("redrive does not print %q:\n%s", want, out)
 		}
@@ -117,7 +117,7 @@ func TestLettersRedriveAsksOnceUntilTheOwnerAnswers(t *testing.T) {
 		t.Errorf("the request has no session token: %s", leases)
 	}
 	out, _ = m.letters(exitOK, "redrive", "--all", "--yes")
-	if !strings.Contains(out, " was marked before\n") || !strings.Contains(out, "was asked before, and has not answered yet\n") || leases != m.leaseDocuments() {
+	if !strings.Contains(out, " was redriving before\n") || !strings.Contains(out, "was asked before, and has not answered yet\n") || leases != m.leaseDocuments() {
 		t.Errorf("it prints %s", out)
 	}
 	m.breaks()
@@ -196,7 +196,7 @@ func TestLettersRedriveOfAStoppedLeaseNamesTheWayOn(t *testing.T) {
 	m.until(func() bool { return m.letterList() == "" })
 }
 
-// Nothing is marked or deleted unless the owners can be asked.
+// No letter is changed or deleted unless the owners can be asked.
 func TestLettersWithoutAnOwnerAreRefusedBeforeAnythingChanges(t *testing.T) {
 	m := newMailer(t)
 	stop := m.start()

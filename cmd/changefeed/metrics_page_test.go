@@ -225,8 +225,10 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	recordCommands(t, recorder)
 
 	var page strings.Builder
-	page.WriteString("# Metrics\n\nThis page lists the OpenTelemetry instruments that the packages and the command create.\n" +
-		"`make pages` generates it from the instruments and their values' attributes.\n\n" +
+	page.WriteString("# Metrics\n\nSet `Config.Metrics`, and a processor exports the OpenTelemetry instruments below. So do estimators\n" +
+		"and servers, and the command's long-running subcommands with `--metrics`. To be told when a\n" +
+		"processor falls behind, alert on `changefeed.estimator.age`.\n\n" +
+		"`make pages` writes this page from the instruments and their values' attributes.\n\n" +
 		"A Prometheus endpoint shows the attributes as labels, but changes an instrument's name:\n" +
 		"dots become underscores, the unit is appended, and counters end in `_total`. Every counter\n" +
 		"exists from the start with the value 0, so an alert may rely on it.\n\n" +

@@ -16,7 +16,7 @@ func TestPaceOfQuickCycles(t *testing.T) {
 		{"nothing happened", []Cycle{{Regular: true}, {Regular: true, Acquired: 7}}, []time.Duration{none, none}},
 		{"one step further each time", []Cycle{ask, ask, ask, ask, ask}, []time.Duration{1, 2, 4, 8, 8}},
 		{"from 1 again after a regular cycle", []Cycle{ask, ask, ask, {Regular: true, Wanted: 1}, ask}, []time.Duration{1, 2, 4, 1, 2}},
-		{"a mark that is outstanding", []Cycle{{Regular: true, Wanted: 3}, {WantsOut: true}, {WantsOut: true}, {}}, []time.Duration{1, 2, 4, none}},
+		{"a lease that is still wanted", []Cycle{{Regular: true, Wanted: 3}, {WantsOut: true}, {WantsOut: true}, {}}, []time.Duration{1, 2, 4, none}},
 		{"conflicts, and still something acquired", []Cycle{ask, ask, {Conflicts: 16, Acquired: 1}, {Conflicts: 16}}, []time.Duration{1, 2, 1, 2}},
 		{"conflicts alone continue", []Cycle{{Conflicts: 1}, {Conflicts: 1}, {Conflicts: 16}}, []time.Duration{1, 2, 4}},
 	} {

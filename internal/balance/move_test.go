@@ -48,13 +48,13 @@ func (d *literal) inUse(l lease.Lease) bool {
 	})
 }
 
-func (d *literal) marked(l lease.Lease) bool {
+func (d *literal) wanted(l lease.Lease) bool {
 	return l.Wanted() != "" && !d.barred[l.ID] && (l.Owner == "" || d.live(l) && protocol.Ours(l.Owner))
 }
 
 func (d *literal) counted(l lease.Lease) string {
 	switch {
-	case d.marked(l):
+	case d.wanted(l):
 		return l.Wanted()
 	case d.live(l):
 		return l.Owner
@@ -71,7 +71,7 @@ func (d *literal) decide() Move {
 		if d.live(l) {
 			hosts[l.Owner] = true
 		}
-		if d.marked(l) {
+		if d.wanted(l) {
 			hosts[l.Wanted()] = true
 		}
 		if d.barred[l.ID] {
@@ -102,7 +102,7 @@ func (d *literal) decide() Move {
 			continue
 		}
 		wanted := ""
-		if d.marked(*l) {
+		if d.wanted(*l) {
 			wanted = l.Wanted()
 		}
 		etag, was := d.before[l.ID]

@@ -46,7 +46,7 @@ func BenchmarkPlanFirstListing(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanJoins measures the first cycle of a new host, which asks for its share of
+// BenchmarkPlanJoins measures the first cycle of a new host, which wants its share of
 // 50 leases.
 func BenchmarkPlanJoins(b *testing.B) {
 	h, l, m := balancedListing(b)
@@ -54,13 +54,13 @@ func BenchmarkPlanJoins(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p := NewPlan(h, l, m, time.Second, true, nil)
-		asked := 0
+		wanted := 0
 		for move := p.Decide(); move.Kind == MoveWant; move = p.Decide() {
 			p.Amend(protocol.Wanted(move.Lease, h.Owner))
-			asked++
+			wanted++
 		}
-		if asked < 49 || asked > 50 {
-			b.Fatalf("it asks for %d leases", asked)
+		if wanted < 49 || wanted > 50 {
+			b.Fatalf("it wants %d leases", wanted)
 		}
 	}
 }

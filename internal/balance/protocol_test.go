@@ -194,18 +194,18 @@ func TestOrderDiffersBetweenHosts(t *testing.T) {
 	}
 }
 
-// A host must not ask for a lease that already has a mark. Otherwise hosts would ask
-// repeatedly for the lease of a dead owner.
-func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
-	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveWant)
-	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, 0), third), protocol.Wanted(aged(1, other, 0), third)), MoveNone)
-	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, 0), me), protocol.Wanted(aged(1, other, 0), me)), MoveNone)
+// A host must not want a lease that another one already wants. Otherwise hosts would write
+// a dead owner's lease again and again.
+func TestDecideRow21AWantedLeaseIsNotWantedAgain(t *testing.T) {
+	wantMove(t, "not wanted", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveWant)
+	wantMove(t, "wanted by a third", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, 0), third), protocol.Wanted(aged(1, other, 0), third)), MoveNone)
+	wantMove(t, "wanted by me", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, 0), me), protocol.Wanted(aged(1, other, 0), me)), MoveNone)
 }
 
-// A host may ask for a lease only during the first half of the expiration E after the
-// owner's last write. A request is also a write. Just before the end it would keep a dead
+// A host may want a lease only during the first half of the expiration E after the owner's
+// last write, because it says so by a write. Just before the end, that would keep a dead
 // owner's lease for nearly 2 E.
-func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
+func TestDecideRow22OnlyYoungLeasesAreWanted(t *testing.T) {
 	for age := time.Duration(0); age < 61*time.Second; age += time.Second / 2 {
 		kind := MoveNone
 		if age < 30*time.Second {
@@ -215,17 +215,17 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	}
 }
 
-// An acquire must remove the hand-over request from the lease. Otherwise the new owner
-// would find the request and release the lease again.
-func TestRow23AcquireRemovesTheMark(t *testing.T) {
-	marked := with(protocol.Wanted(aged(0, other, time.Hour), third), "colour", "blue")
-	m := planFor(Host{}, Memory{}, true, marked).Decide()
+// After an acquire a lease must no longer be wanted. Otherwise the new owner would release it
+// again.
+func TestRow23AnAcquiredLeaseIsNoLongerWanted(t *testing.T) {
+	wanted := with(protocol.Wanted(aged(0, other, time.Hour), third), "colour", "blue")
+	m := planFor(Host{}, Memory{}, true, wanted).Decide()
 	if m.Kind != MoveAcquire {
 		t.Fatalf("%v", m.Kind)
 	}
 	got := protocol.Acquired(m.Lease, me)
-	if got.Wanted() != "" || got.Owner != me || got.Properties["colour"] != "blue" || marked.Wanted() != third {
-		t.Errorf("acquired, it is %+v (before: %+v)", got, marked)
+	if got.Wanted() != "" || got.Owner != me || got.Properties["colour"] != "blue" || wanted.Wanted() != third {
+		t.Errorf("acquired, it is %+v (before: %+v)", got, wanted)
 	}
 }
 
@@ -254,25 +254,25 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	}
 }
 
-// Host A has released a lease because host B asked for it. The lease must stay reserved
+// Host A has released a lease because host B wants it. The lease must stay reserved
 // for B. Otherwise host C could acquire it, although C has the smaller share of leases
 // already, and B would still have too few.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	reserved := protocol.Wanted(aged(4, "", 0), third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
 	wantMove(t, "a host at floor", planFor(Host{}, Memory{}, true, leases...), MoveNone)
-	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
+	wantMove(t, "the host that wants it", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
 }
 
-// Host B asked for many leases while it was alone, and then other hosts came. Leases that
+// Host B wanted many leases while it was alone, and then other hosts came. Leases that
 // are reserved for B and that B no longer takes must go to a host with too few.
 func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
 	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), protocol.Wanted(aged(4, "", 0), third), protocol.Wanted(aged(5, "", 0), third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
-	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
+	wantMove(t, "the host that wants them, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
 
-// The host that asked for a lease has died. The other hosts are at ceil, because the dead
+// The host that wants a lease has died. The other hosts are at ceil, because the dead
 // one still counts. One of them must take the free lease all the same.
 func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 	reserved := protocol.Wanted(aged(2, "", 0), third)
@@ -287,7 +287,7 @@ func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 	wantMove(t, "released anew meanwhile", planFor(Host{}, first.Memory(), true, leases...), MoveNone)
 }
 
-// A host of .NET copies the mark of a lease to the children of a split. More leases may then
+// When a lease is split, a host of .NET copies into the children who wants it. More leases may then
 // be reserved for a host than its maximum. It holds fewer, so it must acquire some of them
 // once they were left over. Otherwise the reserved leases and all others would stay free.
 func TestDecideTakesLeftOverLeasesThoughMoreThanTheMaximumAreReserved(t *testing.T) {
@@ -302,17 +302,17 @@ func TestDecideTakesLeftOverLeasesThoughMoreThanTheMaximumAreReserved(t *testing
 	wantMove(t, "3 held of 3", p, MoveNone)
 }
 
-func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
-	// If the mark on the foreign owner's lease counted, this host would have 1 of 2
+func TestDecideWantedLeasesOfForeignOwnersDoNotCount(t *testing.T) {
+	// If it counted that the foreign owner's lease is wanted, this host would have 1 of 2
 	// leases and take nothing.
 	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, "WORKER-7", 0), me), aged(1, "", 0)), MoveAcquire, "idB")
 	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, protocol.Wanted(aged(0, other, time.Hour), third)), MoveAcquire, "idA")
 }
 
-// An owner stops when a listing shows an ancestor of its lease, and releases the lease with
-// the mark in it. Nobody acquires the lease while the ancestor exists, so the mark stays. If
-// it counted, a requester that died would keep a share of the leases.
-func TestDecideMarksOfShadowedLeasesDoNotCount(t *testing.T) {
+// An owner stops when a listing shows an ancestor of its lease, and releases the lease while
+// it is wanted. Nobody acquires the lease while the ancestor exists, so it stays wanted. If that
+// counted, a dead host that wants it would keep a share of the leases.
+func TestDecideWantedShadowedLeasesDoNotCount(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Owner: me, Modified: noon}
 	for name, owner := range map[string]string{"free": "", "live": other} {
 		shadowed := protocol.Wanted(aged(0, owner, 0), third)
@@ -321,7 +321,7 @@ func TestDecideMarksOfShadowedLeasesDoNotCount(t *testing.T) {
 		p := planFor(Host{}, Memory{}, true, leases...)
 		wantMove(t, name, p, MoveWant, "idD", "idE", "idF", "idG") // with a third host, 2 of 6 leases would be enough
 		if p.WantsOut() {
-			t.Errorf("%s: this host has a mark out", name)
+			t.Errorf("%s: this host wants a lease", name)
 		}
 		mine := protocol.Wanted(aged(0, owner, 0), me)
 		mine.PartitionID = ""
@@ -336,12 +336,12 @@ func TestDecideAsksTheMostLoadedForTwoLessOrMore(t *testing.T) {
 	wantMove(t, "1, 2, 3", planFor(Host{}, Memory{}, true, leases...), MoveWant, "idD", "idE", "idF")
 	wantMove(t, "1, 2, 2", planFor(Host{}, Memory{}, true, leases[:5]...), MoveNone)
 	if p := planFor(Host{}, Memory{}, true, leases...); p.WantsOut() {
-		t.Error("a mark is outstanding before the ask")
+		t.Error("the host wants a lease before the move")
 	} else {
 		p.Amend(protocol.Wanted(p.Decide().Lease, me))
 		wantMove(t, "then 2, 2, 2", p, MoveNone)
 		if !p.WantsOut() {
-			t.Error("no mark is outstanding after the ask")
+			t.Error("the host wants no lease after the move")
 		}
 	}
 }

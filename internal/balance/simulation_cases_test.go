@@ -36,8 +36,8 @@ func TestBalanceEveryHostReplaced(t *testing.T) {
 	}
 }
 
-// A new host asks for leases and dies, while the handlers of three leases take 30
-// minutes. The leases that it asked for count as its own. The other leases must have
+// A new host wants leases and dies, while the handlers of three leases take 30
+// minutes. The leases that it wanted count as its own. The other leases must have
 // owners meanwhile. When the handlers return, the world must come into balance.
 func TestBalanceRequesterDies(t *testing.T) {
 	if race.Enabled {

@@ -14,7 +14,7 @@ import (
 // These are hosts of other implementations in the world of simulation_world_test.go. They
 // act as the .NET and Java libraries do (EqualPartitionsBalancingStrategy, every 13 s).
 // They aim at the ceiling of leases per owner. They take free leases, and otherwise steal
-// one lease from the most loaded owner. They ignore marks, and Java drops them.
+// one lease from the most loaded owner. They ignore that a lease is wanted, and Java drops that.
 
 const foreignInterval = 13 * time.Second
 
@@ -139,7 +139,7 @@ func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
 		checkBalanced(t, w, what)
 		w.run(limit + 20*times.Acquire)
 		if w.lastMove > limit {
-			t.Fatalf("%s: a lease or mark moved %.1f intervals after it", what, intervals(w.lastMove-from))
+			t.Fatalf("%s: a lease moved or was wanted %.1f intervals after it", what, intervals(w.lastMove-from))
 		}
 		if *balanceReport {
 			t.Logf("%-28s balanced after %.1f intervals, %d moves, %d steals", what, intervals(took), w.moves, w.steals)

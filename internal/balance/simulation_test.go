@@ -199,7 +199,7 @@ func happens(t *testing.T, w *world, h happening, still int) {
 	w.run(limit + time.Duration(still)*times.Acquire)
 	w.freshness = 100 * time.Millisecond
 	if w.lastMove > limit {
-		t.Fatalf("%s: a lease or mark moved %.1f intervals after it; want no move after %.1f", h.name, intervals(w.lastMove-from), bound)
+		t.Fatalf("%s: a lease moved or was wanted %.1f intervals after it; want no move after %.1f", h.name, intervals(w.lastMove-from), bound)
 	}
 	if *balanceReport {
 		t.Logf("%-30s balanced after %.1f intervals (it took %.1f), %d moves, %d writes, %d conflicts, a lease silent for up to %.0f s",
@@ -228,7 +228,7 @@ func checkBalanced(t *testing.T, w *world, what string) {
 	}
 	for i := range w.leases {
 		if m := w.leases[i].Wanted(); m != "" {
-			t.Fatalf("%s: a mark of %s is left on lease %d of %s", what, m, i, w.leases[i].Owner)
+			t.Fatalf("%s: %s still wants lease %d of %s", what, m, i, w.leases[i].Owner)
 		}
 	}
 }

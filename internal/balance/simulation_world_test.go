@@ -34,7 +34,7 @@ type world struct {
 	clockless bool                  // the store has no clock
 	slow      map[int]time.Duration // leases whose handler is busy until then
 
-	lastMove  time.Duration // last change of any Owner or mark
+	lastMove  time.Duration // last change of any Owner or of who wants a lease
 	moves     int           // changes of Owner
 	writes    int
 	conflicts int
@@ -273,7 +273,7 @@ func (w *world) step(h *host) {
 	if move.Kind == MoveWant {
 		want = protocol.Wanted(move.Lease, h.Owner)
 	}
-	if move.Kind == MoveSteal { // a mark is not obeyed before the lease may be used
+	if move.Kind == MoveSteal { // a wanted lease is not handed over before it may be used
 		w.slow[w.indexes[want.ID]] = max(w.slow[w.indexes[want.ID]], move.Until)
 		w.steals++
 	}
@@ -306,8 +306,8 @@ func (w *world) end(h *host) {
 	w.after(at-w.now, func() { w.begin(h, false) })
 }
 
-// handOver makes the owner of a requested lease release it, when the owner has seen the
-// mark and its handler has returned.
+// handOver makes the owner of a wanted lease release it, when the owner has seen that it is
+// wanted and its handler has returned.
 func (w *world) handOver(l lease.Lease) {
 	i := w.indexes[l.ID]
 	h := w.byText[l.Owner]

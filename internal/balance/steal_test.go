@@ -30,7 +30,7 @@ func wantSteal(t *testing.T, what string, p *Plan, until time.Duration, ids ...s
 func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 	for _, text := range []string{worker7, pod, guid, "host", "me-11111111", "me/1111111", "me/111111111", "ME/ABCDEF01"} {
 		if protocol.Ours(text) {
-			t.Errorf("%q is taken for a host that obeys a mark", text)
+			t.Errorf("%q is taken for a host that hands over a wanted lease", text)
 		}
 		wantSteal(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), time.Hour+61*time.Second, "idA", "idB")
 	}
@@ -182,11 +182,10 @@ func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
 	wantMove(t, "writes of both have failed", p, MoveNone)
 }
 
-// A foreign host may keep a mark on its lease. Such a mark must not count as a request,
-// and the steal must remove it.
-func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
+// A foreign host's lease may stay wanted. That must not count, and the steal must end it.
+func TestForeignOwnersWantedLeaseIsNoLongerWantedAfterTheSteal(t *testing.T) {
 	leases := []lease.Lease{protocol.Wanted(aged(0, worker7, 0), third), protocol.Wanted(aged(1, worker7, 0), third)}
-	l := wantSteal(t, "marked by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
+	l := wantSteal(t, "wanted by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
 	if got := protocol.Acquired(l, me); got.Wanted() != "" || got.Owner != me {
 		t.Errorf("stolen, it is %+v", got)
 	}

@@ -33,7 +33,7 @@
 //
 // A lease is absent, free (it has no owner) or owned. Whether an owned lease is live or
 // expired depends on its age by the store's clock. In this table E is the expiration
-// ([Terms]), and wanted is the property by which a host asks the owner of a lease for it.
+// ([Terms]), and wanted is the property by which a host says that it wants the lease.
 //
 //	transition   who may                          written                          value
 //	bootstrap    any host, no marker yet          Create: free, start resolved     lease.ForRange

@@ -38,7 +38,7 @@ func TestTransitionsChangeOnlyTheirFields(t *testing.T) {
 		change func(l *lease.Lease)
 	}{
 		{"acquired", Acquired(base, me), func(l *lease.Lease) { l.Owner, l.Properties = me, blue }},
-		{"asked", Wanted(base, me), func(l *lease.Lease) {
+		{"wanted", Wanted(base, me), func(l *lease.Lease) {
 			l.Properties = map[string]string{lease.PropertyWanted: me, "colour": "blue"}
 		}},
 		{"checkpointed", At(base, `"6"`), func(l *lease.Lease) { l.Continuation = `"6"` }},

@@ -147,7 +147,7 @@ var rules = []rule{{
 		"The owner puts the lease back after a delete by hand, but may not know the last position, because the answer was lost.",
 	},
 }, {
-	name: "owners", judges: all{sends(judgePutBack), applied(judgeOwners)}, mutant: "20-ask-without-condition",
+	name: "owners", judges: all{sends(judgePutBack), applied(judgeOwners)}, mutant: "20-want-without-condition",
 	text: "A host that does not own a lease changes nothing in it, except to acquire the lease when it is free or expired, or to write that it wants it. The owner changes nothing but the position, and whether the lease is stopped.",
 	exempt: []string{
 		"A listing of the host showed the lease as expired, and the store's clock was set back since.",
@@ -165,7 +165,7 @@ var rules = []rule{{
 		"The release or delete was sent while the host trusted the lease, and is repeated until it is answered.",
 	},
 }, {
-	name: "hand-over", judges: all{uses(judgeHandOver)}, mutant: "36-new-batch-under-a-mark",
+	name: "hand-over", judges: all{uses(judgeHandOver)}, mutant: "36-new-batch-though-wanted",
 	text: "A host hands out no new batch after it has seen that another host wants its lease.",
 	exempt: []string{
 		"The batch has failed before, so it is not a new one.",

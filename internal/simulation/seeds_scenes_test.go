@@ -18,11 +18,11 @@ import (
 
 // Seed 5051544; the processor was wrong.
 //
-// A host asks for a lease and dies, and the lease becomes shadowed for good. Its owner
-// stops and releases it, with the request still in it. Nobody acquires a shadowed lease,
-// which is the only way to remove a request. If the request counted, the living hosts
-// would leave a share of the leases to the dead one forever.
-func TestRequestOfADeadHostInAShadowedLeaseTakesNoShare(t *testing.T) {
+// A host that wants a lease dies, and the lease becomes shadowed for good. Its owner stops
+// and releases it, but the lease stays wanted until somebody acquires it, and nobody acquires
+// a shadowed lease. If it counted as wanted, the living hosts would leave a share of the
+// leases to the dead one forever.
+func TestShadowedLeaseThatADeadHostWantsTakesNoShare(t *testing.T) {
 	play(t, func(s *scene) {
 		first := s.join("first")
 		s.initialised()
@@ -30,20 +30,20 @@ func TestRequestOfADeadHostInAShadowedLeaseTakesNoShare(t *testing.T) {
 			s.merge(pair[0], pair[1])
 		}
 		s.sleep(2 * s.times.acquire)
-		asked := make(chan string, 1)
+		wanted := make(chan string, 1)
 		s.setFaults(func(c call, _ *draw, f *fault) {
-			if c.host != first && c.op == opUpdate { // the first write of the host is its request
+			if c.host != first && c.op == opUpdate { // by its first write the host wants a lease
 				f.crash = crashAfter
-				asked <- c.key
+				wanted <- c.key
 			}
 		})
 		dead := s.join("dead")
 		<-dead.dead
 		s.setFaults(nil)
-		s.shadow(s.lease(<-asked))
+		s.shadow(s.lease(<-wanted))
 		s.sleep(s.times.recovery())
-		if left := s.marked(); len(left) != 1 || left[0].Owner != "" || protocol.Instance(left[0].Wanted()) != "dead" {
-			s.t.Fatalf("the leases with a request are %+v; want one, free and requested by the dead host", left)
+		if left := s.wanted(); len(left) != 1 || left[0].Owner != "" || protocol.Instance(left[0].Wanted()) != "dead" {
+			s.t.Fatalf("the wanted leases are %+v; want one, free and wanted by the dead host", left)
 		}
 		second := s.join("second")
 		s.sleep(s.times.recovery())
@@ -51,8 +51,8 @@ func TestRequestOfADeadHostInAShadowedLeaseTakesNoShare(t *testing.T) {
 		if one, two := s.owned(first), s.owned(second); min(one, two) != 4 || max(one, two) != 5 {
 			s.t.Errorf("two hosts own %d and %d of 9 leases; want 4 and 5", one, two)
 		}
-		if left := s.marked(); len(left) != 1 {
-			s.t.Errorf("%d leases have a request; want the shadowed one to keep it", len(left))
+		if left := s.wanted(); len(left) != 1 {
+			s.t.Errorf("%d leases are wanted; the shadowed one should be", len(left))
 		}
 	}, partitions(10))
 }
@@ -75,8 +75,8 @@ func (s *scene) shadow(l lease.Lease) {
 	s.t.Fatalf("lease %s lies in no partition", l.Token)
 }
 
-// marked returns the leases that are wanted.
-func (s *scene) marked() []lease.Lease {
+// wanted returns the leases that a host wants.
+func (s *scene) wanted() []lease.Lease {
 	return slices.DeleteFunc(s.list().Leases, func(l lease.Lease) bool { return l.Wanted() == "" })
 }
 

@@ -12,24 +12,28 @@ import (
 
 const head = `# Supported operations and scenarios
 
-The interop suites run the official SDKs of Azure Cosmos DB, unmodified, against
-` + "`changefeed serve`" + `. They run over TLS and over plain HTTP. This page shows their last recorded
-results (` + "`make interop-record`" + `). The column REST shows a suite that sends requests without an
-SDK. There is no column for .NET, because no .NET client was run; see [.NET](dotnet.md).
+` + "`changefeed serve`" + ` serves Azure Cosmos DB's databases, containers, documents, queries, batches,
+change feeds, throughput, users and permissions. It refuses [a few features](#not-supported) by name, stored
+procedures and triggers among them, and [differs from the service](#differences) in some points.
 
-` + "`make support`" + ` generates this page from these results and from the server's table of routes.
+The tables show what Azure Cosmos DB's official SDKs, unmodified, did against it when the interop suites last
+ran (` + "`make interop-record`" + `), over TLS and over plain HTTP. The column REST is a suite without an SDK.
+.NET has no column, because no .NET client was run; see [.NET](dotnet.md).
+
+` + "`make support`" + ` writes this page from these results and from the server's table of routes.
 
 ## Operations
 
-An operation is a kind of request that the server carries out. In its path, ` + "`*`" + ` represents the
-id of a resource. "yes" means that the server carried out the operation for the SDK's suite. An
-empty cell means that the suite did not use the operation.
+An operation is one thing that a request may ask the server to do. In its path, ` + "`*`" + ` stands for a
+resource's id. "yes" means that the server did it for the SDK's suite, and an empty cell that the
+suite did not ask for it.
 
 `
 
 const middle = `
-The server refuses requests for the following features. The answer has status 400 and a
-message that names the feature:
+## Not supported
+
+The server refuses requests for these features with status 400 and a message that names the feature:
 
 `
 
@@ -37,25 +41,25 @@ const tail = `
 ## Differences
 
 - **Order of items.** Without ORDER BY, items come in the order in which they were first written,
-  within a physical partition, as in the service. But the items of a range of keys that is neither
-  a whole partition nor one key, such as a prefix of a hierarchical key or the range of a partition
-  that was merged, are sorted by key before.
-- **ETags** are unique among the versions of an item, but two items may share one.
-- **Containers without a partition key** are created and used by clients of API versions before
+  within a physical partition, as in the service. But if a range is neither a whole partition nor
+  one key, such as a hierarchical key's prefix or what was a partition before a merge, its items are
+  sorted by key first.
+- **ETags** are unique among an item's versions, but two items may share one.
+- **Containers without a partition key** are created and used by clients with API versions before
   2018-12-31, and newer versions see the system key /_partitionKey, as in the service. Here such
   a container always has one partition, also if documents have a _partitionKey. Newer clients
   may create one as well, with the system key that they are shown. With --create, changefeed
-  replicate copies such a container into a new one of the kind, for which it uses API version
+  replicate copies such a container into a new one without a key, too, for which it uses API version
   2018-06-18.
-- **LSNs.** The service's containers that share the throughput of a database share one sequence
-  of LSNs. Here every partition of every container has its own.
+- **LSNs.** In the service, containers that share a database's throughput share one sequence of LSNs.
+  Here each container counts on its own, partition by partition.
 
 ## Scenarios
 
-A scenario is a task that the suites of several SDKs run, with assertions about its result. "yes"
-means that it passed. A number means that the SDK cannot run it; the note with this number, after
-the table, gives the reason. "not recorded" means that there is no result yet. An empty cell means
-that the scenario is not intended for the SDK.
+A scenario is a task that several SDKs' suites run, with assertions about its result. "yes" means
+that it passed. If there is a number, the SDK cannot run it, and the note with that number after the
+table says why. "not recorded" means that there is no result yet, and an empty cell that the scenario
+is not intended for the SDK.
 
 `
 

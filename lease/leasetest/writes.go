@@ -163,9 +163,9 @@ func sentTwice(s *suite) {
 
 func putBack(s *suite) {
 	l := s.update(protocol.At(protocol.Acquired(s.create(s.whole("0")), owner(1)), `"9"`))
-	marked := s.update(protocol.Wanted(l, owner(2)))
-	s.delete(marked)
-	back := s.create(protocol.PutBack(marked))
+	wanted := s.update(protocol.Wanted(l, owner(2)))
+	s.delete(wanted)
+	back := s.create(protocol.PutBack(wanted))
 	if back.ID != l.ID || back.Owner != owner(1) || back.Continuation != `"9"` || back.Wanted() != "" {
 		s.Errorf("the lease that was put back is %+v; want the owner and position of %+v", back, l)
 	}

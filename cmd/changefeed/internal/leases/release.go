@@ -131,12 +131,12 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 	if err != nil {
 		return settled, err
 	}
-	return wanted, r.printAsked(i)
+	return wanted, r.printWanted(i)
 }
 
-// printAsked prints that the owner of a lease was asked to release it.
-func (r Release) printAsked(i Item) error {
-	return r.printf("lease %s: asked %s for it; it finishes its batch first", i.Token, protocol.Instance(i.Owner))
+// printWanted prints that the owner of a lease sees from now on that the command wants it.
+func (r Release) printWanted(i Item) error {
+	return r.printf("lease %s is wanted; its owner %s finishes its batch first", i.Token, protocol.Instance(i.Owner))
 }
 
 // wait reads a lease repeatedly until its owner has released it. isWanted reports whether
@@ -175,7 +175,7 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, isWan
 				return fmt.Errorf("want lease %s: %w", i.Token, err)
 			}
 			if isWanted {
-				if err := r.printAsked(i); err != nil {
+				if err := r.printWanted(i); err != nil {
 					return err
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/letters"
 )
 
-// Redrive is a plan to have letters handed to the handler again. It marks the dead ones. The
-// owners of their leases hand them out after they were asked to.
+// Redrive is a plan to have letters handed to the handler again. It sets the dead ones to
+// redriving. The owners of their leases hand them out after they were asked to.
 type Redrive struct{ steps []step }
 
 // step is one letter of a [Redrive].
@@ -22,10 +22,10 @@ type step struct {
 	// chosen reports whether the user has chosen the letter. Otherwise it is an earlier one of a
 	// chosen letter's key.
 	chosen bool
-	// marks reports whether the letter is to be marked. A parked letter behind a dead one of its key
-	// need not be, because it follows that one. Without a dead letter before it, no owner would hand
-	// it out if its processor parks no longer, so it is marked itself.
-	marks bool
+	// leads reports whether the letter itself becomes redriving. A parked letter behind a dead one
+	// of its key need not, because it follows that one. Without a dead letter before it, no owner
+	// would hand it out if its processor parks no longer.
+	leads bool
 	// newer is a later letter of the same item, because of which this one is deleted.
 	newer *letters.Letter
 	// behind is the number of parked letters that follow the last letter of a key.
@@ -65,14 +65,14 @@ func NewRedrive(all []letters.Letter, chosen func(letters.Letter) bool, skip boo
 	}
 	slices.Reverse(r.steps)
 	group = ""
-	var leads bool // whether the group has a letter that others follow
+	var led bool // whether the group has a letter that others follow
 	for i := range r.steps {
 		s := &r.steps[i]
 		if s.Group != group {
-			group, leads = s.Group, false
+			group, led = s.Group, false
 		}
-		leads = leads || s.State != letters.Parked
-		s.marks = s.State == letters.Dead || s.State == letters.Parked && !leads
+		led = led || s.State != letters.Parked
+		s.leads = s.State == letters.Dead || s.State == letters.Parked && !led
 	}
 	return r
 }
@@ -108,7 +108,7 @@ func (r Redrive) Question() string {
 	return fmt.Sprintf("Redrive %s?", view.Plural(len(r.steps), "letter", "letters"))
 }
 
-// Run marks the letters, or deletes them.
+// Run sets the letters to redriving, or deletes them.
 func (r Redrive) Run(ctx context.Context, s letters.Store, w io.Writer) error {
 	for _, step := range r.steps {
 		text, err := step.run(ctx, s)
@@ -122,21 +122,21 @@ func (r Redrive) Run(ctx context.Context, s letters.Store, w io.Writer) error {
 	return nil
 }
 
-// run marks the letter, or deletes it, and returns what became of it. If somebody else writes the
+// run sets the letter to redriving, or deletes it, and returns what became of it. If somebody else writes the
 // letter at the same time, its new state decides.
 func (t step) run(ctx context.Context, s letters.Store) (string, error) {
 	if t.newer != nil {
 		t.ETag = "" // whatever is stored is older than the other letter
 		return "is deleted", s.Delete(ctx, t.Letter)
 	}
-	if !t.marks {
+	if !t.leads {
 		return waits(t.Letter), nil
 	}
 	l, err := s.Get(ctx, t.Group, t.ID) // with its stack, which an update would remove otherwise
 	for err == nil && (l.State == letters.Dead || l.State == t.State) {
 		l.State = letters.Redriving
 		if _, err = s.Update(ctx, l); err == nil {
-			return "is marked", nil
+			return "is redriving now", nil
 		}
 		if conflict, is := errors.AsType[*letters.ConflictError](err); is {
 			l, err = conflict.Current, nil
@@ -151,10 +151,10 @@ func (t step) run(ctx context.Context, s letters.Store) (string, error) {
 	return waits(l), nil
 }
 
-// waits describes a letter that need not be marked.
+// waits describes a letter that does not become redriving.
 func waits(l letters.Letter) string {
 	if l.State == letters.Parked {
 		return "follows the earlier letters of its key"
 	}
-	return "was marked before"
+	return "was redriving before"
 }

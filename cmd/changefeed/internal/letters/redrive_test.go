@@ -93,8 +93,8 @@ func (m *meddling) Update(ctx context.Context, l letters.Letter) (letters.Letter
 	return m.Store.Update(ctx, l)
 }
 
-// A letter that changes meanwhile is marked if it is still dead, and what it says is kept.
-func TestRedriveMarksWhatIsStillDead(t *testing.T) {
+// A letter that changes meanwhile is redriven if it is still dead, and what it says is kept.
+func TestRedriveTakesWhatIsStillDead(t *testing.T) {
 	set := func(s letters.Store, state letters.State) func(letters.Letter) {
 		return func(l letters.Letter) {
 			l.State, l.Attempts = state, 7
@@ -110,10 +110,10 @@ func TestRedriveMarksWhatIsStillDead(t *testing.T) {
 		state  letters.State
 		fails  int
 	}{
-		{"nobody", func(letters.Store) func(letters.Letter) { return nil }, " is marked\n", letters.Redriving, 3},
-		{"dead", func(s letters.Store) func(letters.Letter) { return set(s, letters.Dead) }, " is marked\n", letters.Redriving, 7},
+		{"nobody", func(letters.Store) func(letters.Letter) { return nil }, " is redriving now\n", letters.Redriving, 3},
+		{"dead", func(s letters.Store) func(letters.Letter) { return set(s, letters.Dead) }, " is redriving now\n", letters.Redriving, 7},
 		{"parked", func(s letters.Store) func(letters.Letter) { return set(s, letters.Parked) }, " follows the earlier letters", letters.Parked, 7},
-		{"redriving", func(s letters.Store) func(letters.Letter) { return set(s, letters.Redriving) }, " was marked before\n", letters.Redriving, 7},
+		{"redriving", func(s letters.Store) func(letters.Letter) { return set(s, letters.Redriving) }, " was redriving before\n", letters.Redriving, 7},
 		{"deleted", func(s letters.Store) func(letters.Letter) {
 			return func(l letters.Letter) {
 				if err := s.Delete(context.Background(), l); err != nil {
@@ -139,7 +139,7 @@ func TestRedriveMarksWhatIsStillDead(t *testing.T) {
 }
 
 // Nobody waits for parked letters without a dead one before them, for instance since the processor
-// parks no longer. So they are marked themselves.
+// parks no longer. So they become redriving themselves.
 func TestRedriveMarksParkedLettersThatFollowNone(t *testing.T) {
 	for _, c := range []struct {
 		first letters.State
