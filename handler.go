@@ -52,7 +52,7 @@ type Batch struct {
 	// LeaseToken and Range identify the lease whose feed contains the changes.
 	LeaseToken string
 	Range      feed.Range
-	// Mode is the processor's.
+	// Mode is the processor's mode.
 	Mode feed.Mode
 	// Attempt counts how often this host has delivered the batch, from 1. If it is greater,
 	// the handler has failed with the batch before, and Changes are those that are not

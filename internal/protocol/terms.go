@@ -46,9 +46,9 @@ func (t Terms) Takeover() time.Duration {
 	return min(t.Expiration, most) + time.Second
 }
 
-// Live reports whether a lease may have a host that works on it. The lease was last written at
-// written, and the store's clock shows now. If the store has no clock, so that now is zero, any
-// owner counts, because a dead one cannot be recognised.
+// Live reports whether a host may be working on a lease. written is when the document was last
+// written, and now what the store's clock shows, or zero if the store has none. Any owner counts
+// then, because a dead one cannot be recognised.
 func (t Terms) Live(owner string, written, now time.Time) bool {
 	return owner != "" && (now.IsZero() || now.Sub(written) < t.Takeover())
 }

@@ -76,7 +76,7 @@ func TestOneOutageMakesFewLines(t *testing.T) {
 		"throttling of reads that lasts": {
 			server.Fault{Operation: "read change feed", Status: 429, SubStatus: 3200, RetryAfter: time.Second},
 			150 * time.Second, 3,
-			[]string{`msg="requests to the source fail; retrying"`, `for=1m[0-9]s leases=6`, `msg="requests to the source still fail; retrying"`, `msg="requests to the source succeed again"`},
+			[]string{`msg="requests to the source fail; retrying"`, `for=1m[01]s leases=6`, `msg="requests to the source still fail; retrying"`, `msg="requests to the source succeed again"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

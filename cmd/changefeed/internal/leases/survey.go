@@ -86,8 +86,8 @@ const (
 // State returns the state of l by the store's clock.
 func (s Survey) State(l lease.Lease) State { return StateOf(l.Owner, l.Modified, s.Now, s.Terms) }
 
-// StateOf returns the state of a lease that was last written at written, when the store's clock
-// shows now. The intervals are in terms, because documents do not store them.
+// StateOf returns a lease's state. written and now are as in [protocol.Terms.Live]. The intervals
+// are in terms, because documents do not store them.
 func StateOf(owner string, written, now time.Time, terms protocol.Terms) State {
 	switch {
 	case owner == "":

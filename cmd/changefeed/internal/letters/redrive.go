@@ -122,8 +122,8 @@ func (r Redrive) Run(ctx context.Context, s letters.Store, w io.Writer) error {
 	return nil
 }
 
-// run sets the letter to redriving, or deletes it, and returns what became of it. If somebody else writes the
-// letter at the same time, its new state decides.
+// run sets the letter to redriving, or deletes it, and returns what became of it. If the letter is
+// written by another program at the same time, its new state decides.
 func (t step) run(ctx context.Context, s letters.Store) (string, error) {
 	if t.newer != nil {
 		t.ETag = "" // whatever is stored is older than the other letter
